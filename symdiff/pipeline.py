@@ -36,12 +36,13 @@ from symdiff.lowering.program import Program, program_content, with_checks
 from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
-from symdiff.lowering.walks import live_only
+from symdiff.lowering.walks import live_only, nodes_with_bodies
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
+from symdiff.vocabulary.extents import extents_in
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
@@ -92,6 +93,11 @@ def program_of(
     return program
 
 
+def has_loops(program: Program) -> bool:
+    """Whether a program has loops."""
+    return any(node.op == "loop" for node in program.nodes)
+
+
 def refuse_loops(program: Program, what: str) -> None:
     """Raise `BackendError` where a program has loops, for what cannot have them."""
     if problem := _looping(program, what):
@@ -100,11 +106,11 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
-    if not any(node.op == "loop" for node in program.nodes):
+    if not has_loops(program):
         return ""
     return (
-        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for the python target; "
-        f"{what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
+        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code and the "
+        f"targets python and c; {what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
     )
 
 
@@ -187,30 +193,26 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     """The Plan as text for a target."""
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
-    if isinstance(plan, Plan) and any(node.op == "loop" for node in plan.program.nodes):
-        if target != "python":
-            refuse_loops(plan.program, f"target {target!r}")
-        return _emit("python_loops", plan, **layout)
-    if isinstance(plan, ArrayPlan):
-        if target not in ("numpy", "cupy"):
-            raise BackendError(
-                f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
-                "to which scalarize=True (--scalarize) unrolls them"
-            )
-        return _emit(f"{target}_arrays", plan, **layout)
-    if layout.get("style") == "export" and target in ("python", "numpy"):
-        if plan.kind == "batch":
-            return _emit("numpy_batch", plan, **layout)
-        return _emit("point_files", plan, target=target, **layout)
-    return _emit(target, plan, **layout)
+    problem = "" if isinstance(plan, ArrayPlan) else _looping(plan.program, f"target {target!r}")
+    kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if problem else plan.kind
+    emitter = EMITTERS.get((target, kind))
+    if emitter is None:
+        whole = f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
+        whole += "to which scalarize=True (--scalarize) unrolls them"
+        points = f"target {target!r} takes one point: call it in a loop over the points, or choose numpy or cupy"
+        raise BackendError({"arrays": whole, "loops": problem, "batch": points}[kind])
+    if emitter == "point_files":
+        layout["target"] = target
+    return importlib.import_module(f"symdiff.codegen.{emitter}").emit(plan, **layout)  # type: ignore[no-any-return]
 
 
-_EMITTERS = {"cuda": "cuda.header", "cupy": "cuda.cupy", "cupy_arrays": "cuda.cupy_arrays"}  # those not in a file of this name
-
-
-def _emit(emitter: str, plan: Plan | ArrayPlan, **layout: Any) -> Source:
-    module = importlib.import_module(f"symdiff.codegen.{_EMITTERS.get(emitter, emitter)}")
-    return module.emit(plan, **layout)  # type: ignore[no-any-return]
+# Who writes which kind of plan for a target, a module of `codegen` each.
+EMITTERS = {
+    ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
+    ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c", ("c", "loops"): "c",
+    ("cuda", "point"): "cuda.header",
+    ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
+}  # fmt: skip
 
 
 def kernel_of(plan: Plan | ArrayPlan, target: str, name: str, **layout: Any) -> Any:
@@ -236,10 +238,12 @@ def backend_of(program: Program | Fused, backend: str, exact: bool) -> str:
         ways = [way for way in ("native", "python", "numpy") if not (exact and way == "native")]
     else:
         ways = ["numpy" if backend == "python" and _in_single_precision(program) else backend]
-    problems = [_problem(program, way) for way in ways]
-    if "" not in problems:
-        raise BackendError(problems[-1])
-    return ways[problems.index("")]
+    problem = ""
+    for way in ways:
+        problem = _problem(program, way)
+        if not problem:
+            return way
+    raise BackendError(problem)
 
 
 def _in_single_precision(program: Program | Fused) -> bool:
@@ -257,9 +261,20 @@ def _problem(program: Program | Fused, backend: str) -> str:
     return "" if whole else _looping(program, "NumPy")
 
 
+def _unsettled(program: Program) -> str:
+    """Why there is no machine code for a program with loops; "" where there is."""
+    if not has_loops(program):
+        return ""
+    if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
+        return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
+    from symdiff.codegen.nests import refuse_heads
+
+    return refuse_heads(program, "machine code")
+
+
 def machine_problem(program: Program) -> str:
     """Why there is no machine code for a program; "" where there is."""
-    if problem := engine.supported() or _looping(program, "machine code"):
+    if problem := engine.supported() or _unsettled(program):
         return problem
     if not is_native(program):
         return f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
@@ -276,7 +291,7 @@ def door_of(
     """
     way = backend_of(program, backend, exact)
     if way == "native":
-        found = array_kernel_of(program, result) if isinstance(program, Fused) else machine_of(program, result)
+        found = array_kernel_of(program, result) if isinstance(program, Fused) else machine_of(program, result, exact)
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
@@ -288,16 +303,25 @@ def numpy_of(program: Program | Fused) -> Callable[..., Any]:
     return kernel_of(plan_of(program), "numpy", program.name)  # type: ignore[no-any-return]
 
 
-def machine_of(program: Program, result: Any = None) -> Machine:
+def machine_of(program: Program, result: Any = None, exact: bool = False) -> Machine:
     """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+
+    `exact`: sums of loops are taken round by round.
 
     Raises `BackendError` where there is none for it.
     """
     if problem := machine_problem(program):
         raise BackendError(problem)
-    size = llvm_parts.llvm_statement_count(program)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
     with without_collector():
+        if has_loops(program):
+            from symdiff.codegen.llvm.nests import looped_function
+
+            looped = looped_function(program, "kernel", together, exact)
+            size = len(nodes_with_bodies(program))
+            effort, passes = (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+            return Machine(program, looped.text, effort, looped.memory, True, result, passes, looped.grows)
+        size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel", together)
             return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")
@@ -315,7 +339,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         plan = array_plan_of(fused, kernels.nests)
         arrangement = llvm_arrangement(plan) if is_native(fused) else None
         if arrangement is None:  # NumPy calls the kernels
-            return load(_emit("numpy_arrays", plan, name=fused.name, builtins=kernels.builtins()))
+            return load(source_of(plan, "numpy", name=fused.name, builtins=kernels.builtins()))
         text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
         memory = arrangement.memory
         return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.ir.arrays.reducing import REDUCING
 from symdiff.rulebooks.book import default_rules
 from symdiff.rulebooks.rule import Rule
-from symdiff.tracing.library.functions import on_arrays, trace_rule_call
+from symdiff.tracing.library.atoms import trace_rule_call
+from symdiff.tracing.values.standing import STANDING, call_standing
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary.heads import head_log_softmax, head_logsumexp, head_softmax
 from symdiff.vocabulary.libraries import user_line
@@ -64,7 +64,8 @@ def _functions() -> dict[str, SpecialFunction]:
 def _over_axes(name: str, x: Any, **options: Any) -> Any:
     """A function along axes on traced values; None on plain ones."""
     if is_traced(x) or (isinstance(x, (list, tuple)) and any(map(is_traced, x))):
-        return on_arrays(REDUCING[name], (x,), options, user_line(), name)
+        public = f"{_MODULE}.{name}"
+        return call_standing(public, STANDING[public], (x,), options, user_line())
     return None
 
 

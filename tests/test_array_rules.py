@@ -314,3 +314,11 @@ def test_results_apart_from_arguments_and_work_arrays():
     assert first[0].tolist() == [0.0, 2.0, 4.0] and first[1].tolist() == [2.0] * 3
     assert second[0].tolist() == [2.0, 4.0, 6.0] and second[1].tolist() == [4.0] * 3
     assert not np.shares_memory(first[0], second[0]) and x.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_formulas_name_the_functions_that_are_called():
+    a, b = system(3)
+    shown = str(sd.grad(energy).graph(a, b).formula)
+    assert "factor(a)" in shown and "solved" in shown and "site" not in shown
+    with pytest.raises(sd.TraceError, match="factor of a whole array is no expression of SymPy's"):
+        sd.trace(energy, a, b).expr  # noqa: B018

@@ -1,6 +1,7 @@
 """The C target: files compile without a warning and compute what the plain backend computes."""
 
 import ctypes
+import itertools
 import shutil
 import subprocess
 
@@ -116,6 +117,27 @@ def test_error_functions(tmp_path):
     sd.grad(tails).export(path, 0.3, target="c")
     (found,) = called(path, "tails_grad", [0.3], [()])
     assert float(found) == pytest.approx(float(sd.grad(tails)(0.3)), rel=1e-14)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_libm_lacks_has_formulas(tmp_path, dtype):
+    special = pytest.importorskip("scipy.special")
+    one = [np.sign, special.expit, special.log_expit, special.logit, special.cosm1, special.exprel]
+    two = [np.maximum, np.minimum, np.remainder, np.floor_divide, np.logaddexp, np.logaddexp2, special.xlogy, special.xlog1py]
+
+    def lacking(x, y):
+        return [*(f(x) for f in one), *(f(x, y) for f in two)]
+
+    path = tmp_path / "made.c"
+    Plain(lacking).export(path, dtype(0.3), dtype(0.4), target="c")
+    function, number = compiled(path).lacking, ctypes.c_float if dtype == np.float32 else ctypes.c_double
+    found = np.empty(len(one) + len(two), dtype)
+    places = [-700.0, -2.5, -0.0, 0.0, 1e-20, 0.3, 0.6, 1.0, 2.5, 80.0, np.inf, -np.inf, np.nan]
+    for x, y in itertools.product(map(dtype, places), map(dtype, (-1.5, 0.0, 0.7, 2.5, np.inf, np.nan))):
+        function(number(x), number(y), *(ctypes.c_void_p(found[k:].ctypes.data) for k in range(len(found))))
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(found, lacking(x, y), 4 * np.finfo(dtype).eps, np.finfo(dtype).tiny, err_msg=f"{x} {y}")
 
 
 @needs_compiler

@@ -153,6 +153,50 @@ def test_keywords_defaults_and_structures():
     assert (first, second) == (9.0, 12.0)
 
 
+def power(x, n, scale=1.0, sign=True, label="plus"):
+    return (x**n if sign else -(x**n)) * (scale if label == "plus" else -scale)
+
+
+SHORT = [
+    (sd.grad(power), lambda n: ((2.0, n), {}), lambda n: n * 2.0 ** (n - 1)),
+    (sd.grad(power), lambda n: ((2.0, 3), {"scale": float(n)}), lambda n: 12.0 * n),
+    (sd.grad(power), lambda n: ((), {"n": n, "x": 2.0, "label": "minus"}), lambda n: -n * 2.0 ** (n - 1)),
+    (sd.grad(power), lambda n: ((2.0, 3), {"sign": n == 2}), lambda n: 12.0 if n == 2 else -12.0),
+    (sd.grad(lambda x: x**2), lambda n: ((n,), {}), lambda n: 2.0 * n),
+    (sd.grad(lambda x: x**2), lambda n: ((np.int32(n),), {}), lambda n: 2.0 * n),
+    (sd.grad(lambda x: x[0] * x[1] ** 2), lambda n: (([3.0, float(n)],), {}), lambda n: [n * n, 6.0 * n]),
+    (sd.hvp(power), lambda n: ((2.0, n, 1.0), {}), lambda n: n * (n - 1) * 2.0 ** (n - 2)),
+    (sd.jacobian(lambda x, n: x**n), lambda n: ((X, n), {}), lambda n: np.diag(n * X ** (n - 1))),
+]
+
+
+@pytest.mark.parametrize(("function", "given", "expected"), SHORT)
+def test_static_named_and_integer_arguments_have_a_short_way(monkeypatch, function, given, expected):
+    for n in (2, 3, 4):
+        for _ in range(2):
+            args, kwargs = given(n)
+            np.testing.assert_allclose(function(*args, **kwargs), expected(n), rtol=1e-14)
+    monkeypatch.setattr(function, "_call", lambda *args: pytest.fail("the long way"))
+    for n in (4, 2, 3):
+        args, kwargs = given(n)
+        np.testing.assert_allclose(function(*args, **kwargs), expected(n), rtol=1e-14)
+
+
+def test_short_ways_tell_static_values_from_equal_ones():
+    g = sd.grad(lambda x, n: x**2 if n is True else 3 * x)
+    assert [g(2.0, n) for n in (True, 1, True, 1)] == [4.0, 3.0, 4.0, 3.0]
+    scale = 1.0
+    h = sd.grad(lambda x, n: scale * x**n)
+    assert h(2.0, 3) == h(2.0, 3) == 12.0
+    scale = 2.0
+    assert h(2.0, 3) == 24.0
+    with pytest.raises(sd.SymdiffError, match=r"unexpected|argument"):
+        h(2.0, m=3)
+    whole = sd.grad(lambda x: np.sum(x * x))
+    assert whole(np.arange(1, 3)).tolist() == whole(np.arange(1, 3)).tolist() == [2.0, 4.0]
+    assert whole(np.array([3])).tolist() == whole(np.array([3])).tolist() == [6.0]
+
+
 def test_threads():
     g = sd.vmap(sd.grad(f))
     points = np.random.default_rng(1).standard_normal((8, 20_000, 3))

@@ -156,6 +156,11 @@ def test_a_function_of_an_array(name, mode):
     check_array(*ARRAYS[name], mode)
 
 
+def cross_entropy(x, y):
+    p = logistic(x)
+    return -(y * log(p) + (1 - y) * log(1 - p))
+
+
 def test_operations_are_those_of_the_chain_rule():
     """As many as by hand: nothing asks what has overflowed or vanished."""
     wanted = {
@@ -163,6 +168,7 @@ def test_operations_are_those_of_the_chain_rule():
         (lambda x: log(1 + exp(x)), (0.3,)): 6,
         (lambda x, m, s: exp(-((x - m) ** 2) / (2 * s**2)), (0.3, 0.1, 0.7)): 13,
         (lambda mu, r, a: math.sqrt(mu * (2 / r - 1 / a)), (1.0, 1.2, 1.1)): 15,
+        (cross_entropy, (0.3, 0.7)): 17,
         (lambda x, y: math.acos(math.sin(x) * math.sin(y) + math.cos(x) * math.cos(y)), (0.3, 0.4)): 17,
     }
     for (f, args), count in wanted.items():

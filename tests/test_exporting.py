@@ -518,3 +518,27 @@ def test_headers_tell_where_a_derivative_may_not_be_finite():
     assert "May be" not in sd.grad(lambda x: np.sqrt(1.0 + x * x)).source(0.5)
     many = sd.grad(lambda x: sum(np.sqrt(x[k]) for k in range(3)) + np.cbrt(x[0]) + np.arccos(x[1]) + x[2] ** 0.3)
     assert many.source(np.ones(3)).partition("May be")[2].partition("from typing")[0].count(" in ") == 4
+
+
+@pytest.mark.parametrize(
+    "name", ["start", "n", "point", "work", "result", "Result", "special", "slot0", "v0", "_work", "_local", "f_grad"]
+)
+def test_arguments_with_names_of_a_files_own(name, tmp_path):
+    made = {"np": np}
+    exec(f"def f({name}, y): return np.exp({name}) * y * {name}", made)
+    exec(f"def whole({name}, y): return np.sum(np.exp({name}) * y * {name})", made)
+    points, array = (np.linspace(0.0, 1.0, 5), np.linspace(1.0, 2.0, 5)), (np.linspace(0.0, 1.0, 300), np.ones(300))
+    cases = [
+        (sd.value_and_grad(made["f"]), (2.0, 3.0), "numpy"),
+        (sd.value_and_grad(made["f"]), (2.0, 3.0), "python"),
+        (sd.vmap(sd.value_and_grad(made["f"])), points, "numpy"),
+        (sd.grad(made["whole"]), array, "numpy"),
+    ]
+    for k, (df, args, target) in enumerate(cases):
+        path = tmp_path / f"file{k}.py"
+        df.export(path, *args, target=target)
+        exported = loaded(path)
+        named = {} if name == "_work" else {name: args[0]}  # what a file's functions are called has another name there
+        for found in (exported(*args), exported(*args[: 1 - len(named)], y=args[1], **named)):
+            for a, b in zip(np.atleast_1d(found), np.atleast_1d(df(*args)), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-14)

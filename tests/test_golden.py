@@ -41,6 +41,10 @@ def test_the_command_in_the_header_makes_the_same_file(name, tmp_path, monkeypat
     assert capsys.readouterr().out == f"{FOLDER / name}: up to date\n"
 
 
+def test_no_file_asks_what_is_finite():
+    assert not [path.name for path in FOLDER.glob("*.*") if "isfinite" in path.read_text(encoding="utf-8")]
+
+
 def test_no_stale_golden_files():
     headers = {f"{name}.h" for name, _, suffix in (n.rpartition(".") for n in FILES) if suffix == "c"}
     assert {p.name for p in FOLDER.glob("*.*")} == set(FILES) | headers

@@ -812,7 +812,7 @@ def test_programs_with_loops_are_printed_and_checked():
         check_program(program)
 
 
-@pytest.mark.parametrize("target", ["numpy", "c", "cupy", "cuda"])
+@pytest.mark.parametrize("target", ["numpy", "cupy", "cuda"])
 def test_targets_without_loops_refuse_them(target):
     with pytest.raises(sd.BackendError, match=r"loops whose rounds need each other.*target.*scalarize=True"):
         source_of(plan_of(program_of(pendulum(), name="pendulum")), target, name="pendulum")
@@ -820,10 +820,9 @@ def test_targets_without_loops_refuse_them(target):
         source_of(plan_of(program_of(rosenbrock(), name="rosenbrock")), target, name="rosenbrock")
 
 
-def test_machine_code_and_points_refuse_loops_for_now():
+def test_points_refuse_loops_for_now():
     program = program_of(pendulum())
     for refused in (
-        lambda: pipeline.machine_of(program),
         lambda: plan_of(program, "batch"),
         lambda: pipeline.gufunc_of(program),
     ):

@@ -448,7 +448,7 @@ def test_refusals_name_the_line_and_what_works():
         lambda x: np.polyfit(u, x, 1, full=True): "leave them away",
         lambda x: np.meshgrid(x, indexing="yx"): "'xy' or 'ij'",
         lambda x: np.gradient(x, x[:2]): "coordinates of shape",
-        lambda x: np.quantile(x, 0.5, weights=x): "leave these arguments away",
+        lambda x: np.quantile(x, 0.5, weights=x): "leave weights away",
         lambda x: float(str(x[0])): "use the value itself",
         lambda x: decimal.Decimal(x[0]): "floating numbers",
         lambda x: fractions.Fraction(x[0]): "floating numbers",

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import special
+from singular_cases import DIRECTIONAL, OVERFLOW, SINGULAR, UNSETTLED
 
 import symdiff as sd
 
@@ -181,3 +182,38 @@ def test_special_functions_keep_their_digits_beside_removable_singularities(f, a
 def test_slopes_without_digits_are_nan():
     assert np.isnan(sd.derivative(lambda k: special.binom(2.0, k))(1e17))
     assert np.isnan(sd.derivative(lambda m: special.ellipeinc(0.7, m), order=3)(1e-9))
+
+
+@pytest.mark.parametrize(
+    "name, f, point, order, wanted", [*SINGULAR, *DIRECTIONAL, *OVERFLOW], ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_a_derivative_is_right_or_nan(name, f, point, order, wanted):
+    if order == 1:
+        found = sd.grad(f, tuple(range(len(point))) if len(point) > 1 else 0)(*point)
+    else:
+        found = sd.hessian(f)(*point) if np.ndim(point[0]) else sd.derivative(f, order=order)(*point)
+    right = np.isclose(found, wanted, rtol=1e-12, atol=0, equal_nan=True)
+    assert np.all(right | np.isnan(found)) and np.all(right) == (name not in UNSETTLED)
+
+
+@pytest.mark.parametrize("f, x, second", [
+    (lambda x: np.hypot(x, 1.0), 1e8, 1e-24), (lambda x: np.sqrt(1 + x * x), 1e8, 1e-24),
+    (lambda x: special.pseudo_huber(1.0, x), 1e8, 1e-24), (special.k0e, 1e8, 9.399855971117153e-21),
+    (special.k1e, 1e10, 9.399856031628724e-26), (special.i0e, 1e8, 2.9920671217111644e-21),
+    (special.i1e, 1e10, 2.992067102449732e-26), (special.log_ndtr, 30.0, -4.4209384046361616e-195),
+    (lambda x: np.hypot(np.maximum(-2, np.exp(x)) ** 0.5, 1.0), 646.0, 4.732140857607956e139),
+    (lambda x: special.poch(x, x), 1e-17, math.nan),
+])  # fmt: skip
+def test_second_derivatives_that_cancel_far_out(f, x, second):
+    assert sd.derivative(f, order=2)(x) == pytest.approx(second, rel=1e-9, abs=0, nan_ok=True)
+
+
+def test_what_overflows_before_its_slope_is_right_or_nan():
+    for f in (np.linalg.norm, lambda x: np.sqrt(x @ x), lambda x: np.sqrt(x[0] ** 2 + x[1] ** 2)):
+        assert np.all(np.isnan(sd.grad(f)(np.array([1e200, 1.0]))))
+    for f, slope in (
+        (lambda x: np.sqrt(4 + 9 * x**2), 3.0),
+        (lambda x: (x * x + 1) ** 0.5, 1.0),
+        (lambda x: np.log2(1 + x * x), 2e-200 / np.log(2)),
+    ):
+        assert sd.grad(f)(1e200) == pytest.approx(slope, rel=1e-14, abs=0)

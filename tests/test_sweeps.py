@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 import symdiff as sd
 
@@ -34,6 +35,18 @@ def test_what_is_left_out_does_not_count(name, scalarize):
     for options in ({}, {"backend": "numpy"}, {"exact": True}):
         np.testing.assert_allclose(sd.grad(f, scalarize=scalarize, **options)(x), slopes, rtol=1e-13)
         np.testing.assert_allclose(np.diag(sd.hessian(f, scalarize=scalarize, **options)(x)), second, rtol=1e-13)
+
+
+@pytest.mark.parametrize("f, pole", [
+    (np.arctanh, 1.0), (special.gammaln, 0.0), (special.psi, -1.0), (special.logit, 1.0), (special.erfinv, 1.0),
+    (special.ndtri, 0.0), (special.k0, 0.0), (special.y1, 0.0), (special.expi, 0.0), (special.ellipk, 1.0),
+    (lambda x: np.arctanh(np.clip(x, 0.5, 1)), 1.0),
+])  # fmt: skip
+def test_poles_that_are_left_out_do_not_count(f, pole):
+    x, one = np.array([pole, 0.75]), np.array([1.0, 0.0])
+    for g in (lambda x: f(x)[1], lambda x: np.sum(np.where(np.arange(2) > 0, f(x), 0.0))):
+        for scalarize in (None, False):
+            assert sd.grad(g, scalarize=scalarize)(x)[0] == 0.0 and sd.jvp(g, scalarize=scalarize)(x, one)[1] == 0.0
 
 
 def test_masks_are_no_long_constants_in_files():

@@ -76,7 +76,7 @@ def test_series_by_the_rules_are_derivatives_one_after_the_other(name, order):
     nested = graph
     for _ in range(order):
         nested = transforming.jacobian(nested, [0], rules, "reverse", lambda g: 0)
-    np.testing.assert_allclose(series_derivative(graph, 0, order, rules)(0.4), nested(0.4), rtol=1e-10)
+    np.testing.assert_allclose(series_derivative(graph, 0, order, rules)[0](0.4), nested(0.4), rtol=1e-10)
 
 
 X = np.arange(9.0).reshape(3, 3) / 8 + np.eye(3)
@@ -185,3 +185,103 @@ def _chain(x):
     for _ in range(1200):
         y = np.sin(y) + x
     return y
+
+
+NEAR = {  # quotients that are regular where their divisor vanishes, or not
+    "sin(x)/x": (lambda x: np.sin(x) / x, lambda t: mp.sin(t) / t),
+    "x/expm1(x)": (lambda x: x / np.expm1(x), lambda t: t / mp.expm1(t)),
+    "log1p(x)/x": (lambda x: np.log1p(x) / x, lambda t: mp.log(1 + t) / t),
+    "sin(x)**2/x**2": (lambda x: np.sin(x) ** 2 / x**2, lambda t: (mp.sin(t) / t) ** 2),
+    "tanh/sinh": (lambda x: np.tanh(x) / np.sinh(x), lambda t: 1 / mp.cosh(t)),
+    "cos(x)/x": (lambda x: np.cos(x) / x, lambda t: mp.cos(t) / t),
+    "x**2.5/x": (lambda x: x**2.5 / x, lambda t: t ** mp.mpf("1.5")),
+}
+
+
+@pytest.mark.parametrize("name", NEAR)
+@pytest.mark.parametrize("order", [3, 6])
+def test_quotients_near_common_zeros(name, order):
+    f, exact = NEAR[name]
+    points = np.array([1e-9, 1e-5, 1e-3, 0.1, 0.5, 1.5])
+    with mp.workdps(150):
+        expected = [float(mp.taylor(exact, mp.mpf(x), order)[order] * mp.factorial(order)) for x in points]
+    np.testing.assert_allclose(sd.derivative(f, order)(points), expected, rtol=1e-5)
+
+
+def test_a_coefficient_without_a_digit_is_nan_and_zeros_stay():
+    assert np.isnan(sd.derivative(lambda x: x / np.sin(x), 20)(0.1))
+    assert sd.derivative(lambda x: (x**3 + 2 * x) / x, 3)(1e-9) == 0
+    assert sd.derivative(lambda x: (x**3 + 2 * x) / x, 3)(0.3) == 0
+    assert np.isnan(sd.derivative(lambda x: np.sin(x) / x, 3)(0.0))
+
+
+ROUNDED = {  # what is divided has lost digits itself
+    "exp(x) - 1": (lambda x: (np.exp(x) - 1) / x, lambda t: mp.expm1(t) / t),
+    "log(1 + x)": (lambda x: np.log(1 + x) / x, lambda t: mp.log(1 + t) / t),
+    "1 - cos(x)": (lambda x: (1 - np.cos(x)) / x**2, lambda t: (1 - mp.cos(t)) / t**2),
+    "sqrt": (lambda x: (np.sqrt(1 + x) - 1) / x, lambda t: (mp.sqrt(1 + t) - 1) / t),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+@pytest.mark.parametrize("order", [3, 5])
+def test_quotients_of_rounded_differences(name, order):
+    f, exact = ROUNDED[name]
+    points = np.array([1e-9, 1e-5, 1e-3, 0.1, 0.5])
+    with mp.workdps(150):
+        expected = [float(mp.taylor(exact, mp.mpf(x), order)[order] * mp.factorial(order)) for x in points]
+    found = sd.derivative(f, order)(points)
+    lost = np.isnan(found)
+    assert np.count_nonzero(lost) <= 2
+    np.testing.assert_allclose(found[~lost], np.array(expected)[~lost], rtol=2e-3)
+
+
+def test_small_residues_are_poles():
+    x = 30.0
+    assert sd.derivative(lambda x: (x * x + 0.01) / x, 3)(x) == pytest.approx(-0.06 / x**4, rel=1e-6)
+    assert sd.derivative(lambda x: (np.cos(x) + 1e-6) / x, 3)(1e-9) == pytest.approx(-6.000006e36, rel=1e-9)
+
+
+ENTIRE = {  # by their integrals, the 30th derivatives
+    "sinc": (np.sinc, lambda x: mp.quad(lambda t: -((mp.pi * t) ** 30) * mp.cos(mp.pi * x * t), [0, 1])),
+    "exprel": (special.exprel, lambda x: mp.quad(lambda t: t**30 * mp.exp(x * t), [0, 1])),
+}
+
+
+@pytest.mark.parametrize("name", ENTIRE)
+def test_entire_functions_that_are_quotients(name):
+    f, exact = ENTIRE[name]
+    for x in (0.0, 1e-9, 0.3, 2.0):
+        assert sd.derivative(f, 30)(x) == pytest.approx(float(exact(x)), rel=1e-10)
+
+
+def test_long_chains_take_linear_time():
+    def chain(count):
+        def f(x):
+            y = x
+            for _ in range(count):
+                y = np.exp(-y) * x / (1 + np.exp(y) + np.sin(y))
+            return y
+
+        return f
+
+    counts = [sd.taylor(chain(n), 3).graph(0.5, 1.0).operations() for n in (50, 100, 200)]
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
+
+
+def test_mixed_partials_by_series_within_series():
+    def f(x, y):
+        return np.sin(x * y) * np.exp(x) / (1 + y * y)
+
+    inner = lambda x, y: sd.taylor(lambda t: f(x, y + t), 2)(0.0, 1.0)[2]  # noqa: E731
+    found = sd.taylor(lambda s: inner(0.3 + s, 0.7), 3)(0.0, 1.0)[3]
+    assert found == pytest.approx(-0.617199219304151, rel=1e-13)  # by SymPy: d5f/(dx3 dy2)/12
+    once = sd.vmap(sd.taylor(np.sin, 2), in_axes=(0, None))(np.linspace(0, 1, 3), 2.0)
+    np.testing.assert_allclose(once[2], -2 * np.sin(np.linspace(0, 1, 3)))
+
+
+def test_complex_and_single_quotients():
+    z = 1e-6 + 1e-6j
+    assert sd.derivative(lambda z: np.sin(z) / z, 4)(z) == pytest.approx(0.2 - z**2 / 14, rel=1e-9)
+    found = sd.derivative(lambda x: np.sin(x) / x, 4)(np.float32(1e-4))
+    assert found.dtype == np.float32 and found == pytest.approx(0.2, rel=1e-4)

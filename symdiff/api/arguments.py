@@ -4,16 +4,56 @@ Assumes a `Function`'s own arguments, then those that its transform adds. Guaran
 Refuses, with errors that name the function's file and line, arguments that do not fit it or hold no number.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.source import MISS
 from symdiff.errors import ShapeError, TraceError
 from symdiff.tracing.trace import Spec, is_static, traced_argument_paths
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
 from symdiff.vocabulary.plain import check_plain
+
+KEPT = 256  # values of static arguments for which a form keeps a way, the newest
+_INTEGERS = (int, np.integer)
+_PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic, Tracer, Spec)
+_HOST = frozenset({np.ndarray, float, int, complex, np.float64, np.float32, np.complex128, np.complex64})
+Way = Callable[..., Any]  # leaves in order and `out=`; it declines with `MISS`
+
+
+class Form:
+    """Calls whose arguments, each a leaf, are of the types and have the names of those in an earlier call: to the
+    specialisations for the values of those among them that are no inputs.
+    """
+
+    __slots__ = ("_fixed", "_order", "_ways")
+
+    def __init__(self, fixed: tuple[int, ...], order: tuple[tuple[int, bool], ...]) -> None:
+        self._fixed = fixed
+        self._order = order  # of the inputs among the arguments, and whether they are integers that count as numbers
+        self._ways: dict[tuple[Any, ...], Way] = {}
+
+    def add(self, given: tuple[Any, ...], way: Way) -> None:
+        """Take a way for arguments like these from now on."""
+        self._ways[tuple([given[k] for k in self._fixed])] = way
+        if len(self._ways) > KEPT:
+            self._ways.pop(next(iter(self._ways)))
+
+    def __call__(self, *given: Any, out: Any) -> Any:
+        """The result, or `MISS`."""
+        way = self._ways.get(tuple([given[k] for k in self._fixed]))
+        if way is None:
+            return MISS
+        leaves = [float(given[k]) if counts else given[k] for k, counts in self._order]
+        return way(*leaves) if out is None else way(*leaves, out=out)
+
+
+def form_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What arguments of one form have in common."""
+    return (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else tuple(map(type, args))
 
 
 class Call:
@@ -45,6 +85,21 @@ class Call:
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+
+    def form(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form | None:
+        """The form of the arguments of this call; None where they hold structures, or arrays that are static."""
+        count = len(args) - len(self.extra)
+        names = dict(zip(kwargs, range(len(args), len(args) + len(kwargs)), strict=True))
+        order = structures.leaves(_placed(function, tuple(range(count)), names), none_is_leaf=True)
+        given = (*args, *kwargs.values())
+        flat = len(order) == len(self.leaves) and all(
+            leaf is given[k] or isinstance(given[k], _INTEGERS) for k, leaf in zip(order, self.leaves, strict=True)
+        )
+        traced = [*(order[i] for i in self.traced), *range(count, len(args))] if flat else []
+        fixed = tuple(sorted({*range(len(given))} - {*traced}))
+        if not flat or any(isinstance(given[k], np.ndarray) for k in fixed):
+            return None
+        return Form(fixed, tuple((k, isinstance(given[k], _INTEGERS)) for k in traced))
 
     def point(self) -> tuple[tuple[str, Any], ...]:
         """The numbers among the traced leaves, with their paths."""
@@ -86,3 +141,42 @@ def is_differentiable_argument(leaf: Any) -> bool:
     if isinstance(leaf, (np.ndarray, np.generic)):
         return leaf.dtype.kind in "iufcO"
     return isinstance(leaf, (int, float, complex, Tracer, Spec))
+
+
+def is_device_array(value: Any) -> bool:
+    """Whether a value lives on a GPU: a CuPy array, or another package's array that CuPy can look at."""
+    if isinstance(value, _PLAIN):
+        return False
+    if is_of_cupy(value):  # which would build the whole interface to say that it has one
+        return hasattr(type(value), "__cuda_array_interface__")
+    return hasattr(value, "__cuda_array_interface__")
+
+
+def is_of_cupy(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "cupy"
+
+
+def on_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether there is a device array among the leaves of arguments."""
+    if not kwargs and all(type(arg) in _HOST for arg in args):
+        return False
+    return any(map(is_device_array, structures.leaves((args, kwargs), none_is_leaf=True)))
+
+
+def common_points(where: str, counts: dict[int, str]) -> int:
+    """The number of points, from those that arguments have. Raises `ShapeError` where they differ."""
+    if len(counts) != 1:
+        listed = ", ".join(f"{n} in {name}" for n, name in counts.items()) or "none"
+        raise ShapeError(f"{where}: the arguments have different numbers of points: {listed}")
+    return next(iter(counts))
+
+
+def arrays_of_out(where: str, out: Any, tree: Any, count: int) -> list[Any]:
+    """The arrays of `out` for results of a structure, in order. Raises `ShapeError` for another structure."""
+    place = object()
+    shown = place if tree is None else structures.unflatten(tree, [place] * count)
+    places, expected = structures.flatten(shown, none_is_leaf=True)
+    given, found = structures.flatten(out, none_is_leaf=True)
+    if found != expected:
+        raise ShapeError(f"{where}: out has structure {found}, {expected} expected")
+    return [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]

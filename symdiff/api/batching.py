@@ -4,7 +4,7 @@ Assumes functions of one point. Guarantees results with the points axis where it
 over blocks of points. Refuses axes other than the first and the last, and arguments with different numbers of points.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,25 +12,24 @@ from typing import Any
 import numpy as np
 
 from symdiff.api.arguments import Call
-from symdiff.api.branching import RaisingBatch
-from symdiff.api.compiled import Batched, Compiled
+from symdiff.api.compiled import Compiled
 from symdiff.api.device import DeviceBatched, DeviceCompiled, Placed, check_device_paths, shorter_device_call
 from symdiff.api.functions import Function, Plain
 from symdiff.api.grouping import Grouped, Path, vmap_path
+from symdiff.api.kernels import Batched, WholeBatched, checked_specialisation
 from symdiff.differentiation import transforming
 from symdiff.differentiation.series import has_series, series_derivative
-from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import OptionError, PathsError, ShapeError, forgive_error
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import hidden_of
-from symdiff.pipeline import Options, program_of
+from symdiff.pipeline import program_of
 from symdiff.tracing.branches.paths import Unmergeable
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.replaying import innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import Spec, is_static
-from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime, settled
+from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
 from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -62,15 +61,16 @@ class Derivative(Function):
         self.order = int(options.get("order", 1))
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
-        series = None
+        series, keeps = None, False
         if self.order > 2 and has_series(graph, wrt[0], self.order, self._rules()):
-            series = series_derivative(graph, wrt[0], self.order, self._rules())
-        for k in range(self.order):
+            series, keeps = series_derivative(graph, wrt[0], self.order, self._rules())
+        for k in range(0 if keeps else self.order):
             graph = transforming.jacobian(graph, wrt, self._rules(), "reverse", lambda g: 0)
             if series is not None and len(graph.bindings) > _FEW + len(series.bindings) * (k + 1) // self.order:
                 break
         else:
-            series = None if series is None else min(series, graph, key=lambda g: program_of(g, self.options).operations())
+            if series is not None and not keeps:
+                series = min(series, graph, key=lambda g: program_of(g, self.options).operations())
         graph = graph if series is None else series
         graph.name = f"{self.name}_derivative"
         output = graph.outputs[0]
@@ -169,84 +169,6 @@ class _Whole(Exception):
     """A path of whole arrays, which are not computed for several points together."""
 
 
-class WholeBatched:
-    """A graph of whole arrays over many points, compiled for each number of points."""
-
-    def __init__(
-        self, graph: Graph, tree: Any, axes: list[int | None], out_axis: int, options: Options, compiled: Any = Compiled
-    ) -> None:
-        self.graph = graph
-        self.tree = tree
-        self.axes = axes
-        self.out_axis = out_axis
-        self.options = options
-        self._made = compiled
-        self._compiled: dict[int, Any] = {}
-
-    def points(self, leaves: list[Any]) -> int:
-        """The number of points. Raises `ShapeError` where the arguments differ in it."""
-        counts = {
-            int(np.shape(leaf)[axis]): leaf_in.name
-            for leaf, axis, leaf_in in zip(leaves, self.axes, self.graph.inputs, strict=True)
-            if axis is not None
-        }
-        if len(counts) != 1:
-            listed = ", ".join(f"{n} in {name}" for n, name in counts.items()) or "none"
-            raise ShapeError(f"{self.graph.name}: the arguments have different numbers of points: {listed}")
-        return next(iter(counts))
-
-    def over(self, count: int) -> Graph:
-        """The graph over a number of points."""
-        return over_points(self.graph, self.axes, count, self.out_axis)
-
-    def call(self, leaves: list[Any], out: Any = None) -> Any:
-        """Results with a points axis, from leaves with one."""
-        count = self.points(leaves)
-        compiled = self._compiled.get(count)
-        if compiled is None:
-            compiled = self._compiled[count] = self._made(self.over(count), self.tree, self.options)
-        return compiled.call(leaves, out)
-
-
-class WithCaptured:
-    """A kernel over points that is given captured arrays, too, as they are at each call."""
-
-    def __init__(self, kernel: Any, graph: Graph) -> None:
-        self.kernel = kernel
-        self._hidden = hidden_of(graph)
-        self._count = len(graph.inputs)
-
-    def call(self, leaves: list[Any], out: Any = None) -> Any:
-        """Results with a points axis, from leaves with one."""
-        return self.kernel.call(self._hidden.fill(leaves, self._count), out)
-
-
-def checked_specialisation(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
-    """A kernel over points that reads what its graph captures, with the checks that the branches of the graph need.
-
-    `run` is the function at one point.
-    """
-    found = _checked(kernel, graph, axes, run)
-    return WithCaptured(found, graph) if hidden_of(graph).arrays else found
-
-
-def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callable[[list[Any]], None]) -> Any:
-    branches = branches_of(graph)
-    if branches is None or branches.conditions is None:
-        return kernel
-    conditions, exact = settled(branches.conditions), Options(exact=True)
-    own = list(axes[: len(conditions.inputs)])
-    outs = (0,) * len(conditions.outputs)
-    tree = structures.structure(outs)
-    if all(axis is None for axis in own):
-        found: Any = Compiled(conditions, tree, exact, "numpy")
-    elif in_unrolled_regime(conditions):
-        found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
-    else:
-        found = WholeBatched(conditions, tree, own, 0, exact)
-    return RaisingBatch(kernel, branches, found, own, run)
-
-
 @dataclass(frozen=True, slots=True)
 class PointSpec(Spec):
     """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order."""
@@ -325,7 +247,7 @@ class Vectorised(Function):
         extra = inner.extra
         own, more = (shown[:-extra], shown[-extra:]) if extra else (shown, ())
         call = Call(inner, own, kwargs)
-        rest = tuple((tuple(s.shape), str(s.dtype)) for s in structures.leaves(more))
+        rest = tuple((tuple(getattr(s, "shape", ())), str(getattr(s, "dtype", "number"))) for s in structures.leaves(more))
         device = any(isinstance(leaf, Placed) for leaf in leaves)
         key = (inner._key(call), rest, tuple(axes), device)
         found = self._compiled.get(key)
@@ -427,7 +349,8 @@ class Vectorised(Function):
             count = next(leaf.shape[a] for leaf, a in zip(fed, leaf_axes, strict=True) if a is not None)
             branches = branches_of(graph)
             asks = branches is not None and branches.conditions is not None
-            if not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
+            closed = len(graph.inputs) == len(fed)  # else it reads values of the enclosing trace
+            if closed and not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         return self._each(args, kwargs)
 

@@ -1,31 +1,34 @@
-"""A Graph made callable: argument checks, backends, `out=`.
+"""A Graph made callable: argument checks, backends, `out=`; what its paths ask is computed in the program itself.
 
 Assumes a Graph whose inputs are the traced argument leaves in order. Guarantees right answers or a clear error for every
-shape, dtype, stride and overlap; fresh arrays without `out=`; nothing written when an error is raised. Refuses wrong
-shapes, dtypes and layouts with `ShapeError`.
+shape, dtype, stride and overlap; fresh arrays without `out=`; nothing written when an error is raised; that a path's derivative
+is given for arguments that take this path only, and that arguments whose path raises raise the function's exception. Refuses
+wrong shapes, dtypes and layouts with `ShapeError`.
 """
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import optree
 
+from symdiff.api.arguments import arrays_of_out
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
+from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
-from symdiff.pipeline import Options, batch_kernel_of, check_backend, door_of, gufunc_of, machine_of, numpy_of, program_of
+from symdiff.pipeline import Options, check_backend, door_of, gufunc_of, machine_of, numpy_of, program_of
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import dtype_of_code, is_complex
 from symdiff.vocabulary.plain import as_plain_array, check_plain, check_targets, is_plain_target
 
+KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
 
 
@@ -56,7 +59,7 @@ class Compiled:
         """The program that is compiled."""
         return program_of(self.graph, self.options)
 
-    @property
+    @functools.cached_property
     def entry(self) -> Callable[..., Any] | None:
         """The door as calls from outside take it: it is given the captured arrays, too, as they are at each call."""
         door = self.door
@@ -142,7 +145,7 @@ class Compiled:
             raise BackendError(f"{name}: whole arrays run with NumPy and broadcast by themselves; a gufunc takes small arrays")
         if self.program.checks:
             raise BackendError(f"{name}: a ufunc has a result at every point, and a path of the function has none; use vmap")
-        if not _is_flat(self.tree, len(self.program.outputs)):
+        if not is_flat_tree(self.tree, len(self.program.outputs)):
             raise BackendError(f"{name}: a gufunc returns one array or a tuple of them, not {self.tree}")
         return gufunc_of(self.program)  # type: ignore[no-any-return]
 
@@ -254,16 +257,9 @@ class Compiled:
         return value.item() if self._doubles else value[()]
 
     def _targets(self, out: Any) -> list[Any]:
-        place = object()
-        count = len(self.program.outputs)
-        shown = place if self.tree is None else structures.unflatten(self.tree, [place] * count)
-        places, expected = structures.flatten(shown, none_is_leaf=True)
-        given, tree = structures.flatten(out, none_is_leaf=True)
-        name = self.program.name
-        if tree != expected:
-            raise ShapeError(f"{name}: out has structure {tree}, {expected} expected")
-        leaves = [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]
-        check_targets(name, leaves, [(o.name, o.shape, o.dtype) for o in self.program.outputs])
+        outputs, name = self.program.outputs, self.program.name
+        leaves = arrays_of_out(name, out, self.tree, len(outputs))
+        check_targets(name, leaves, [(o.name, o.shape, o.dtype) for o in outputs])
         return leaves
 
 
@@ -275,7 +271,7 @@ def _nested(value: Any) -> Any:
     return value if isinstance(value, int) else None
 
 
-def _is_flat(tree: Any, count: int) -> bool:
+def is_flat_tree(tree: Any, count: int) -> bool:
     """Whether the result is one array, or a tuple of them."""
     if tree is None or optree.treespec_is_leaf(tree):
         return True
@@ -283,79 +279,92 @@ def _is_flat(tree: Any, count: int) -> bool:
     return count > 1 and type(found) is tuple and [type(item) for item in found] == [int] * count
 
 
-class Batched:
-    """A Program over many points: one array of points for each batched leaf."""
+class Checked(Compiled):
+    """A specialisation that has results for some arguments only."""
 
-    def __init__(
-        self,
-        program: Program,
-        in_axes: tuple[int | None, ...],
-        out_axes: tuple[int, ...],
-        tree: Any,
-        options: Options,
-        backend: str = "auto",
-        threads: int | None = None,
-    ) -> None:
-        check_backend(backend)
-        self.program = program
-        self.in_axes = in_axes
-        self.out_axes = out_axes
-        self.tree = tree
-        self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend, threads)
-        self._lock = threading.Lock()
-        self._machine: Any = None
-        self._direct = _is_flat(tree, len(program.outputs))
+    def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
+        branches = branches_of(graph)
+        assert branches is not None and branches.conditions is not None
+        self.branches: Branches = branches
+        super().__init__(graph, tree, options, backend)
 
-    @property
-    def machine(self) -> Any:
-        """The way for calls with few points and arguments that need no rearranging; None where there is none."""
-        with self._lock:
-            if self._machine is None and self._direct and hasattr(self.kernel, "call"):
-                self._machine = self.kernel.call()
-                self._direct = self._machine is not None
-            return self._machine
+    def _numbered(self) -> Program | Fused:
+        return program_of(self.graph, self.options, checks=self.branches.conditions)
+
+    @functools.cached_property
+    def unchecked(self) -> Compiled:
+        """The same without its checks: rounding may put an argument on the other side of a limit than the function does."""
+        return Compiled(self.graph, self.tree, self.options, self.backend)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
-        """Results with a points axis, from leaves with one."""
-        args = []
-        points: dict[int, str] = {}
-        name = self.program.name
-        if len(leaves) < len(self.in_axes):  # an integer that the derivative is taken by
-            raise ShapeError(f"{name}: a batched argument needs a points axis; got a single number")
-        for leaf, expected, axis in zip(leaves, self.program.inputs, self.in_axes, strict=True):
-            check_plain(f"{name}: {expected.name}", leaf)
-            value = np.asarray(leaf)
-            shape = value.shape
-            if axis is not None and value.ndim:
-                points.setdefault(shape[axis], expected.name)
-                shape = shape[1:] if axis == 0 else shape[:-1]
-            if shape != expected.shape or value.ndim != len(expected.shape) + (axis is not None):
-                raise ShapeError(
-                    f"{name}: {expected.name} has shape {value.shape}; a point of shape {expected.shape} with the points "
-                    f"{'nowhere' if axis is None else 'first' if axis == 0 else 'last'} expected"
-                )
-            if value.dtype.kind == "c" and not is_complex(expected.dtype):
-                raise ShapeError(f"{name}: {expected.name} is complex, {np.dtype(expected.dtype)} expected")
-            args.append(value.astype(np.dtype(expected.dtype), copy=False))
-        if len(points) != 1:
-            listed = ", ".join(f"{n} in {leaf}" for n, leaf in points.items()) or "none"
-            raise ShapeError(f"{name}: the arguments have different numbers of points: {listed}")
-        count = next(iter(points))
-        flat_out = None if out is None else self._targets(out, count)
-        several = len(self.program.outputs) > 1
-        given = None if flat_out is None else tuple(flat_out) if several else flat_out[0]
-        result = self.kernel(*args, out=given)
-        if out is not None:
-            return out
-        flat = list(result) if several else [result]
-        return flat[0] if self.tree is None else structures.unflatten(self.tree, flat)
+        found = self.attempt(leaves, out)
+        if found is not MISS:
+            return found
+        self.branches.check(self.program.name, tuple(self.hidden.fill(leaves, len(self.graph.inputs))))
+        return self.unchecked.call(leaves, out)
 
-    def _targets(self, out: Any, count: int) -> list[Any]:
-        leaves = structures.leaves(out)
-        name = self.program.name
-        if len(leaves) != len(self.program.outputs):
-            raise ShapeError(f"{name}: out has {len(leaves)} arrays, {len(self.program.outputs)} expected")
-        outputs = zip(self.program.outputs, self.out_axes, strict=True)
-        wanted = [(o.name, (count, *o.shape) if axis == 0 else (*o.shape, count), o.dtype) for o, axis in outputs]
-        check_targets(name, leaves, wanted)
-        return leaves
+    @property
+    def kernel(self) -> Callable[..., Any]:
+        raise BackendError(f"{self.program.name}: the function branches, and a bare kernel cannot check the path; call it")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), *super().__reduce__()[1:])
+
+
+class Raising(Checked):
+    """All paths of a function, some of which end in an exception."""
+
+
+class Guarded(Checked):
+    """One path of a function, among `kept` ones, the one taken last first."""
+
+    def __init__(self, graph: Graph, tree: Any, options: Options, backend: str = "auto") -> None:
+        super().__init__(graph, tree, options, backend)
+        self.kept: list[Guarded] = [self]
+
+    @functools.cached_property
+    def path(self) -> str:
+        """What tells this path from others."""
+        return specialised_path(self.graph)
+
+
+def compiled_of(graph: Graph, tree: Any, options: Options, backend: str = "auto") -> Compiled:
+    """A Graph made callable, with the checks that its branches need."""
+    branches = branches_of(graph)
+    if branches is None or branches.conditions is None:
+        return Compiled(graph, tree, options, backend)
+    return (Guarded if branches.guarded else Raising)(graph, tree, options, backend)
+
+
+def specialised_path(graph: Graph) -> str:
+    """What tells a guarded path from others, "" for a graph that is no such path."""
+    branches = branches_of(graph)
+    guarded = branches is not None and branches.guarded and branches.conditions is not None
+    return branches.conditions.fingerprint() if guarded else ""  # type: ignore[union-attr]
+
+
+def try_specialisation(compiled: Compiled | None, leaves: list[Any], out: Any) -> tuple[Compiled | None, Any]:
+    """The specialisation for these leaves, None where they take a path that is not kept; and its result, or `MISS`."""
+    if not isinstance(compiled, Guarded):
+        return compiled, MISS if compiled is None else compiled.attempt(leaves, out)
+    for kept in compiled.kept:
+        found = kept.attempt(leaves, out)
+        if found is not MISS:
+            if kept is not compiled.kept[0]:
+                compiled.kept = [kept, *(k for k in compiled.kept if k is not kept)]
+            return kept, found
+    return None, MISS
+
+
+def kept_specialisation(compiled: Compiled | None, graph: Graph) -> Guarded | None:
+    """The kept specialisation for the path that a function, traced as `graph`, takes."""
+    kept = compiled.kept if isinstance(compiled, Guarded) else []
+    path = specialised_path(graph) if kept else ""
+    return next((k for k in kept if k.path == path), None)
+
+
+def add_specialisation(compiled: Compiled, earlier: Compiled | None) -> Compiled:
+    """A new specialisation, which keeps earlier paths of the same signature."""
+    if isinstance(compiled, Guarded) and isinstance(earlier, Guarded):
+        compiled.kept = [compiled, *earlier.kept[: KEPT_PATHS - 1]]
+    return compiled

@@ -36,7 +36,10 @@ class Complex:
 
 
 class Array:
-    """Annotation of a rule's argument: a whole array rather than a number."""
+    """Annotation of a rule's argument: a whole array, not a number; `Array[Real]` and `Array[Complex]` are of one kind."""
+
+    def __class_getitem__(cls, kind: Any) -> Any:
+        return types.GenericAlias(cls, (kind,))
 
 
 def diffrule(
@@ -54,8 +57,9 @@ def diffrule(
     As a decorator over `def _(out, x, ...)`, which returns one partial, or a tuple with one for each argument; with
     `wrt="x"` the partial by that argument alone; with `pullback=True` over `def _(ds, out, x, ...)`, which returns the
     cotangents of the arguments, None for those without; with `pushforward=True` over `def _(dots, out, x, ...)`, where `dots`
-    is a tuple of the arguments' tangents, which returns that of the result. `x: sd.Array` says that these are for whole (real)
-    arrays, `x: dict` for structures; the direction that is not given is the other one transposed. As text,
+    is a tuple of the arguments' tangents, which returns that of the result. `x: sd.Array` says that these are for whole arrays,
+    `x: sd.Array[sd.Complex]` for complex ones, `x: dict` for structures; the direction that is not given is the other one
+    transposed. A pullback of complex arrays is ds times f'(z), not its conjugate. As text,
     `diffrule("logistic(x)", x="out*(1 - out)")`, for the function that has this name where it is declared; where nothing has
     it yet, for the one that the module has under it when it is called.
     Raises `RuleError`.
@@ -124,9 +128,19 @@ def _kinds(body: Callable[..., Any], count: int) -> tuple[Any, ...]:
     """The kinds that a rule's body asks of the arguments: "real", "complex", "array", a class of structures, or "" for any."""
     names = {Real: "real", Complex: "complex", Array: "array", float: "real", complex: "complex", np.ndarray: "array"}
     parameters = list(inspect.signature(body, eval_str=True).parameters.values())[-count:]
-    kinds = [(p.annotation, names.get(p.annotation)) for p in parameters]
+    kinds = [(p.annotation, _array_kind(p.annotation, names) or names.get(p.annotation)) for p in parameters]
     return tuple(name or (kind if isinstance(kind, type) and kind is not inspect.Parameter.empty and kind is not int else "")
                  for kind, name in kinds)  # fmt: skip
+
+
+def _array_kind(annotation: Any, names: dict[Any, str]) -> str:
+    """The kind of an array that an annotation as `Array[Complex]` tells; "" for others."""
+    if getattr(annotation, "__origin__", None) is not Array:
+        return ""
+    kind = names.get(annotation.__args__[0])
+    if kind not in ("real", "complex"):
+        raise RuleError(f"{user_line()}: {annotation}: write sd.Array, sd.Array[sd.Real] or sd.Array[sd.Complex]")
+    return f"{kind} array"
 
 
 def _rule(target: Callable[..., Any], names: tuple[str, ...], bodies: dict[str, Any], source: str) -> Rule:
@@ -166,14 +180,20 @@ def _check_fits(function: Any, name: str, names: tuple[str, ...], origin: str) -
         raise RuleError(f"{origin}: {name}({', '.join(names)}): {name} ({definition_line(function)}): {error}") from None
 
 
-def primitive(function: Callable[..., Any] | None = None, *, shapes: Callable[..., Any] | str | None = None) -> Any:
+def primitive(
+    function: Callable[..., Any] | None = None,
+    *,
+    shapes: Callable[..., Any] | str | None = None,
+    vmap: Callable[..., Any] | None = None,
+) -> Any:
     """Keep a function opaque: it is called as it stands, once for value and derivative together.
 
     Its derivative is a `diffrule`. Without `shapes`, scalars in and a scalar out. With them it takes arrays, structures and
-    settings, and returns float64 arrays: `shapes(*args)` gives the shape of its result, or a list of several, from arguments
-    whose cells mean nothing; `shapes="run"` runs the function once, at ones (identities for square matrices). Results without
-    a derivative are residuals for other functions with rules. `vmap` runs it point by point. Arguments cannot be written to.
-    Raises `RuleError`.
+    settings, and returns arrays: `shapes(*args)` gives the shape of its result, or a list of several, from arguments whose
+    cells mean nothing, each in the arguments' common dtype, or `sd.Spec(shape, dtype)`; `shapes="run"` runs the function once,
+    at ones (identities for square matrices). Results without a derivative are residuals for other functions with rules. Many
+    points run it one by one, or all at once by `vmap(moving, *args)`: `moving` tells for each argument whether it has a leading
+    axis of points, as results do. Arguments cannot be written to. Raises `RuleError`.
 
     >>> @primitive(shapes=lambda a: a.shape)
     ... def turned(a): return a[::-1].copy()
@@ -181,10 +201,15 @@ def primitive(function: Callable[..., Any] | None = None, *, shapes: Callable[..
     ... def _(ds, out, a): return turned(ds)
     """
     if function is None:
-        return functools.partial(primitive, shapes=shapes)
+        return functools.partial(primitive, shapes=shapes, vmap=vmap)
     names = _parameters(function)
     earlier = rules_in_force().of(function)
     bodies = dict(earlier.body) if earlier is not None and isinstance(earlier.body, dict) else {}
+    bodies.pop("vmap", None)
+    if vmap is not None:
+        if shapes is None or not callable(vmap):
+            raise RuleError(f"{user_line()}: vmap={vmap!r}; a function of (moving, *args), for a primitive with shapes=")
+        bodies["vmap"] = vmap
     if shapes is None:
         bodies["opaque"] = _one_number(function)
     elif callable(shapes) or shapes == "run":

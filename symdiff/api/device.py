@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.api.arguments import arrays_of_out, common_points, is_device_array, is_of_cupy
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, MissingPackageError, ShapeError, TraceError
 from symdiff.ir.branches import branches_of
@@ -20,9 +21,6 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import is_complex
-
-_PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic, Tracer, Spec)
-_HOST = frozenset({np.ndarray, float, int, complex, np.float64, np.float32, np.complex128, np.complex64})
 
 
 class Placed(Spec):
@@ -42,26 +40,6 @@ def device_module() -> Any:
     except ImportError:
         raise MissingPackageError("arrays on a GPU need CuPy: pip install 'symdiff[gpu]'") from None
     return cupy
-
-
-def is_device_array(value: Any) -> bool:
-    """Whether a value lives on a GPU: a CuPy array, or another package's array that CuPy can look at."""
-    if isinstance(value, _PLAIN):
-        return False
-    if _of_cupy(value):  # which would build the whole interface to say that it has one
-        return hasattr(type(value), "__cuda_array_interface__")
-    return hasattr(value, "__cuda_array_interface__")
-
-
-def _of_cupy(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "cupy"
-
-
-def on_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether there is a device array among the leaves of arguments."""
-    if not kwargs and all(type(arg) in _HOST for arg in args):
-        return False
-    return any(map(is_device_array, structures.leaves((args, kwargs), none_is_leaf=True)))
 
 
 def placed_on_device(value: Any) -> Any:
@@ -84,7 +62,7 @@ def placed_on_device(value: Any) -> Any:
 
 def _as_cupy(array: Any) -> Any:
     """The array itself, or CuPy's view of another package's."""
-    return array if _of_cupy(array) else device_module().asarray(array)
+    return array if is_of_cupy(array) else device_module().asarray(array)
 
 
 def check_device(backend: str, device: bool, name: str) -> None:
@@ -155,25 +133,18 @@ class _Kernels:
 
     def _targets(self, out: Any) -> list[Any]:
         """The given results' arrays, in order."""
-        where = self.program.name
-        count = len(self.program.outputs)
-        place = object()
-        shown = place if self.tree is None else structures.unflatten(self.tree, [place] * count)
-        places, expected = structures.flatten(shown, none_is_leaf=True)
-        given, tree = structures.flatten(out, none_is_leaf=True)
-        if tree != expected:
-            raise ShapeError(f"{user_line()}: {where}: out has structure {tree}, {expected} expected")
-        leaves = [leaf for leaf, wanted in zip(given, places, strict=True) if wanted is place]
+        where = f"{user_line()}: {self.program.name}"
+        leaves = arrays_of_out(where, out, self.tree, len(self.program.outputs))
         for leaf, output, axis in zip(leaves, self.program.outputs, self.out_axes, strict=True):
             if not is_device_array(leaf):
                 found = type(leaf).__name__
-                raise ShapeError(f"{user_line()}: {where}: out for {output.name} is {found}; a CuPy array is needed")
+                raise ShapeError(f"{where}: out for {output.name} is {found}; a CuPy array is needed")
             shape = tuple(leaf.shape)
             point = shape if axis is None else shape[1:] if axis == 0 else shape[:-1]
             if point != output.shape or leaf.dtype != np.dtype(output.dtype):
                 dtype = np.dtype(output.dtype)
                 raise ShapeError(
-                    f"{user_line()}: {where}: out for {output.name} is {leaf.dtype} {shape}; {dtype} {output.shape} expected"
+                    f"{where}: out for {output.name} is {leaf.dtype} {shape}; {dtype} {output.shape} expected"
                     + ("" if axis is None else " for each point")
                 )
         return leaves
@@ -267,7 +238,6 @@ class DeviceBatched(_Kernels):
         for leaf, leaf_in, axis in zip(leaves, self.program.inputs, self.in_axes, strict=True):
             if axis is not None and leaf.shape:
                 points.setdefault(leaf.shape[axis], leaf_in.name)
-        if len(points) > 1:
-            listed = ", ".join(f"{n} in {name}" for n, name in points.items())
-            raise ShapeError(f"{user_line()}: {self.program.name}: the arguments have different numbers of points: {listed}")
+        if points:
+            common_points(f"{user_line()}: {self.program.name}", points)
         return super().call(leaves, out)

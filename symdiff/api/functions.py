@@ -7,7 +7,6 @@ Refuses wrong arguments with errors that name the function's file and line.
 
 import inspect
 import math
-import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -15,10 +14,9 @@ from typing import Any, Self
 import numpy as np
 import optree
 
-from symdiff.api.arguments import Call, is_differentiable_argument
-from symdiff.api.branching import Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
-from symdiff.api.compiled import Compiled
-from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, on_device, placed_on_device, shorter_device_call
+from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument, on_device
+from symdiff.api.compiled import Compiled, Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
+from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
@@ -125,6 +123,7 @@ class Function:
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
         self._door: Callable[..., Any] | None = None
+        self._forms: dict[Any, Form] = {}
         self._lock = threading.Lock()
         self._watch = self._watching()
         self._near: Near | None = None
@@ -156,14 +155,11 @@ class Function:
                 f"{user_line()}: {self.name} ({self.where}) has an argument `out` of its own, so that out= may mean that one "
                 "or the array for the result; give the argument by position, or another name"
             )
-        self.refresh()
         if self._door is not None and not kwargs:
-            try:
-                result = self._door(*args, out=out)
-                if result is not MISS:
-                    return result
-            except _MISSED:
-                pass  # the long way finds out why, or computes what Python's math raises for
+            self.refresh()
+            found = _tried(self._door or _declined, args, out)
+            if found is not MISS:
+                return found
         return self._long_way(*args, out=out, **kwargs)
 
     def refresh(self) -> None:
@@ -180,6 +176,7 @@ class Function:
         """Drop what was traced."""
         with self._lock:
             self._door = self._near = self._guard = None
+            self._forms = {}
             direct_vectorcall(self, 0)
             self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
@@ -206,8 +203,10 @@ class Function:
             if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
                 found = compiled.unchecked.call(fed, out)
         with self._lock:
-            if watch is self._watch and not kwargs:  # or another thread has found that this specialisation is stale
-                self._open(call, compiled)
+            if watch is self._watch:  # or another thread has found that this specialisation is stale
+                if not kwargs:
+                    self._open(call, compiled)
+                self._remember(call, args, kwargs, compiled)
         if found is not MISS:
             return found
         try:
@@ -268,7 +267,7 @@ class Function:
             graph = self._traced_at(call, self.paths if earlier is None else "guard")
             if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
                 self._compiled.clear()
-                self._door = None
+                self._door, self._forms = None, {}
                 direct_vectorcall(self, 0)
                 key, earlier = self._key(call), None
             compiled: Compiled | None = kept_specialisation(earlier, graph)
@@ -277,6 +276,7 @@ class Function:
                 self._compiled[key] = add_specialisation(compiled, earlier)
                 if len(self._compiled) > KEPT:
                     self._compiled.pop(next(iter(self._compiled)))
+                    self._forms = {}
         return compiled
 
     def _open(self, call: Call, compiled: Compiled) -> None:
@@ -295,6 +295,24 @@ class Function:
                 self._quicken(compiled, compiled.hidden)
         else:
             self._door = compiled.structured_door(call.tree, call.marks)
+
+    def _remember(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
+        """Let later calls with arguments of these types take a short way to a specialisation, where its door declines them."""
+        taken = self._door is compiled.entry and not kwargs and not any(map(is_integer_argument, args))
+        if taken or self.owns_out or compiled.door is None:
+            return
+        if any(traced_order(call.leaves[i]) for i in call.traced) or len(self._extra_leaves(call)) < len(call.extra):
+            return
+        form, way = call.form(self, args, kwargs) if compiled.direct else None, compiled.entry
+        if form is None and not kwargs and self._door is not None:
+            form, way = Form((), tuple((k, False) for k in range(len(args)))), self._door
+        if form is not None and way is not None:
+            self._forms.setdefault(form_key(args, kwargs), form).add((*args, *kwargs.values()), way)
+
+    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        """The result by the way that arguments of these types, and with these static values, went before, or `MISS`."""
+        form = self._forms.get(form_key(args, kwargs))
+        return MISS if form is None else _tried(form, (*args, *kwargs.values()), out)
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
@@ -338,20 +356,20 @@ class Function:
         guard = self._guard
         versions = [] if guard is None else guard.versions()
         self.refresh()  # other specialisations may capture what the fast one does not
-        if self.expression is not None and self._door is not None and not kwargs:
-            found = self._with_numbers(args, out)
-            if found is not MISS:
-                return found
         if guard is not None and guard is self._guard:
             guard.refresh(versions)
+        if self._forms:
+            found = self._known(args, kwargs, out)
+            if found is not MISS:
+                return found
         shorter = self._near  # another thread may drop it meanwhile
         if shorter is not None and not kwargs:
             found = shorter(args, out)
             if found is not MISS:
                 return found
         device = on_device(args, kwargs)
-        check_device(self.backend, device, self.name)
-        if device:
+        if device or self.backend == "cupy":
+            check_device(self.backend, device, self.name)
             args, kwargs = placed_on_device((args, kwargs))
         for _ in range(REPLACED):
             try:
@@ -363,16 +381,6 @@ class Function:
                 forgive_error(error)
             self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
-
-    def _with_numbers(self, args: tuple[Any, ...], out: Any) -> Any:
-        """The fast way where a formula takes integers as numbers; `MISS` where it takes the arguments as they are."""
-        taken = tuple(map(self.expression.taken, range(len(args)), args))  # type: ignore[union-attr]
-        if all(map(operator.is_, taken, args)):
-            return MISS
-        try:
-            return self._door(*taken, out=out)  # type: ignore[misc]
-        except _MISSED:
-            return MISS
 
     def __reduce__(self) -> Any:
         return _blank, (without_vectorcall(type(self)),), self.__getstate__()
@@ -546,7 +554,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_door", "_near", "_watch", "_machines", "_guards", "_guard", "signature"):
+        for name in ("_lock", "_door", "_near", "_forms", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
         state["_compiled"], state["traced_last"] = {}, None
         return state
@@ -561,7 +569,21 @@ class Function:
         self._guard = None
         self._door = None
         self._near = None
+        self._forms = {}
         depend_on_rules(self)
+
+
+def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:
+    """The result of a door; `MISS` where it raises, too: the long way finds out why, or computes what Python's math cannot."""
+    try:
+        return door(*args, out=out)
+    except _MISSED:
+        return MISS
+
+
+def _declined(*args: Any, out: Any = None) -> Any:
+    """The door of a function that has forgotten its traces."""
+    return MISS
 
 
 def specialised_door(door: Any, leaves: list[Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.compiled import Batched
+from symdiff.api.kernels import Batched
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph

@@ -9,8 +9,7 @@ from typing import Any
 
 from symdiff.codegen.array_text import region, shape_text
 from symdiff.codegen.expressions import emit_statements, formula, leaf_texts, printed_operands
-from symdiff.codegen.numpy import spelling
-from symdiff.codegen.numpy_batch import emit_in_place
+from symdiff.codegen.numpy import emit_in_place, spelling
 from symdiff.codegen.text import dtype_text
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.plan import full_kernel_values

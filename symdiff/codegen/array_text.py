@@ -343,18 +343,19 @@ def primitive_text(site: Any, name: str, alias: str) -> str:
     several = len(site.results) > 1
     if not isinstance(structures.unflatten(site.out_tree, range(len(site.results))), (int, list, tuple)):
         raise ExportError(f"{site.rule.source}: {site.rule.name} returns a structure; files call primitives that return arrays")
+    is_plain, kind = site.code == "d", f"np.{np.dtype(site.code).name}"
     shapes = ", ".join(repr(shape) for shape, _ in site.results)
     indent = "        " if site.moving else "    "
     place = "out[k, ...]" if site.moving else "out[...]"
     return "\n".join([
         f"def {name}(*given: Any, out: Any = None) -> Any:",
         f'    """What {alias} returns, as one array; it cannot write to its arguments."""',
-        f"    out = np.empty({site.shape!r}) if out is None else out",
+        f"    out = np.empty({site.shape!r}{'' if is_plain else f', dtype={kind}'}) if out is None else out",
         "    args = [np.asarray(g).view() for g in given]",
         "    for array in args:",
         "        array.flags.writeable = False",
         *([f"    for k in range({site.count}):"] if site.moving else []),
-        f"{indent}found = [np.asarray(r, dtype=float) for r in {call if several else f'[{call}]'}]",
+        f"{indent}found = [np.asarray(r, dtype={'float' if is_plain else kind}) for r in {call if several else f'[{call}]'}]",
         f"{indent}if [f.shape for f in found] != [{shapes}]:",
         f'{indent}    raise ValueError(f"{alias} returns shapes {{[f.shape for f in found]}}, [{shapes}] were told")',
         f"{indent}{place} = {'np.concatenate([f.ravel() for f in found])' if several else 'found[0]'}",

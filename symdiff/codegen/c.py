@@ -1,22 +1,27 @@
 """Plan to C99: a function over pointers to the cells of its arguments and results, with nothing but libm behind it.
 
 Assumes a point Plan. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed zeros where
-the compiler keeps to IEEE 754. Refuses special functions but erf and erfc, opaque primitives, and functions that C99 lacks for
-complex numbers, with `BackendError`.
+the compiler keeps to IEEE 754. Refuses special functions but erf, erfc and what `formulas` makes of libm's functions, opaque
+primitives, and functions that C99 lacks for complex numbers, with `BackendError`.
 """
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from symdiff.codegen.c_like import RESERVED, Dialect, comment
+from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, comment
+from symdiff.codegen.c_nests import CNests
 from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
+from symdiff.codegen.nests import refuse_heads
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.walks import nodes_with_bodies
+from symdiff.vocabulary.extents import names_in_extents
 from symdiff.vocabulary.operation import Op
 
 _PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
@@ -64,8 +69,6 @@ def emit(
 ) -> Source:  # fmt: skip
     """The Plan as a C file. A function with checks returns an int, 0 or the number of the exception among `raised`."""
     program = plan.program
-    if plan.kind != "point":
-        raise BackendError(f"{program.name}: the C target takes one point; call it in a loop over the points")
     names = Names(RESERVED, plain=True)
     entry = names.fresh(name)
     guard = names.fresh(f"{entry.upper()}_H")
@@ -75,14 +78,42 @@ def emit(
         codes = [f"  {k + 1}  {error}" for k, error in enumerate(raised)]
         doc = "\n".join([doc, "", "Returns 0; or the number of a path that has no result, and nothing is written:", *codes])
     head = f"{'int' if raised else 'void'} {entry}"
-    function = LANGUAGE.function_text(program, head, names, arguments, targets)
-    text = "\n".join([comment(header, doc), _includes(program) + _helpers(program), *function]) + "\n"
-    about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets)]))
-    declared = DECLARED.signature(program.inputs, program.outputs, arguments, targets, head)
+    looped = any(node.op == "loop" for node in program.nodes)
+    told = names_in_extents(tuple(leaf.shape for leaf in program.inputs))
+    sizes = {size: names.fresh(size) for size in sorted(told)}
+    if looped:
+        function, support = _with_loops(program, head, names, arguments, targets, sizes)
+    else:
+        function, support = (
+            LANGUAGE.function_text(program, head, names, arguments, targets),
+            _includes(program) + _helpers(program),
+        )
+    text = "\n".join([comment(header, doc), support, *function]) + "\n"
+    about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets, list(sizes.values()))]))
+    declared = DECLARED.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
     declared[-1] += ";"
     return Source(text, entry, "c", companion=_HEADER.format(
         about=about, guard=guard, declared="\n".join([*_included({leaf.dtype for leaf in program.leaves} & {"?"}), *declared])
     ))  # fmt: skip
+
+
+def _with_loops(
+    program: Program, head: str, names: Names, arguments: list[str], targets: list[str], sizes: dict[str, str]
+) -> tuple[list[str], str]:
+    """The function of a program with loops, and what stands before it."""
+    if problem := refuse_heads(program, LANGUAGE.library):
+        raise BackendError(problem)
+    if names_in_extents(tuple(o.shape for o in program.outputs)) - sizes.keys():
+        raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
+    words = CNests(LANGUAGE, names, dict(sizes))
+    lines = words.body(program, arguments, targets)
+    everything = Program(program.name, program.inputs, program.outputs, nodes_with_bodies(program))
+    codes = {node.dtype for node in everything.nodes} | {leaf.dtype for leaf in program.leaves}
+    included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown else []))) + "\n"
+    signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
+    support = [*(text for _, text in LANGUAGE.helpers(everything.nodes, "static")), *words.helpers()]
+    text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
+    return text, included + ("\n" + "\n".join(support) if support else "")
 
 
 _HEADER = """{about}
@@ -103,15 +134,16 @@ extern "C" {{
 """
 
 
-def _described(program: Program, arguments: list[str], targets: list[str]) -> list[str]:
+def _described(program: Program, arguments: list[str], targets: list[str], sizes: list[str]) -> list[str]:
     """A line for each parameter: what it is, and its shape."""
-    width = max(map(len, [*arguments, *targets]), default=0)
+    width = max(map(len, [*sizes, *arguments, *targets]), default=0)
+    told = [f"{size:{width}}  long, a size" for size in sizes]
     taken = [f"{a:{width}}  {_shape(leaf)}, is read" for a, leaf in zip(arguments, program.inputs, strict=True)]
     made = [
         f"{t:{width}}  {_shape(o)}, is written; it must not overlap others"
         for t, o in zip(targets, program.outputs, strict=True)
     ]
-    return ["Arrays lie in C order, the last index running fastest.", "", *(f"  {line}" for line in [*taken, *made])]
+    return ["Arrays lie in C order, the last index running fastest.", "", *(f"  {line}" for line in [*told, *taken, *made])]
 
 
 def _shape(leaf: Input | Output) -> str:
@@ -120,7 +152,8 @@ def _shape(leaf: Input | Output) -> str:
 
 
 def _includes(program: Program) -> str:
-    codes = {i.dtype for i in program.nodes} | {leaf.dtype for leaf in program.leaves}
+    formulas = [formula_program(name, code)[0] for name, found in LANGUAGE.formulas(program.nodes).items() for code in found]
+    codes = {i.dtype for p in (program, *formulas) for i in p.nodes} | {leaf.dtype for leaf in program.leaves}
     return "\n".join(_included(codes, "math.h")) + "\n"
 
 
@@ -131,5 +164,5 @@ def _included(codes: set[str], *others: str) -> list[str]:
 
 
 def _helpers(program: Program) -> str:
-    texts = LANGUAGE.helpers(program.nodes, "static")
+    texts = [text for _, text in LANGUAGE.helpers(program.nodes, "static")]
     return "\n".join(["", *texts]) if texts else ""

@@ -1,14 +1,17 @@
-"""What C and CUDA C++ have in common: types, literals, expressions, comments, and NumPy's functions that neither has.
+"""What C and CUDA C++ have in common: types, literals, expressions, comments, and the functions that either lacks.
 
 Assumes a Program of point values. Guarantees the Program's order of operations, and NumPy's treatment of NaN, ties and signed
 zeros where the compiler keeps to IEEE 754. Refuses opaque primitives, and functions that a language lacks, with `BackendError`.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
+from symdiff.codegen.formulas import FORMULAS, formula_program
 from symdiff.codegen.names import Names
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
@@ -22,32 +25,8 @@ Spelled = tuple[str, int, tuple[int, ...]]
 _ARITHMETIC = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}"}
 _LOGIC = {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
 _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-# NumPy's functions that C lacks: {q} qualifies the function, {t} is the type, {f} the suffix of the library's functions.
-_HELPERS = {
-    "sign": "{q} {t} np_sign({t} x)\n{{\n    return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;\n}}\n",
-    "max": "{q} {t} np_maximum({t} x, {t} y)\n{{\n    return x >= y || isnan(x) ? x : y;\n}}\n",
-    "min": "{q} {t} np_minimum({t} x, {t} y)\n{{\n    return x <= y || isnan(x) ? x : y;\n}}\n",
-    "mod": (
-        "{q} {t} np_remainder({t} x, {t} y)\n{{\n    {t} r = fmod{f}(x, y);\n"
-        "    if (r == 0)\n        return copysign{f}(0.0{f}, y);\n    return (r < 0) != (y < 0) ? r + y : r;\n}}\n"
-    ),
-    "floordiv": (
-        "{q} {t} np_floor_divide({t} x, {t} y)\n{{\n    if (y == 0)\n        return x / y;\n"
-        "    {t} r = fmod{f}(x, y), q = (x - r) / y;\n    if (r != 0 && (r < 0) != (y < 0))\n        q -= 1;\n"
-        "    if (q == 0)\n        return copysign{f}(0.0{f}, x / y);\n"
-        "    return floor{f}(q) + (q - floor{f}(q) > 0.5 ? 1 : 0);\n}}\n"
-    ),
-    "logaddexp": (
-        "{q} {t} np_logaddexp({t} x, {t} y)\n{{\n    if (x == y)\n        return x + ({t})0.6931471805599453;\n"
-        "    return (x > y ? x : y) + log1p{f}(exp{f}(-fabs{f}(x - y)));\n}}\n"
-    ),
-    "logaddexp2": (
-        "{q} {t} np_logaddexp2({t} x, {t} y)\n{{\n    if (x == y)\n        return x + 1;\n"
-        "    return (x > y ? x : y) + log1p{f}(exp2{f}(-fabs{f}(x - y))) * ({t})1.4426950408889634;\n}}\n"
-    ),
-}  # fmt: skip
-_CALLED = {"max": "np_maximum", "min": "np_minimum", "sign": "np_sign", "mod": "np_remainder", "floordiv": "np_floor_divide",
-           "logaddexp": "np_logaddexp", "logaddexp2": "np_logaddexp2"}  # fmt: skip
+# The functions that a file has where its language lacks them.
+_CALLED = {name: f"special_{name}" if OPS[name].is_special else f"np_{OPS[name].numpy}" for name in FORMULAS}
 
 
 _REAL = """
@@ -155,10 +134,10 @@ class Dialect:
             return ("0.0" if node.op == "imag" else "{0}"), ATOM, (ATOM,)
         if node.op in ("isnan", "isinf", "isfinite"):
             return f"{node.op}({{0}})", ATOM, (0,)
-        if node.op in _CALLED:
-            return f"{_CALLED[node.op]}({places})", ATOM, (0,) * op.arity
         name = self.function(op)
         if name is None:
+            if node.op in _CALLED:
+                return f"{_CALLED[node.op]}({places})", ATOM, (0,) * op.arity
             raise self.lacking(node.op)
         return f"{name}{'f' if node.dtype in 'fF' else ''}({places})", ATOM, (0,) * op.arity
 
@@ -167,16 +146,23 @@ class Dialect:
 
         `read` gives the text of an argument's cell.
         """
-        leaves = leaf_texts(program, read, lambda node: self.literal(node.params, node.dtype))
-        steps, values = emit_statements(
+        return self.statements(program, read, names, lambda k, held: [f"if ({held})", f"{INDENT}return {k + 1};"])
+
+    def statements(
+        self, program: Program, read: Callable[[int, int], str], names: Names,
+        ends: Callable[[int, str], list[str]], wished: Mapping[int, str] = MappingProxyType({}),
+    ) -> tuple[list[str], dict[int, str]]:  # fmt: skip
+        """The same, with `ends` for the lines of a check, and `wished` names of values."""
+        return emit_statements(
             program,
-            leaves,
+            leaf_texts(program, read, lambda node: self.literal(node.params, node.dtype)),
             lambda i: self.spelling(program, i),
             names,
             declare=lambda i: f"const {self.types[program.nodes[i].dtype]} ",
-            ends=lambda k, condition: [f"if ({condition})", f"{INDENT}return {k + 1}"],
+            ends=ends,
+            wished=wished,
+            stop=";",
         )
-        return [step if step.startswith("if (") else f"{step};" for step in steps], values
 
     def function_text(self, program: Program, head: str, names: Names, arguments: list[str], targets: list[str]) -> list[str]:
         """The whole function: `head void name(arguments, results)` and its statements."""
@@ -191,23 +177,48 @@ class Dialect:
         return [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
 
     def signature(
-        self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str
-    ) -> list[str]:
-        """The function's head: numbers by value, arrays as pointers to their cells in C order, results last."""
-        parts, pointer = [], f"*{self.restrict} " if self.restrict else "*"
+        self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str,
+        sizes: Sequence[str] = (),
+    ) -> list[str]:  # fmt: skip
+        """The function's head: sizes, numbers by value, arrays as pointers to their cells in C order, results last."""
+        parts, pointer = [f"long {size}" for size in sizes], f"*{self.restrict} " if self.restrict else "*"
         for leaf, argument in zip(inputs, arguments, strict=True):
             kind = self.types[leaf.dtype]
             parts.append(f"{kind} {argument}" if leaf.shape == () else f"const {kind} {pointer}{argument}")
         parts += [f"{self.types[o.dtype]} {pointer}{target}" for o, target in zip(outputs, targets, strict=True)]
         return c_signature(head, parts)
 
-    def helpers(self, nodes: list[Node], qualifier: str) -> list[str]:
-        """The texts of NumPy's functions that the instructions need, for each real type where a language overloads."""
-        found = []
-        for op, text in _HELPERS.items():
-            codes = {i.dtype for i in nodes if i.op == op and not is_complex(i.dtype)}
-            found += [text.format(q=qualifier, t=self.types[c], f="f" if c == "f" else "") for c in self.precisions(codes)]
-        return found
+    def formulas(self, nodes: list[Node]) -> dict[str, set[str]]:
+        """The functions that are printed by their formulas, each before those that call it, with its dtypes."""
+        found: dict[str, set[str]] = {}
+        for name in reversed(FORMULAS):
+            if self.function(OPS[name]) is None:
+                called = [n for f, codes in found.items() for c in codes for n in formula_program(f, c)[0].nodes]
+                codes = {i.dtype for i in [*nodes, *called] if i.op == name and not is_complex(i.dtype)}
+                found[name] = set(self.precisions(codes))
+        return {name: found[name] for name in reversed(found) if found[name]}
+
+    def helpers(self, nodes: list[Node], qualifier: str) -> list[tuple[str, str]]:
+        """What the instructions need and the language lacks: the functions' names, with their types, and texts."""
+        return [
+            (f"{self.types[code]}_{_CALLED[name]}", self.formula_text(name, code, qualifier))
+            for name, codes in self.formulas(nodes).items()
+            for code in sorted(codes)
+        ]
+
+    def formula_text(self, name: str, code: str, qualifier: str) -> str:
+        """A function of `formulas`."""
+        program, wished = formula_program(name, code)
+        parameters = [leaf.name for leaf in program.inputs]
+        ended = replace(program, outputs=(), checks=(program.outputs[0].value,))
+        names = Names((*RESERVED, *parameters), plain=True)
+        try:
+            lines, _ = self.statements(ended, lambda k, _: parameters[k], names, lambda _, found: [f"return {found};"], wished)
+        except BackendError:
+            raise self.lacking(name) from None
+        kind = self.types[code]
+        head = f"{qualifier} {kind} {_CALLED[name]}({', '.join(f'{kind} {p}' for p in parameters)})"
+        return "\n".join([head, "{", *(INDENT + line for line in lines), "}"]) + "\n"
 
     def precisions(self, codes: set[str]) -> list[str]:
         """The real types for which a function is written."""

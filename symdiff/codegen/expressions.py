@@ -56,13 +56,14 @@ def emit_statements(
     declare: Callable[[int], str] | None = None,
     ends: Callable[[int, str], list[str]] | None = None,
     wished: Mapping[int, str] = MappingProxyType({}),
+    stop: str = "",
 ) -> tuple[list[str], dict[int, str]]:
     """Assignments in order, and the expression of every output value.
 
     `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need);
     `declare(i)` gives what stands before the name of a value, a type for example; `ends(k, condition)` are the lines for
     the program's check k, which stand where its condition is known; `wished` are the names of some values, which others do not
-    have.
+    have; `stop` ends an assignment.
     """
     uses = [0] * len(program.nodes)
     for node in program.nodes:
@@ -94,7 +95,7 @@ def emit_statements(
         if not name:
             name = names.fresh(f"v{count}")
             count += 1
-        lines.append(f"{declare(position) if declare else ''}{name} = {text}")
+        lines.append(f"{declare(position) if declare else ''}{name} = {text}{stop}")
         made[position] = Expression(name, ATOM, 0)
     for k, check in checks:
         lines += ends(k, bare_text(made[check].text))  # type: ignore[union-attr, misc]

@@ -1,56 +1,37 @@
-"""Plan to NumPy: scalar arithmetic for one point, in-place ufuncs over blocks for a batch.
+"""NumPy's words for one operation: on numbers, as an expression, and on arrays, in place.
 
-Assumes a Plan of any dtypes. Guarantees IEEE results without warnings, the dtypes of the Program, and outputs that are
-written only after the inputs they overlap were read. Refuses nothing that a Program can hold, but exporting opaque
-primitives.
+Assumes nodes of a Program of any dtypes. Guarantees the dtypes of the Program.
 """
 
 import threading
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from symdiff.codegen import numpy_batch
-from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
-from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
-from symdiff.codegen.numpy_batch import OWN
-from symdiff.codegen.source import MISS, Source
+from symdiff.codegen.expressions import ATOM, parenthesis_levels, printed_operands
+from symdiff.codegen.names import Names
 from symdiff.codegen.text import dtype_text
 from symdiff.ir.node import Node
-from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import uses_of
-from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.operation import scipy_special
 from symdiff.vocabulary.ops import OPS
 
-INDENT = "    "
 PLACES = ("{0}", "{1}", "{2}", "{3}")
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
-def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
-    """The Plan as a NumPy function that takes arguments in the program's own form; stand-alone files are `point_files`'."""
-    program = plan.program
-    calls = called(program.nodes)
-    special = any(OPS[i.op].is_special for i in program.nodes)
-    known = (*emitted_globals(program.nodes, special), ("_local", threading.local()))
-    if plan.kind == "batch":
-        return replace(numpy_batch.emit(plan, name=name, calls=calls), names=known)
-    names = Names((*OWN, *calls.values()))
-    arguments = emitted_argument_names(program.inputs, names)
-    entry = names.fresh(name)
-    lines = _point_lines(plan, arguments, names, len(program.outputs) > 1, calls)
-    return Source("\n".join([f"def {entry}({', '.join([*arguments, 'out=None'])}):", *lines, ""]), entry, "numpy", known)
+def calls_scipy(nodes: Iterable[Node]) -> bool:
+    """Whether operations are special functions of SciPy's."""
+    return any(OPS[node.op].is_special for node in nodes)
 
 
-def emitted_globals(nodes: list[Node], special: bool) -> list[tuple[str, object]]:
+def emitted_globals(nodes: list[Node]) -> list[tuple[str, object]]:
     """The globals of a function that runs in this process."""
     functions = {id(i.params): i.params for i in nodes if i.op == "call"}
-    known: list[tuple[str, object]] = [("np", np), ("MISS", MISS)]
+    known: list[tuple[str, object]] = [("np", np), ("ndarray", np.ndarray), ("_local", threading.local())]
     known += [(name, functions[key]) for key, name in called(nodes).items()]
-    return [*known, ("special", scipy_special())] if special else known
+    return [*known, ("special", scipy_special())] if calls_scipy(nodes) else known
 
 
 def called(nodes: list[Node]) -> dict[int, str]:
@@ -104,32 +85,23 @@ def joining_checks(program: Program) -> set[int]:
     return found
 
 
-def _point_lines(plan: Plan, arguments: list[str], names: Names, several: bool, calls: Mapping[int, str]) -> list[str]:
-    """The statements for one point: its results are numbers and new arrays, or fill `out`."""
-    program = plan.program
-    cells = [emitted_cell_names(leaf, a, names) for leaf, a in zip(program.inputs, arguments, strict=True)]
-    lines = []
-    for leaf, argument, own in zip(program.inputs, arguments, cells, strict=True):
-        if leaf.shape == ():
-            lines.append(f"{argument} = np.{dtype_text(leaf.dtype)}({argument})")
-        elif own:
-            lines.append(f"{', '.join(own)}, = {argument}{'' if len(leaf.shape) == 1 else '.ravel()'}")
-    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: number_literal(node.params))
-    steps, values = emit_statements(
-        program,
-        leaves,
-        lambda i: spelling(program, i, calls),
-        names,
-        ends=lambda _, test: [f"if {test}:", f"{INDENT}return MISS"],
-    )
-    lines += ['with np.errstate(all="ignore"):', *(INDENT + step for step in steps)] if steps else []
-    results = []
-    for output in program.outputs:
-        listed = [values[c] for c in output.cells]
-        shaped = "" if len(output.shape) == 1 else f".reshape({output.shape!r})"
-        kind = f"np.{dtype_text(output.dtype)}"
-        results.append(f"np.array([{', '.join(listed)}], {kind}){shaped}" if output.shape else f"{kind}({listed[0]})")
-    lines += ["if out is None:", f"{INDENT}return {', '.join(results)}"]
-    targets = [f"out[{k}]" for k in range(len(results))] if several else ["out"]
-    lines += [f"{target}[...] = {text}" for target, text in zip(targets, results, strict=True)]
-    return [INDENT + line for line in [*lines, "return out"]]
+def emit_in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
+    """One node as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
+    node = program.nodes[position]
+    if node.op == "add" and printed_operands(program, position) != node.operands:
+        operands = operands[::-1]
+    listed = ", ".join(operands)
+    if node.op == "call":
+        points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
+        return f"{target}[...] = [{calls[id(node.params)]}(*p) for p in {points}]"
+    if node.op == "select":
+        condition, yes, no = operands
+        return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"
+    if node.op == "cast":
+        return f"np.copyto({target}, {operands[0]}, casting='same_kind')"
+    if node.op in ("real", "imag"):
+        return f"np.copyto({target}, np.{node.op}({operands[0]}))"
+    op = OPS[node.op]
+    if not op.takes_out:
+        return f"np.copyto({target}, {op.spelled(*operands)})"
+    return op.spelled(*operands, f"out={target}")

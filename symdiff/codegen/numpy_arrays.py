@@ -5,9 +5,8 @@ input nothing at all (but for what `np.linalg` and sorting allocate themselves);
 `ExportError`, to write large constant arrays into a file.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,35 +22,27 @@ from symdiff.codegen.array_text import (
     view_text,
 )
 from symdiff.codegen.exceptions import POINT, Raised
-from symdiff.codegen.names import Names, emitted_argument_names
-from symdiff.codegen.numpy import called, emitted_globals
-from symdiff.codegen.numpy_batch import OWN, emit_kept_arrays
-from symdiff.codegen.shells import (
-    ARRAY,
-    CHECK_OUT,
-    UNEVALUATED,
-    annotated_array,
-    annotated_result,
-    checked_input,
-    emit_out_check,
-)
-from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, emitted_result, output_texts, packed, tuple_text, wrapped_text
+from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
+from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
 from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
-from symdiff.vocabulary.heads import NUMPY
-from symdiff.vocabulary.literals import docstring_literal, number_literal
-from symdiff.vocabulary.ops import OPS, dtype_of_code
+from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
-INDENT = "    "
-_DTYPES = {code: f"dtype_{'b' if code == '?' else code}" for code in "?fdFD"}
 _WORDS = (
     "work", "start", "stop", "rows", "value", "r", "a", "u", "s", "vh", "others", "sign", "i", "inner", "own", "turned",
-    "diagonal",
+    "diagonal", "found",
 )  # fmt: skip
+_APART = '''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+    """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
+    return [
+        r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)
+        for r in results
+    ]'''
 
 
 def emit(
@@ -65,47 +56,27 @@ def emit(
     `points` the axes of points in the arguments where they have some.
     """
     writer = ArrayWriter(plan, name, style, result, raised, points)
-    functions, works = writer.functions(doc)
-    special = any(OPS[i.op].is_special for i in writer.scalars)
-    if style == "export":
-        packages = [
-            "import numpy as np",
-            "from numpy.typing import ArrayLike, NDArray",
-            *(["from scipy import special"] if special else []),
-        ]
-        alias = f"Result = {annotated_result(writer.result, [annotated_array(o) for o in writer.program.outputs])}"
-        own = [(n, c) for n, c in writer.constants if not isinstance(c, np.ndarray)]
-        aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
-        sites = [(n, c, aliases[c.function]) for n, c in own]
-        packages += dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)
-        held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if isinstance(c, np.ndarray)]
-        constants = ["\n".join(held)] if held else []
-        head = [alias, *(["_local = threading.local()"] if works else []), *constants]
-        standard = ["from typing import Any", *(["import threading"] if works else [])]
-        calls = [primitive_text(site, name, alias) for name, site, alias in sites]
-        support = [*works, *calls, ARRAY, CHECK_OUT, *([_APART] if writer.uses_apart else [])]
-        return PythonFile(
-            tuple(header), tuple(standard), tuple(packages), tuple(head), tuple(functions), tuple(support)
-        ).source(writer.entry, "numpy")
-    known = [*emitted_globals(writer.scalars, special), *((name, dtype_of_code(code)) for code, name in _DTYPES.items())]
-    known += [("_local", threading.local())]
+    functions = writer.functions(doc)
+    own = [(n, c) for n, c in writer.constants if not isinstance(c, np.ndarray)] if writer.exported else []
+    aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
+    sites = [(n, c, aliases[c.function]) for n, c in own]
+    held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if isinstance(c, np.ndarray)] if writer.exported else []
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
-    text = "\n\n\n".join([UNEVALUATED, *functions, *works, _APART]) + "\n"
-    return Source(text, writer.entry, "numpy", (*known, *writer.constants, *compiled))
+    return writer.source(
+        functions,
+        header,
+        special=calls_scipy(writer.scalars),
+        packages=[*dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)],
+        head=["\n".join(held)] if held else [],
+        support=[primitive_text(site, name, alias) for name, site, alias in sites],
+        known=[] if writer.exported else [*emitted_globals(writer.scalars), *writer.constants, *compiled],
+    )
 
 
-_APART = '''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
-    """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
-    return [
-        r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)
-        for r in results
-    ]'''
-
-
-class ArrayWriter:
+class ArrayWriter(Shell):
     """Names, texts and places of the values of a plan, and the function that computes them in the words of a library."""
 
-    words = NUMPY
+    support: ClassVar[dict[str, str]] = {**Shell.support, "_apart": _APART}
 
     def __init__(
         self,
@@ -117,24 +88,17 @@ class ArrayWriter:
         points: Sequence[int | None] = (),
     ) -> None:
         self.plan = plan
-        self.points = points or (None,) * len(plan.program.inputs)
-        self.raised = raised
-        self.program = plan.program
+        self.point_axes = points or (None,) * len(plan.program.inputs)
         self.nodes = plan.program.nodes
-        self.style = style
-        self.result = emitted_result(len(plan.program.outputs)) if result is None else result
         self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
-        self.read = {node.params[0] for node in self.nodes if node.op == "input"}
-        self.uses_apart = False
         words = (*_WORDS, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
-        self.names = Names((*OWN, *_DTYPES.values(), *self.own_names(), *self.calls.values(), *words))
-        self.arguments = emitted_argument_names(self.program.inputs, self.names)
-        # An argument that has the name of a variable of ours keeps it in the signature.
-        self.shown = [i.name if i.name in words else a for i, a in zip(self.program.inputs, self.arguments, strict=True)]
-        self.entry, self.steps = self.names.fresh(name), self.names.fresh(f"{name}_steps")
+        own = (*self.own_names(), *self.calls.values(), *words)
+        super().__init__(plan.program, name, own, exported=style == "export", result=result, raised=raised)
+        self.style = style
+        self.steps = self.names.fresh(f"{name}_steps")
+        self.read = {node.params[0] for node in self.nodes if node.op == "input"}
         self.several = not isinstance(self.result, int)
-        self.targets = [self.names.fresh(o.name) for o in self.program.outputs]
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, Any]] = []
         self.count = 0
@@ -197,8 +161,8 @@ class ArrayWriter:
 
     # -- the functions
 
-    def functions(self, doc: str) -> tuple[list[str], list[str]]:
-        """The functions of the steps and of all, and that of the arrays which a thread keeps where it keeps some."""
+    def functions(self, doc: str) -> list[str]:
+        """The functions of the steps and of all."""
         body = [*self.body(), *self.copies()]
         made = self.made_once()
         kept = [name for name, _ in made]
@@ -207,18 +171,13 @@ class ArrayWriter:
         returned = self.numbers_made()
         body += [f"return {', '.join(returned)}"] if returned else []
         steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], ") -> Any:", "")
-        steps += [f'{INDENT}"""{self.steps_doc(kept)}"""', *(INDENT + line for line in body)]
-        exported = self.style == "export"
-        shell = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
-        shell += self.accepted() if exported else self.declined()
-        shell += self.allocation()
-        shell += [f"{', '.join(kept)}{',' if len(kept) == 1 else ''} = _work()"] if kept else []
-        shell += self.call(taken)
-        parameters = [*(f"{a}: ArrayLike" for a in self.shown), "out: Any = None"] if exported else [*self.shown, "out=None"]
-        lines = wrapped_text(f"def {self.entry}(", parameters, ") -> Result:" if exported else "):", "")
-        lines += [*docstring_literal(doc), *(INDENT + line for line in [*shell, *self.results(arrays)])]
-        works = [emit_kept_arrays("work", [text for _, text in made])] if made else []
-        return ["\n".join(steps), "\n".join(lines)], works
+        shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
+        shown += f"; intermediate values are in {', '.join(kept)}." if kept else "."
+        steps += [f'{INDENT}"""{shown}"""', *(INDENT + line for line in body)]
+        shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
+        shell += [f"{tuple_text(kept)[1:-1]} = {self.keep('work', [text for _, text in made])}"] if kept else []
+        shell += [*self.call(taken), *self.returned(self.targets, self.filled())]
+        return ["\n".join(steps), self.function(doc, shell)]
 
     def body(self) -> list[str]:
         """The statements of the steps."""
@@ -234,11 +193,6 @@ class ArrayWriter:
                 body += self.structural(task)
         return body + (self.checks() if self.plan.fused.checked == len(self.plan.fused.tasks) else [])
 
-    def steps_doc(self, kept: list[str]) -> str:
-        """What the steps compute."""
-        shown = self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."]
-        return ", ".join(shown) + (f"; intermediate values are in {', '.join(kept)}." if kept else ".")
-
     def call(self, taken: list[str]) -> list[str]:
         """The call of the steps, without NumPy's warnings."""
         numbers = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape == ()]
@@ -247,7 +201,7 @@ class ArrayWriter:
         lines = wrapped_text(f"{'found = ' if declines else f'{found} = ' if found else ''}{self.steps}(", taken, ")", INDENT)
         lines.insert(0, 'with np.errstate(all="ignore"):')
         if declines:
-            lines += ["if found is MISS:", f"{INDENT}return MISS", *([f"{found} = found"] if found else [])]
+            lines += [*declining("found is MISS"), *([f"{found} = found"] if found else [])]
         return lines
 
     def checks(self) -> list[str]:
@@ -262,62 +216,49 @@ class ArrayWriter:
                 found = [f"raise {self.raised[k].text(shown)}"] if self.raised else ["return MISS"]
             else:
                 lines.append(f"if {text}.any():")
-                shown = {n: a + POINT[x] for n, a, x in zip(names, self.arguments, self.points, strict=True)}
+                shown = {n: a + POINT[x] for n, a, x in zip(names, self.arguments, self.point_axes, strict=True)}
                 found = self.raised[k].at_point(k, f"{text}.argmax()", shown)
             lines += [INDENT + line for line in found]
         return lines
 
     def accepted(self) -> list[str]:
-        """The checks of a file's arguments, a line each."""
-        checks = [checked_input(leaf, a) for leaf, a in zip(self.program.inputs, self.arguments, strict=True)]
-        return [
-            f"{a} = {check}" if leaf.shape else f"{a} = np.{dtype_text(leaf.dtype)}({check})"
-            for leaf, a, check in zip(self.program.inputs, self.arguments, checks, strict=True)
-        ]
-
-    def declined(self) -> list[str]:
         """A runtime function declines arguments that are not exactly what it was made for."""
-        lines = []
-        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True):
+        lines = super().accepted()
+        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True) if not self.exported else ():
             if leaf.shape == ():
                 kinds = "float, np.floating" + (", complex, np.complexfloating" if leaf.dtype in "FD" else "")
-                lines += [f"if not isinstance({argument}, ({kinds})):", f"{INDENT}return MISS"]
+                lines += declining(f"not isinstance({argument}, ({kinds}))")
                 lines.append(f"{argument} = np.{dtype_text(leaf.dtype)}({argument})")
-                continue
-            lines += [f"if {self.unfit(argument, leaf, READABLE)}:", f"{INDENT}return MISS"]
+            else:
+                lines += declining(unfit_array(argument, leaf, READABLE))
         return lines
 
-    def unfit(self, name: str, leaf: Any, flags: int) -> str:
-        """The condition that something is not an array that compiled code takes as it is, with these flags of NumPy's."""
-        types = f"type({name}) is not np.ndarray or {name}.dtype is not {_DTYPES[leaf.dtype]}"
-        return f"{types} or {name}.shape != {leaf.shape!r} or {name}.flags.num & {flags} != {flags}"
-
-    def given(self) -> list[str]:
+    def out_check(self) -> list[str]:
         """The checks of a given `out`."""
-        outputs, places = self.program.outputs, output_texts(self.result, "out")
-        if self.style == "export":
-            return emit_out_check(outputs, [repr(o.shape) for o in outputs], self.result)
-        tests = [f"type(out) is not tuple or len(out) != {len(places)}"] if self.several else []
-        tests += [self.unfit(place, output, WRITTEN) for place, output in zip(places, outputs, strict=True)]
-        tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(places) for b in places[:k]]
-        return [line for test in tests for line in (f"if {test}:", f"{INDENT}return MISS")]
+        if self.exported:
+            return super().out_check()
+        tests = [f"type(out) is not tuple or len(out) != {len(self.places)}"] if self.several else []
+        tests += [unfit_array(place, o, WRITTEN) for place, o in zip(self.places, self.program.outputs, strict=True)]
+        tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(self.places) for b in self.places[:k]]
+        return declining(*tests)
 
-    def allocation(self) -> list[str]:
-        """The arrays that results are computed in: new ones, or those given if they lie together and apart from arguments."""
-        outputs = [
-            (target, place, o)
-            for target, place, o in zip(self.targets, output_texts(self.result, "out"), self.program.outputs, strict=True)
-            if o.shape != ()
-        ]
-        given = self.given()
-        if not outputs:
-            return ["if out is not None:", *(INDENT + line for line in given)]
-        made = [f"{target} = np.empty({o.shape!r}, np.{dtype_text(o.dtype)})" for target, _, o in outputs]
+    def apart(self) -> list[str]:
+        """The arrays that results are computed in: those given if they lie together and apart from arguments."""
+        arrays = [(t, p) for t, p, o in zip(self.targets, self.places, self.program.outputs, strict=True) if o.shape != ()]
+        if not arrays:
+            return []
+        self.uses("_apart")
         read = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
-        self.uses_apart = True
-        computed, places = tuple_text([target for target, _, _ in outputs]), tuple_text([place for _, place, _ in outputs])
-        given.append(f"{computed[1:-1]} = _apart({places}, {tuple_text(read)})")
-        return ["if out is None:", *(INDENT + line for line in made), "else:", *(INDENT + line for line in given)]
+        computed, given = (tuple_text(names) for names in zip(*arrays, strict=True))
+        return [f"{computed[1:-1]} = _apart({given}, {tuple_text(read)})"]
+
+    def filled(self) -> list[str]:
+        """The statements that fill an `out` with what was computed elsewhere."""
+        lines = []
+        for output, target, place in zip(self.program.outputs, self.targets, self.places, strict=True):
+            copied = [f"if {target} is not {place}:", f"{INDENT}np.copyto({place}, {target})"]
+            lines += copied if output.shape else [f"{place}[()] = {target}"]
+        return lines
 
     def made_once(self) -> list[tuple[str, str]]:
         """The arrays that a thread keeps: names and how they are made."""
@@ -351,22 +292,6 @@ class ArrayWriter:
                 node, text = self.nodes[output.value], self.text(output.value)
                 found.append(text if not is_leaf(node) and not is_view_step(node) else f"np.{dtype_text(output.dtype)}({text})")
         return found
-
-    def results(self, arrays: list[str]) -> list[str]:
-        """The results, in `out` where it is given."""
-        places = output_texts(self.result, "out")
-        outputs = list(zip(self.program.outputs, self.targets, places, strict=True))
-        filled = [f"{place}[()] = {target}" for output, target, place in outputs if output.shape == ()]
-        for output, target, place in outputs:
-            if output.shape != ():
-                filled += [f"if {target} is not {place}:", f"{INDENT}np.copyto({place}, {target})"]
-        own = packed(self.result, self.targets)
-        lines = ["if out is not None:", *(INDENT + line for line in filled)]
-        if len(filled) == 2 and filled[0].startswith("if "):
-            lines = [filled[0].replace("if ", "if out is not None and ", 1), filled[1]]
-        if self.style == "export":
-            return [*lines, f"result: Result = {own} if out is None else out", "return result"]
-        return [*lines, f"return {own} if out is None else out"]
 
     def copies(self) -> list[str]:
         """Results that were not computed in their own arrays."""

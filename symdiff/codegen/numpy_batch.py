@@ -6,32 +6,29 @@ that overlaps no input a thread's second call allocates no array memory.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.expressions import formula, printed_operands
-from symdiff.codegen.names import Names, cell_name, cell_suffix, emitted_argument_names
-from symdiff.codegen.shells import (
-    ARRAY,
-    CHECK_OUT,
-    POINTS,
-    UNEVALUATED,
-    annotated_array,
-    annotated_result,
-    checked_input,
-    emit_out_check,
-)
-from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, emitted_result, packed, packed_lines, tuple_text, unpacked, wrapped_text
+from symdiff.codegen.names import Names, cell_name, cell_suffix
+from symdiff.codegen.numpy import called, calls_scipy, emit_in_place, emitted_globals
+from symdiff.codegen.shells import INDENT, Shell
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result, dtype_text, tuple_text, unpacked, wrapped_text
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program, is_leaf
-from symdiff.vocabulary.literals import docstring_literal, number_literal
-from symdiff.vocabulary.ops import OPS
+from symdiff.lowering.program import is_leaf
+from symdiff.vocabulary.literals import number_literal
 
-INDENT = "    "
-OWN = ("np", "out", "MISS", "found", "result", "special", "threading", "Any", "ArrayLike", "NDArray", "Result", "start", "stop",
-       "point", "_local", "_array", "_check_out", "_points", "_apart", "_work")  # fmt: skip
+OWN = ("start", "stop", "point", "work")
 LONGEST, SHORTEST = 8192, 64  # points a block; 4096 took 1.2 times as long on the cubic, 1024 2.4 times
 CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs take shorter blocks
+_POINTS = '''def _points(**counts: int) -> int:
+    """The number of points, in which all arguments agree."""
+    first, n = next(iter(counts.items()))
+    for name, count in counts.items():
+        if count != n:
+            raise ValueError(f"{count} points in {name}, {n} in {first}")
+    return n'''
 _APART = '''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[NDArray[Any]]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in arrays]'''
@@ -39,100 +36,47 @@ _APART = '''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> lis
 
 def emit(
     plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (), before: Plan | None = None, calls: Mapping[int, str] = {},
+    result: Result | None = None, raised: Sequence[Raised] = (), before: Plan | None = None,
 ) -> Source:  # fmt: skip
     """The plan as a function over points: style "runtime" for arguments already normalised, "export" for a stand-alone file.
 
-    `raised` are the exceptions of the checks of the plan `before`; `calls` the names of opaque functions.
+    `raised` are the exceptions of the checks of the plan `before`.
     """
-    program = plan.program
-    result = emitted_result(len(program.outputs)) if result is None else result
-    names = Names((*OWN, *calls.values(), *(f"error{k}" for k in range(len(raised)))))
-    arguments = emitted_argument_names(program.inputs, names)
-    entry = names.fresh(name)
-    targets = [names.fresh(o.name) for o in program.outputs]
-    n = names.fresh("n")
-    blocks = [_Block(plan, names.fresh(f"{name}_block"), arguments, targets, names, calls)]
+    calls = called(plan.program.nodes)
+    own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(raised))))
+    axes = {"in_axes": plan.in_axes, "out_axes": plan.out_axes}
+    shell = _Points(plan.program, name, own, exported=style == "export", result=result, raised=raised, **axes)
+    blocks = [_Block(plan, f"{name}_block", shell, calls)]
     if before is not None:
-        checks = _Checks(before, names.fresh(f"{name}_checks"), arguments, [], names, {})
-        checks.raised = raised
-        blocks.insert(0, checks)
-    shell = _Shell(plan, arguments, targets, n, result)
-    exported = style == "export"
-    lines = [
-        *(shell.checked() if exported else []),
-        *shell.count(exported),
-        *shell.results(exported),
-        *[line for block in blocks for line in (*block.kept(), *block.loop(n))],
-        *shell.returned(exported),
-    ]
-    typed = ": ArrayLike" if exported else ""
-    head = wrapped_text(f"def {entry}(", [*(a + typed for a in arguments), "out: Any = None" if exported else "out=None"],
-                        ") -> Result:" if exported else "):", "")  # fmt: skip
-    function = "\n".join([*head, *docstring_literal(doc), *(INDENT + line for line in lines)])
-    functions = [*(block.function() for block in blocks), function]
-    works = [block.work() for block in blocks if block.buffers]
-    if not exported:
-        return Source("\n\n\n".join([UNEVALUATED, *functions, *works, _APART]) + "\n", entry, "numpy")
-    special = any(OPS[i.op].is_special for block in blocks for i in block.program.nodes)
-    packages = ["import numpy as np", "from numpy.typing import ArrayLike, NDArray"]
-    packages += ["from scipy import special"] if special else []
-    alias = f"Result = {annotated_result(result, [annotated_array(o, True) for o in program.outputs])}"
-    support = [*works, ARRAY, CHECK_OUT, POINTS, _APART]
-    standard = ["from typing import Any", *(["import threading"] if works else [])]
-    head = [alias, *(["_local = threading.local()"] if works else [])]
-    return PythonFile(tuple(header), tuple(standard), tuple(packages), tuple(head), tuple(functions), tuple(support)).source(
-        entry, "numpy"
-    )
+        blocks.insert(0, _Checks(before, f"{name}_checks", shell, {}))
+    lines = [*shell.accepted(), *shell.count(), *shell.arrays_for_results(shell.given())]
+    lines += [line for block in blocks for line in (*block.kept(), *block.loop())]
+    lines += shell.returned(shell.targets, [])
+    nodes = [node for block in blocks for node in block.program.nodes]
+    functions = [*(block.function() for block in blocks), shell.function(doc, lines)]
+    known = [] if shell.exported else emitted_globals(nodes)
+    return shell.source(functions, header, special=calls_scipy(nodes), known=known)
 
 
-class _Shell:
-    """What the function over points does before and after the loop."""
+class _Points(Shell):
+    """The function over points, before and after the loop."""
 
-    def __init__(self, plan: Plan, arguments: list[str], targets: list[str], n: str, result: Result) -> None:
-        self.plan, self.program = plan, plan.program
-        self.arguments, self.targets, self.n, self.result = arguments, targets, n, result
-        leaves = zip(self.program.inputs, arguments, plan.in_axes, strict=True)
-        self.inputs = [(leaf, argument, axis) for leaf, argument, axis in leaves]
-        self.batched = [(argument, axis) for _, argument, axis in self.inputs if axis is not None]
-        self.shapes = []
-        for output, axis in zip(self.program.outputs, plan.out_axes, strict=True):
-            sizes = [str(k) for k in output.shape]
-            self.shapes.append(tuple_text([n, *sizes] if axis == 0 else [*sizes, n]))
+    support: ClassVar[dict[str, str]] = {**Shell.support, "_points": _POINTS, "_apart": _APART}
 
-    def checked(self) -> list[str]:
-        """The checks of the arguments, a line each."""
-        return [f"{argument} = {checked_input(leaf, argument, axis)}" for leaf, argument, axis in self.inputs]
-
-    def count(self, exported: bool) -> list[str]:
+    def count(self) -> list[str]:
         """The number of points."""
-        counts = [f"{argument}={argument}.shape[{axis}]" for argument, axis in self.batched]
-        if not exported or len(counts) == 1:
-            return [f"{self.n} = {counts[0].partition('=')[2]}"]
-        return wrapped_text(f"{self.n} = _points(", counts, ")", "")
+        counts = [(a, f"{a}.shape[{axis}]") for a, axis in zip(self.arguments, self.in_axes, strict=True) if axis is not None]
+        if not self.exported or len(counts) == 1:
+            return [f"{self.points} = {counts[0][1]}"]
+        self.uses("_points")
+        return wrapped_text(f"{self.points} = _points(", [f"{a}={count}" for a, count in counts], ")", "")
 
-    def results(self, exported: bool) -> list[str]:
-        """The arrays of the results: made here, or given, and then the arguments apart from them."""
-        made = [
-            f"np.empty({shape if output.shape else self.n}, np.{dtype_text(output.dtype)})"
-            for output, shape in zip(self.program.outputs, self.shapes, strict=True)
-        ]
-        several = not isinstance(self.result, int)
-        names = self.targets if several else [*self.targets]
-        opening = unpacked(self.result, names, "") if several else f"{names[0]} = "
-        lines = ["if out is None:", *packed_lines(opening, self.result, made, INDENT), "else:"]
-        given = [unpacked(self.result, names, "out")] if several else [f"{names[0]} = out"]
-        check = emit_out_check(self.program.outputs, self.shapes, self.result) if exported else []
-        arrays = tuple_text([argument for argument, _ in self.batched])
-        given.append(f"{arrays[1:-1]} = _apart({arrays}, {tuple_text(names)})")
-        return [*lines, *(INDENT + line for line in [*check, *given])]
-
-    def returned(self, exported: bool) -> list[str]:
-        """The results, in `out` where it is given."""
-        own = packed(self.result, self.targets)
-        if not exported:
-            return [f"return {own} if out is None else out"]
-        return [f"result: Result = {own} if out is None else out", "return result"]
+    def given(self) -> list[str]:
+        """The arrays of `out` by their names, and the arguments apart from them."""
+        self.uses("_apart")
+        arrays = tuple_text([a for a, axis in zip(self.arguments, self.in_axes, strict=True) if axis is not None])
+        given = unpacked(self.result, self.targets, "out")
+        return [given, f"{arrays[1:-1]} = _apart({arrays}, {tuple_text(self.targets)})"]
 
 
 class _Block:
@@ -140,14 +84,13 @@ class _Block:
 
     store = "work"
 
-    def __init__(
-        self, plan: Plan, name: str, arguments: list[str], targets: list[str], taken: Names, calls: Mapping[int, str]
-    ) -> None:
-        self.plan, self.program, self.name, self.calls = plan, plan.program, name, calls
+    def __init__(self, plan: Plan, name: str, shell: Shell, calls: Mapping[int, str]) -> None:
+        self.plan, self.program, self.shell, self.calls = plan, plan.program, shell, calls
+        self.name = shell.names.fresh(name)
         self.used = {i.params for i in self.program.nodes if i.op == "input"}
-        self.arguments = arguments[: len(self.program.inputs)]
-        self.targets = targets
-        self.names = Names(taken.taken)
+        self.arguments = shell.arguments[: len(self.program.inputs)]
+        self.targets = shell.targets[: len(self.program.outputs)]
+        self.names = Names(shell.names.taken)
         codes = sorted(self.plan.work)
         self.work_names = {code: self.names.fresh(f"{self.store}_{'b' if code == '?' else code}") for code in codes}
         self.row_names = [self.names.fresh(f"{a}_rows") if self.gathered(k) else "" for k, a in enumerate(self.arguments)]
@@ -162,27 +105,24 @@ class _Block:
 
     # -- in the function over all points
 
-    def loop(self, n: str) -> list[str]:
+    def loop(self) -> list[str]:
         """The calls of the function, one for each block."""
         parts = [self.part(a, axis) for k, (a, axis) in enumerate(self.places(self.arguments)) if self.cells(k)]
         parts += [self.part(t, axis) for t, axis in zip(self.targets, self.plan.out_axes, strict=False)]
         parts += [f"{name}[:, : stop - start]" for name, _, _ in self.buffers]
         return [
             'with np.errstate(all="ignore"):',
-            f"{INDENT}for start in range(0, {n}, {self.block}):",
-            f"{INDENT * 2}stop = min(start + {self.block}, {n})",
+            f"{INDENT}for start in range(0, {self.shell.points}, {self.block}):",
+            f"{INDENT * 2}stop = min(start + {self.block}, {self.shell.points})",
             *wrapped_text(f"{self.name}(", [*parts, *self.more()], ")", INDENT * 2),
         ]
 
     def kept(self) -> list[str]:
         """The thread's work arrays by their names."""
-        names = [name for name, _, _ in self.buffers]
-        return [f"{', '.join(names)}{',' if len(names) == 1 else ''} = _{self.store}()"] if names else []
-
-    def work(self) -> str:
-        """The function that has them."""
+        if not self.buffers:
+            return []
         made = [f"np.empty(({rows}, {self.block}), np.{dtype_text(code)})" for _, rows, code in self.buffers]
-        return emit_kept_arrays(self.store, made)
+        return [f"{tuple_text([name for name, _, _ in self.buffers])[1:-1]} = {self.shell.keep(self.store, made)}"]
 
     def places(self, names: Sequence[str]) -> list[tuple[str, int | None]]:
         """Names with the axes of points."""
@@ -317,7 +257,6 @@ class _Checks(_Block):
     """The function that raises where a point of a block takes a path that raises; all blocks are checked first."""
 
     store = "checks"
-    raised: Sequence[Raised] = ()
 
     def more(self) -> list[str]:
         return ["start"]
@@ -328,24 +267,11 @@ class _Checks(_Block):
     def ends(self) -> list[str]:
         shown = {leaf.name: a + POINT[x] for leaf, (a, x) in zip(self.program.inputs, self.places(self.arguments), strict=True)}
         lines = []
-        for k, (raised, check) in enumerate(zip(self.raised, self.program.checks, strict=True)):
+        for k, (raised, check) in enumerate(zip(self.shell.raised, self.program.checks, strict=True)):
             name = self.texts[check]
             found = raised.at_point(k, f"{name}.argmax()", shown, "start")
             lines += [f"if {name}.any():", *(INDENT + line for line in found)]
         return lines
-
-
-def emit_kept_arrays(store: str, made: Sequence[str]) -> str:
-    """The function that gives the arrays which a thread keeps under a name of its store, made in the thread's first call."""
-    return "\n".join([
-        f"def _{store}() -> Any:",
-        f'{INDENT}"""The work arrays that this thread keeps."""',
-        f'{INDENT}if not hasattr(_local, "{store}"):',
-        f"{INDENT * 2}_local.{store} = (",
-        *(f"{INDENT * 3}{text}," for text in made),
-        f"{INDENT * 2})",
-        f"{INDENT}return _local.{store}",
-    ])  # fmt: skip
 
 
 def noted(lines: Sequence[tuple[str, str]]) -> list[str]:
@@ -357,25 +283,3 @@ def noted(lines: Sequence[tuple[str, str]]) -> list[str]:
 def _unpacked(names: list[str], array: str) -> list[str]:
     """The rows of an array by their names."""
     return wrapped_text("", names, f" = {array}", "") if len(names) > 1 else [f"{name}, = {array}" for name in names]
-
-
-def emit_in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
-    """One node as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
-    node = program.nodes[position]
-    if node.op == "add" and printed_operands(program, position) != node.operands:
-        operands = operands[::-1]
-    listed = ", ".join(operands)
-    if node.op == "call":
-        points = f"zip(*np.broadcast_arrays({listed}), strict=True)"
-        return f"{target}[...] = [{calls[id(node.params)]}(*p) for p in {points}]"
-    if node.op == "select":
-        condition, yes, no = operands
-        return f"np.copyto({target}, {no}); np.copyto({target}, {yes}, where={condition})"
-    if node.op == "cast":
-        return f"np.copyto({target}, {operands[0]}, casting='same_kind')"
-    if node.op in ("real", "imag"):
-        return f"np.copyto({target}, np.{node.op}({operands[0]}))"
-    op = OPS[node.op]
-    if not op.takes_out:
-        return f"np.copyto({target}, {op.spelled(*operands)})"
-    return op.spelled(*operands, f"out={target}")

@@ -1,4 +1,4 @@
-"""Plan to a stand-alone file of Python for one point: the steps as a function of numbers, then the one that takes arrays.
+"""Plan to a Python file for one point: the steps as a function of numbers, then the one that takes arrays.
 
 Assumes a point Plan, for plain Python one in double precision. Guarantees that the function of the steps does arithmetic only,
 so that numba and Cython compile it as it stands; that `out` is written only after everything is computed; annotations that a
@@ -6,9 +6,7 @@ strict type checker accepts; for NumPy IEEE results without warnings, for plain 
 own functions raise. Refuses what plain Python cannot spell, with `BackendError`.
 """
 
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,26 +14,17 @@ import numpy as np
 from symdiff.codegen import python
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.expressions import ATOM, Spell, emit_statements, leaf_texts
-from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
-from symdiff.codegen.numpy import joining_checks, spelling
-from symdiff.codegen.shells import (
-    ARRAY,
-    CHECK_OUT,
-    annotated_array,
-    annotated_result,
-    checked_input,
-    emit_out_check,
-    targets_text,
-)
-from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, emitted_result, output_texts, packed, packed_lines, wrapped_text
+from symdiff.codegen.names import Names, emitted_cell_names
+from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
+from symdiff.codegen.shells import INDENT, Shell, declining
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result, dtype_text, wrapped_text
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import program_in_two, uses_of
-from symdiff.vocabulary.literals import WIDTH, docstring_literal, number_literal
+from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 
-INDENT = "    "
 Statements = tuple[list[str], dict[int, str]]
 Ends = Callable[[int, str], list[str]]
 # What a raising operation returns instead: the IEEE result, by the arguments that make Python's math raise.
@@ -106,8 +95,11 @@ _SUPPORT = {
     "_numbers": _NUMBERS, "_nested": _NESTED, "_check_out": _CHECK_LISTS, "_plain": _PLAIN, "_divide": _DIVIDE, "_ieee": _CALL,
     "_ieee_complex": _COMPLEX,
 }  # fmt: skip
-_MENTIONED = re.compile(r"\b(_\w+)\(")
-_MODULE = re.compile(r"\b(c?math)\.")  # both in templates of ours
+_NEEDS = {  # what support calls
+    "_numbers": ("_plain",), "_check_out": ("_plain", "Sequence"), "_nested": ("Sequence",), "_divide": ("math",),
+    "_ieee": ("math",), "_ieee_complex": ("math", "cmath"),
+}  # fmt: skip
+_IMPORTS = {"math": "import math", "cmath": "import cmath", "Sequence": "from collections.abc import Sequence"}
 _COMPLEX_RAISING = {
     "exp", "log", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "acosh", "atanh", "div", "pow",
 }  # fmt: skip
@@ -119,96 +111,88 @@ _RAISING = {
 
 def emit(
     plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (), target: str = "python",
+    result: Result | None = None, raised: Sequence[Raised] = (), target: str = "numpy",
 ) -> Source:  # fmt: skip
-    """The file for a target, python or numpy; `raised` are the exceptions of the program's checks."""
-    result = emitted_result(len(plan.program.outputs)) if result is None else result
-    if target == "python":
-        python.check_python(plan.program)
-    return {"python": _PlainFile, "numpy": _NumpyFile}[target](plan.program, name, result, raised).source(header, doc)
+    """The file for a target, python or numpy; `raised` are the exceptions of the program's checks. In style "runtime" the
+    function for this process: NumPy's takes arguments in the program's own form, plain Python's declines others."""
+    if target == "numpy":
+        return _PointFile(plan.program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
+    python.check_python(plan.program)
+    if style == "runtime":
+        return python.emit(plan, name)
+    return _PlainFile(plan.program, name, result=result, raised=raised).text(header, doc)
 
 
-class _PointFile(ABC):
-    """A file in parts: `functions` are those of the steps, `used` the modules and support that it calls."""
+class _PointFile(Shell):
+    """The function of the steps and its host, with numbers of NumPy's, whose arithmetic is IEEE's."""
 
-    target: ClassVar[str]
-    own: ClassVar[tuple[str, ...]]
-    returns_types: ClassVar[bool]  # whether a type checker knows what functions of numbers return
+    returns_types: ClassVar[bool] = False  # whether a type checker knows what functions of numbers return
 
-    def __init__(self, program: Program, name: str, result: Result, raised: Sequence[Raised]) -> None:
-        self.whole = self.program = program
-        self.result, self.raised = result, raised
-        self.names = names = Names((*self.own, "Any", "Sequence", "Result"))
-        self.arguments = emitted_argument_names(program.inputs, names)
-        self.entry, self.steps = names.fresh(name), names.fresh(f"{name}_steps")
-        self.cells = [emitted_cell_names(leaf, a, names) for leaf, a in zip(program.inputs, self.arguments, strict=True)]
-        self.targets = [names.fresh(o.name) for o in program.outputs]
+    def __init__(self, program: Program, name: str, **options: Any) -> None:
+        self.calls = called(program.nodes)
+        super().__init__(program, name, tuple(self.calls.values()), **options)
+        self.rest = program  # the steps', without the checks
+        self.steps = self.names.fresh(f"{name}_steps")
+        self.cells = [emitted_cell_names(leaf, a, self.names) for leaf, a in zip(program.inputs, self.arguments, strict=True)]
         self.functions: list[str] = []
-        self.used: set[str] = set()
+        self.slow: list[str] = []
 
-    def source(self, header: Sequence[str], doc: str) -> Source:
+    def text(self, header: Sequence[str], doc: str) -> Source:
         """The file."""
-        accepted = [f"{a}: {self.accepted(leaf)}" for a, leaf in zip(self.arguments, self.whole.inputs, strict=True)]
-        lines = wrapped_text(f"def {self.entry}(", [*accepted, "out: Any = None"], ") -> Result:", "")
-        lines += [*docstring_literal(doc), *(INDENT + line for line in self.body())]
-        kinds = [self.annotation(o) for o in self.program.outputs]
-        return self.file(header, f"Result = {annotated_result(self.result, kinds)}", "\n".join(lines)).source(
-            self.entry, self.target
-        )
-
-    def body(self) -> list[str]:
-        """The statements after the docstring."""
-        lines = []
-        for leaf, argument, own in zip(self.whole.inputs, self.arguments, self.cells, strict=True):
-            lines += _assigned(own if leaf.shape else [argument], self.read(leaf, argument), bool(leaf.shape))
-        lines += ["if out is not None:", *(INDENT + line for line in self.out_check())]
-        lines += [*self.checks(), *self.computed(), "if out is None:"]
-        made = [self.made(o, name) for o, name in zip(self.whole.outputs, self.targets, strict=True)]
-        flat = f"{INDENT}return {packed(self.result, made, bare=True)}"
-        lines += [flat] if len(flat) < WIDTH - 4 else packed_lines("return ", self.result, made, INDENT)
-        for output, place, name in zip(self.whole.outputs, output_texts(self.result, "out"), self.targets, strict=True):
-            lines.append(self.filling(output, place, name))
-        return [*lines, "result: Result = out", "return result"]
+        lines = [*self.accepted(), *self.arrays_for_results([]), *self.checks(), *self.computed()]
+        made = [self.made(o, name) for o, name in zip(self.program.outputs, self.targets, strict=True)]
+        outputs = zip(self.program.outputs, self.places, self.targets, strict=True)
+        lines += self.returned(made, [self.filling(o, place, name) for o, place, name in outputs])
+        functions = [*self.functions, self.function(doc, lines)]
+        known = () if self.exported else emitted_globals(self.program.nodes)
+        return self.source(functions, header, special=calls_scipy(self.program.nodes), support=self.slow, known=known)
 
     def checks(self) -> list[str]:
-        """What raises; what is computed for it is given to the steps."""
-        if not self.program.checks:
+        """What ends the function where a check holds; what is computed for it is given to the steps."""
+        if not self.rest.checks:
             return []
-        first, self.program = program_in_two(self.program)
+        first, self.rest = program_in_two(self.rest)
         shown = {leaf.name: argument for leaf, argument in zip(first.inputs, self.arguments, strict=True)}
         for leaf, own in zip(first.inputs, self.cells, strict=True):
             places = np.ndindex(leaf.shape) if leaf.shape else ()
             shown |= {f"{leaf.name}[{', '.join(map(str, place))}]": cell for place, cell in zip(places, own, strict=False)}
 
         def ends(k: int, condition: str) -> list[str]:
-            return [f"if {condition}:", f"{INDENT}raise {self.raised[k].text(shown)}"]
+            return [f"if {condition}:", f"{INDENT}raise {self.raised[k].text(shown)}"] if self.raised else declining(condition)
 
-        lines, values = self.checking(first, ends)
+        lines, values = self.statements(first, self.spell(first, True), ends=ends)
         carried = [values[output.cells[0]] for output in first.outputs]
         self.cells += [[name] for name in carried]
         self.names.taken.update(carried)
-        return lines
+        return self.quietly(lines)
 
     def statements(self, program: Program, spell: Spell, **options: Any) -> Statements:
         """The statements of a program, in which results have their own names, and the texts of its results."""
         names, wished = Names(self.names.taken), dict[int, str]()
-        for output, name in zip(program.outputs, self.targets if program is self.program else [], strict=False):
+        for output, name in zip(program.outputs, self.targets if program is self.rest else [], strict=False):
             leaf = Input(name, output.shape, output.dtype)
             for value, own in zip(output.cells, emitted_cell_names(leaf, name, names), strict=True):
                 wished.setdefault(value, own)
         leaves = leaf_texts(program, lambda place, cell: self.cells[place][cell], lambda node: self.literal(node.params))
         return emit_statements(program, leaves, spell, names, wished=wished, **options)
 
+    def computed(self) -> list[str]:
+        """The statements that call the steps, which become one of the functions."""
+        made = self.statements(self.rest, self.spell(self.rest, False))
+        shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
+        self.functions = [self.steps_function(self.steps, f"{shown}: arithmetic on numbers.", made)]
+        return self.quietly(self.call(self.steps))
+
     def steps_function(self, name: str, doc: str, made: Statements) -> str:
         """A function of the numbers that the steps read; it returns a number for each result, or a tuple of its cells."""
         steps, values = made
-        kinds = {c: leaf.dtype for own, leaf in zip(self.cells, self.program.inputs, strict=True) for c in own}
-        returned = [f"tuple[{_number(o.dtype)}, ...]" if o.shape else _number(o.dtype) for o in self.program.outputs]
+        kinds = {c: leaf.dtype for own, leaf in zip(self.cells, self.rest.inputs, strict=True) for c in own}
+        returned = [f"tuple[{_number(o.dtype)}, ...]" if o.shape else _number(o.dtype) for o in self.rest.outputs]
         typed = self.returns_types and name == self.steps
         whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if typed else "Any"
         lines = wrapped_text(f"def {name}(", [f"{c}: {_number(kinds[c])}" for c in self.order()], f") -> {whole}:", "")
         lines += [f'{INDENT}"""{doc}"""', *(INDENT + step for step in steps)]
-        results = [[values[c] for c in o.cells] if o.shape else values[o.cells[0]] for o in self.program.outputs]
+        results = [[values[c] for c in o.cells] if o.shape else values[o.cells[0]] for o in self.rest.outputs]
         flat = [f"({', '.join(r)}{',' if len(r) == 1 else ''})" if isinstance(r, list) else r for r in results]
         line = f"{INDENT}return {', '.join(flat)}"
         if len(line) <= WIDTH:
@@ -220,215 +204,147 @@ class _PointFile(ABC):
 
     def order(self) -> list[str]:
         """The numbers that the steps read."""
-        read = {i.params for i, uses in zip(self.program.nodes, uses_of(self.program), strict=True) if i.op == "input" and uses}
+        read = {i.params for i, uses in zip(self.rest.nodes, uses_of(self.rest), strict=True) if i.op == "input" and uses}
         return [c for place, own in enumerate(self.cells) for k, c in enumerate(own) if (place, k) in read]
 
     def call(self, steps: str) -> list[str]:
         """The results by their names, of a function of steps."""
-        return [*wrapped_text(f"{', '.join(self.targets)} = {steps}(", self.order(), ")", "")]
+        return wrapped_text(f"{', '.join(self.targets)} = {steps}(", self.order(), ")", "")
 
-    @abstractmethod
-    def accepted(self, leaf: Input) -> str:
-        """The type of an argument."""
+    def accepted(self) -> list[str]:
+        """The numbers of the arguments by their names."""
+        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
+            call = self.taken(leaf, argument, None) if self.exported else argument
+            if not leaf.shape or not own:
+                lines.append(f"{argument} = {self.one(leaf, call)}" if own else call)
+            else:
+                flat = self.flat(leaf, call)
+                lines += wrapped_text("", own, f" = {flat}", "") if len(own) > 1 else [f"{own[0]}, = {flat}"]
+        return lines
 
-    @abstractmethod
-    def annotation(self, output: Output) -> str:
-        """The type of a result."""
+    # -- words: NumPy's, which plain Python replaces
 
-    @abstractmethod
     def literal(self, value: Any) -> str:
         """A constant."""
-
-    @abstractmethod
-    def read(self, leaf: Input, argument: str) -> str:
-        """The call that checks an argument and gives its numbers."""
-
-    @abstractmethod
-    def out_check(self) -> list[str]:
-        """The check of a given `out`."""
-
-    @abstractmethod
-    def checking(self, first: Program, ends: Ends) -> Statements:
-        """The statements of the checks that raise."""
-
-    @abstractmethod
-    def computed(self) -> list[str]:
-        """The statements that call the steps, which become one of the `functions`."""
-
-    @abstractmethod
-    def made(self, output: Output, name: str) -> str:
-        """A new result from what the steps return for it."""
-
-    @abstractmethod
-    def filling(self, output: Output, place: str, name: str) -> str:
-        """The statement that fills a given result."""
-
-    @abstractmethod
-    def file(self, header: Sequence[str], alias: str, function: str) -> PythonFile:
-        """The parts of the file."""
-
-
-class _NumpyFile(_PointFile):
-    """Numbers of NumPy's, whose arithmetic is IEEE's."""
-
-    target, returns_types = "numpy", False
-    own = ("np", "special", "ArrayLike", "NDArray", "_array", "_check_out")
-
-    def accepted(self, leaf: Input) -> str:
-        return "ArrayLike"
-
-    def annotation(self, output: Output) -> str:
-        return annotated_array(output)
-
-    def literal(self, value: Any) -> str:
         return number_literal(value)
 
-    def read(self, leaf: Input, argument: str) -> str:
-        call = checked_input(leaf, argument)
-        return f"{call}{'' if len(leaf.shape) == 1 else '.ravel()'}" if leaf.shape else f"np.{dtype_text(leaf.dtype)}({call})"
+    def one(self, leaf: Input, call: str) -> str:
+        """A checked argument as a number."""
+        return f"np.{dtype_text(leaf.dtype)}({call})"
 
-    def out_check(self) -> list[str]:
-        return emit_out_check(self.whole.outputs, [repr(o.shape) for o in self.whole.outputs], self.result)
+    def flat(self, leaf: Input, call: str) -> str:
+        """A checked argument as its numbers in order."""
+        return call if len(leaf.shape) == 1 else f"{call}.ravel()"
 
-    def spell(self, program: Program) -> Spell:
-        """NumPy's spellings; operations that only join the conditions of checks have Python's."""
-        joined = joining_checks(program)
+    def spell(self, program: Program, checks: bool) -> Spell:
+        """The spellings; operations that only join the conditions of checks have Python's."""
+        joined = joining_checks(program) if checks else ()
         spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
 
         def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+            if position not in joined:
+                return spelling(program, position, self.calls)
             op = program.nodes[position].op
-            return (spelled[op], ATOM, (ATOM,) * OPS[op].arity) if position in joined else spelling(program, position, {})
+            return spelled[op], ATOM, (ATOM,) * OPS[op].arity
 
         return spell
 
-    def checking(self, first: Program, ends: Ends) -> Statements:
-        lines, values = self.statements(first, self.spell(first), ends=ends)
-        return _quietly(lines), values
-
-    def computed(self) -> list[str]:
-        made = self.statements(self.program, self.spell(self.program))
-        self.functions = [self.steps_function(self.steps, _shown(self.targets), made)]
-        return _quietly(self.call(self.steps))
+    def quietly(self, lines: list[str]) -> list[str]:
+        """Statements without warnings."""
+        return ['with np.errstate(all="ignore"):', *(INDENT + line for line in lines)] if lines else []
 
     def made(self, output: Output, name: str) -> str:
+        """A new result from what the steps return for it."""
         kind = f"np.{dtype_text(output.dtype)}"
         reshaped = "" if len(output.shape) == 1 else f".reshape({output.shape!r})"
         return f"np.array({name}, {kind}){reshaped}" if output.shape else f"{kind}({name})"
 
     def filling(self, output: Output, place: str, name: str) -> str:
+        """The statement that fills a given result."""
         value = f"np.reshape({name}, {output.shape!r})" if len(output.shape) > 1 else name
         return f"{place}[{'...' if output.shape else '()'}] = {value}"
 
-    def file(self, header: Sequence[str], alias: str, function: str) -> PythonFile:
-        special = any(OPS[node.op].is_special for node in self.whole.nodes)
-        packages = ["import numpy as np", "from numpy.typing import ArrayLike, NDArray"]
-        packages += ["from scipy import special"] if special else []
-        return PythonFile(
-            tuple(header),
-            ("from typing import Any",),
-            tuple(packages),
-            (alias,),
-            (*self.functions, function),
-            (ARRAY, CHECK_OUT),
-        )
+    def arrays_for_results(self, given: list[str]) -> list[str]:
+        """The check of `out`: nothing is computed in place."""
+        return ["if out is not None:", *(INDENT + line for line in self.out_check())] if self.exported else []
 
 
 class _PlainFile(_PointFile):
     """Numbers of Python's own; where its functions raise, the steps run once more with IEEE results."""
 
-    target, returns_types = "python", True
-    own = tuple(_SUPPORT)
+    language, returns_types = "python", True
+    support, named = _SUPPORT, ()
 
-    def accepted(self, leaf: Input) -> str:
+    def uses(self, *names: str) -> None:
+        for name in names:
+            self.used[name] = self.support.get(name) or _IMPORTS[name]
+            self.uses(*(need for need in _NEEDS.get(name, ()) if need not in self.used))
+
+    def accepted_type(self, leaf: Input) -> str:
+        if leaf.shape:
+            self.uses("Sequence")
         return _nested_type("Sequence", leaf.shape, _number(leaf.dtype))
 
-    def annotation(self, output: Output) -> str:
+    def annotation(self, output: Output, points: bool = False) -> str:
         return _nested_type("list", output.shape, _number(output.dtype))
 
     def literal(self, value: Any) -> str:
-        self.used |= _modules([python.literal(value)])
-        return python.literal(value)
+        text = python.literal(value)
+        self.uses(*python.called_modules(text))
+        return text
 
-    def read(self, leaf: Input, argument: str) -> str:
-        self.used.add("_numbers")
+    def taken(self, leaf: Input, argument: str, axis: int | None) -> str:
+        self.uses("_numbers")
         kind = "complex" if is_complex(leaf.dtype) else "float"
         return f'_numbers("{argument}", {", ".join([argument, kind, *map(str, leaf.shape)])})'
 
-    def out_check(self) -> list[str]:
-        self.used.add("_check_out")
-        kinds = "".join("b" if o.dtype == "?" else "c" if is_complex(o.dtype) else "f" for o in self.whole.outputs)
-        return [f'_check_out({targets_text(self.result)}, "{kinds}")']
+    def one(self, leaf: Input, call: str) -> str:
+        return call
 
-    def spell(self, program: Program, careful: bool) -> Spell:
-        """Python's spellings; `careful` ones have a form that does not raise instead of one that does."""
+    def flat(self, leaf: Input, call: str) -> str:
+        return call
+
+    def out_check(self) -> list[str]:
+        self.uses("_check_out")
+        kinds = "".join("b" if o.dtype == "?" else "c" if is_complex(o.dtype) else "f" for o in self.program.outputs)
+        return [f'_check_out({self.given_arrays()}, "{kinds}")']
+
+    def spell(self, program: Program, checks: bool) -> Spell:
+        """Python's spellings; careful ones have a form that does not raise instead of one that does."""
 
         def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
-            spelled = _careful(program, position) if careful else python.spelling(program, position)
-            self.used |= {*_modules([spelled[0]]), *_MENTIONED.findall(spelled[0])}
+            called, spelled = _careful(program, position) if checks else ((), python.spelling(program, position))
+            self.uses(*called, *python.called_modules(spelled[0]))
             return spelled
 
         return spell
 
-    def checking(self, first: Program, ends: Ends) -> Statements:
-        return self.statements(first, self.spell(first, True), ends=ends)
+    def quietly(self, lines: list[str]) -> list[str]:
+        return lines
 
     def computed(self) -> list[str]:
-        program = self.program
-        made = self.statements(program, self.spell(program, False))
-        self.functions = [self.steps_function(self.steps, _shown(self.targets), made)]
+        lines = super().computed()
+        program = self.rest
         if not any(i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING) for i in program.nodes):
-            return self.call(self.steps)
+            return lines
         slow = self.names.fresh(f"{self.steps.removesuffix('_steps')}_ieee_steps")
         made = self.statements(program, self.spell(program, True))
         self.slow = [self.steps_function(slow, "The same steps, with IEEE results where Python's math raises.", made)]
-        tried, caught = ([INDENT + line for line in self.call(steps)] for steps in (self.steps, slow))
+        tried, caught = ([INDENT + line for line in found] for found in (lines, self.call(slow)))
         return ["try:", *tried, "except (ZeroDivisionError, OverflowError, ValueError):", *caught]
-
-    slow: Sequence[str] = ()
 
     def made(self, output: Output, name: str) -> str:
         if len(output.shape) < 2:
             return f"list({name})" if output.shape else name
-        self.used.add("_nested")
+        self.uses("_nested")
         return f"_nested({', '.join([name, *map(str, output.shape)])})"
 
     def filling(self, output: Output, place: str, name: str) -> str:
         return f"{place}[{':' if output.shape else '0'}] = {name if len(output.shape) < 2 else self.made(output, name)}"
 
-    def file(self, header: Sequence[str], alias: str, function: str) -> PythonFile:
-        support = [text for name, text in _SUPPORT.items() if name in self.used | {"_plain"}]
-        texts = "\n".join([alias, *self.functions, function, *self.slow, *support])
-        standard = [f"import {module}" for module in sorted({*self.used & {"math", "cmath"}, *_modules(support)})]
-        standard += ["from collections.abc import Sequence"] if "Sequence[" in texts else []
-        return PythonFile(
-            tuple(header),
-            (*standard, "from typing import Any"),
-            (),
-            (alias,),
-            (*self.functions, function),
-            (*self.slow, *support),
-        )
-
-
-def _assigned(names: list[str], call: str, several: bool) -> list[str]:
-    """A call's result by its names, those of its parts for `several`."""
-    if not several or not names:
-        return [f"{names[0]} = {call}" if names else call]
-    return (
-        wrapped_text("", names, f"{',' if len(names) == 1 else ''} = {call}", "")
-        if len(names) > 1
-        else [f"{names[0]}, = {call}"]
-    )
-
-
-def _quietly(lines: list[str]) -> list[str]:
-    """Statements without NumPy's warnings."""
-    return ['with np.errstate(all="ignore"):', *(INDENT + line for line in lines)] if lines else []
-
-
-def _shown(targets: list[str]) -> str:
-    """What the steps compute."""
-    return f"{', '.join(targets if len(targets) < 5 else [*targets[:3], '...'])}: arithmetic on numbers."
+    def packages(self, special: bool) -> list[str]:
+        return []
 
 
 def _number(code: str) -> str:
@@ -443,28 +359,20 @@ def _nested_type(holder: str, shape: tuple[int, ...], kind: str) -> str:
     return kind
 
 
-def _modules(templates: Iterable[str]) -> frozenset[str]:
-    """The modules that texts of our own call."""
-    return frozenset(module for template in templates for module in _MODULE.findall(template))
-
-
-def _careful(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
-    """The spelling of an operation that gives the IEEE result where Python's raises."""
+def _careful(program: Program, position: int) -> tuple[tuple[str, ...], tuple[str, int, tuple[int, ...]]]:
+    """The support that an operation calls to give the IEEE result where Python's raises, and the spelling."""
     node = program.nodes[position]
     template, level, needed = python.spelling(program, position)
-    if is_complex(node.dtype):
-        if node.op not in _COMPLEX_RAISING:
-            return template, level, needed
-        if node.op in ("div", "pow"):
-            sign = "/" if node.op == "div" else "**"
-            return f"_ieee_complex(lambda a, b: a {sign} b, {{0}}, {{1}})", ATOM, (0, 0)
-        function, _, rest = template.partition("(")
-        return f"_ieee_complex({function}, {rest}", ATOM, needed
-    if node.op not in _RAISING:
-        return template, level, needed
+    on_complex = is_complex(node.dtype)
+    if node.op not in (_COMPLEX_RAISING if on_complex else _RAISING):
+        return (), (template, level, needed)
     if node.op in ("floor", "ceil", "trunc", "rint"):
-        return f"({template} if math.isfinite({{0}}) else {{0}})", ATOM, needed
+        return (), (f"({template} if math.isfinite({{0}}) else {{0}})", ATOM, needed)
+    if on_complex and node.op in ("div", "pow"):
+        sign = "/" if node.op == "div" else "**"
+        return ("_ieee_complex",), (f"_ieee_complex(lambda a, b: a {sign} b, {{0}}, {{1}})", ATOM, (0, 0))
     if node.op == "div":
-        return "_divide({0}, {1})", ATOM, (0, 0)
+        return ("_divide",), ("_divide({0}, {1})", ATOM, (0, 0))
+    call = "_ieee_complex" if on_complex else "_ieee"
     function, _, rest = template.partition("(")
-    return f"_ieee({function}, {rest}", ATOM, needed
+    return (call,), (f"{call}({function}, {rest}", ATOM, needed)

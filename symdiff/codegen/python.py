@@ -7,6 +7,7 @@ for complex numbers with `BackendError`; errors of Python's `math` (1/0, log(0))
 
 import cmath
 import math
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,7 @@ _KNOWN: dict[str, object] = {  # the globals of a function that runs in this pro
     "float64_dtype": np.dtype("f8"), "complex128_dtype": np.dtype("c16"), "bool__dtype": np.dtype("?"),
     "array": np.array, "math": math, "cmath": cmath,
 }  # fmt: skip
+_MODULE = re.compile(r"\b(c?math)\.")
 _WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select"])
 
 
@@ -104,6 +106,11 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
     return template, level, needed
 
 
+def called_modules(text: str) -> list[str]:
+    """The modules that a spelling or a literal calls."""
+    return _MODULE.findall(text)
+
+
 def literal(value: Any) -> str:
     """A constant as Python text with all its bits."""
     return number_literal(value, "math")
@@ -117,10 +124,9 @@ def emit_body(
     return emit_statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
 
 
-def emit(plan: Plan, *, name: str, style: str = "runtime") -> Source:
-    """The Plan as a Python function for calls with arrays; `python_file` has the style of stand-alone files."""
+def emit(plan: Plan, name: str) -> Source:
+    """The Plan as a Python function for calls with arrays in this process; `point_files` has stand-alone files."""
     program = plan.program
-    check_python(program)
     packed = {f"pack_{n}d": struct.Struct(f"{n}d").pack_into for n in sorted({_doubles(o) for o in program.outputs} - {0})}
     names = Names([*_KNOWN, *packed])
     arguments = emitted_argument_names(program.inputs, names)

@@ -8,7 +8,6 @@ arrays with `BackendError`; errors of Python's `math` (1/0, log(0)) are the call
 import cmath
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names, emitted_argument_names
-from symdiff.codegen.python import INDENT, check_python, literal, spelling
+from symdiff.codegen.python import INDENT, called_modules, check_python, literal, spelling
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
@@ -26,8 +25,6 @@ from symdiff.lowering.walks import program_cone, uses_of
 from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.literals import docstring_literal, message_literal
 from symdiff.vocabulary.ops import OPS
-
-_MODULE = re.compile(r"\b(c?math)\.")  # in templates of ours
 
 
 def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "") -> Source:
@@ -43,7 +40,7 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str]
     text = "\n".join(lines)
     if style == "runtime":
         return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
-    standard = tuple(f"import {module}" for module in set(_MODULE.findall(text)))
+    standard = tuple(f"import {module}" for module in writer.modules)
     return PythonFile(tuple(header), standard, functions=(text,)).source(entry, "python")
 
 
@@ -55,6 +52,7 @@ class _Writer:
         self.names = Names(["array", "reversed"])
         self.arguments = emitted_argument_names(program.inputs, self.names)
         self.sizes: dict[str, str] = {}
+        self.modules: set[str] = set()
 
     def lines(self, style: str) -> list[str]:
         """The body of the function."""
@@ -189,6 +187,7 @@ class _Block:
             return Expression(f"float({self.writer.extent(node.params)})", ATOM, 0)
         if node.op == "const":
             text = literal(node.params) if not node.shape else _listed(node.params.tolist())
+            self.writer.modules.update(called_modules(text))
             return Expression(text, SIGN if text.startswith("-") else ATOM, len(node.shape))
         place, cell = node.params
         leaf: Expression = self.leaves[place]
@@ -206,6 +205,7 @@ class _Block:
         if node.op not in OPS:
             return self.structural(node, [o.at(ATOM) for o in operands], shapes)
         template, level, needed = spelling(self.program, position)
+        self.writer.modules.update(called_modules(template))
         order = printed_operands(self.program, position)
         if node.shape:
             texts, shapes = [self.made[o].at(ATOM) for o in order], [self.program.nodes[o].shape for o in order]

@@ -1,17 +1,38 @@
-"""What the functions of stand-alone files have around their mathematics: checks of arguments and of `out`, annotations.
+"""The host function around a program's mathematics, and its file: arguments, `out`, overlap, results, work arrays, imports.
 
-Assumes inputs and outputs of a Program. Guarantees one line a check, and annotations of NumPy's types that a strict type
-checker accepts.
+Assumes inputs and outputs of a Program. A target's words are the methods of `Shell` that its own class writes anew: `kinds` of
+arguments and results, `taken` (how an argument is checked), `out_check`, `filling`, `packages` and `support`; `words` is the
+module's name, np or cp. Guarantees one line a check, annotations that a strict type checker accepts, and that a file has what
+was called as its text was written.
 """
 
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from symdiff.codegen.text import Result, dtype_text, emits_flat_result, output_texts, wrapped_text
-from symdiff.lowering.program import Input, Output
+from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.names import Names, emitted_argument_names
+from symdiff.codegen.source import MISS, PythonFile, Source
+from symdiff.codegen.text import (
+    Result,
+    dtype_text,
+    emits_flat_result,
+    emitted_result,
+    output_texts,
+    packed,
+    packed_lines,
+    tuple_text,
+    wrapped_text,
+)
+from symdiff.lowering.program import Input, Output, Program
+from symdiff.vocabulary.heads import NUMPY, Words
+from symdiff.vocabulary.literals import WIDTH, docstring_literal
+from symdiff.vocabulary.ops import dtype_of_code
 
 INDENT = "    "
+POINTS = '"n"'  # the number of points in a shape that is expected
 UNEVALUATED = "from __future__ import annotations"  # in text for this process, whose functions are a file's
-ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> NDArray[Any]:
+DTYPES = {f"dtype_{'b' if code == '?' else code}": dtype_of_code(code) for code in "?fdFD"}
+_ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> NDArray[Any]:
     """x as a NumPy array of a dtype and shape, "n" for points; what would lose something is refused."""
     if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
         raise TypeError(f"{name} is {type(x).__name__}; a plain NumPy array, as of np.asarray(x), is expected")
@@ -21,7 +42,7 @@ ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> N
     if len(shape) != found.ndim or any(n not in (m, "n") for m, n in zip(found.shape, shape, strict=True)):
         raise ValueError(f"{name} has shape {found.shape}, ({', '.join(map(str, shape))}) is expected")
     return np.require(found, kind, ["C", "A"])'''
-CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
+_CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
     """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
     for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
         if type(a) not in (np.ndarray, np.memmap) or a.shape != shape or a.dtype != kind or not a.flags.writeable:
@@ -29,34 +50,169 @@ CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
         repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
         if repeated or any(np.shares_memory(a, b) for b in arrays[:k]):
             raise ValueError(f"out {k} has the same memory for several numbers")'''
-POINTS = '''def _points(**counts: int) -> int:
-    """The number of points, in which all arguments agree."""
-    first, n = next(iter(counts.items()))
-    for name, count in counts.items():
-        if count != n:
-            raise ValueError(f"{count} points in {name}, {n} in {first}")
-    return n'''
 
 
-def checked_input(leaf: Input, argument: str, axis: int | None = None) -> str:
-    """The call that checks and converts an argument; `axis` is that of its points."""
-    sizes = [*(['"n"'] if axis == 0 else []), *map(str, leaf.shape), *(['"n"'] if axis == -1 else [])]
-    shape = f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
-    return f'_array("{argument}", {argument}, np.{dtype_text(leaf.dtype)}, {shape})'
+class Shell:
+    """Names and texts of a host function of arrays.
+
+    With `exported` it refuses arguments that do not fit, else it takes them in the program's own form, or declines with `MISS`.
+    `own` are its variables; `in_axes` and `out_axes` tell where points are.
+    """
+
+    words: ClassVar[Words] = NUMPY
+    language: ClassVar[str] = "numpy"
+    support: ClassVar[dict[str, str]] = {"_array": _ARRAY, "_check_out": _CHECK_OUT}  # by name, as files have them
+    named: ClassVar[tuple[str, ...]] = ("special", "ArrayLike", "NDArray", "threading", "_local")
+
+    def __init__(
+        self, program: Program, name: str, own: Sequence[str] = (), *, exported: bool = True, result: Result | None = None,
+        raised: Sequence[Raised] = (), in_axes: Sequence[int | None] = (), out_axes: Sequence[int | None] = (),
+    ) -> None:  # fmt: skip
+        self.program, self.exported, self.raised = program, exported, raised
+        self.in_axes = in_axes or (None,) * len(program.inputs)
+        self.out_axes = out_axes or (None,) * len(program.outputs)
+        self.result = emitted_result(len(program.outputs)) if result is None else result
+        own = (*own, *self.named, "Any", "Sequence", "Result", "result")  # which the host function itself does not call
+        called = ("np", "out", "_work", "_checks", *(() if exported else ("MISS", "ndarray", *DTYPES)))
+        self.names = Names((*called, *self.support, *own))
+        self.arguments = emitted_argument_names(program.inputs, self.names)
+        # An argument that has the name of a variable of ours keeps it in the signature.
+        self.shown = [i.name if i.name in own else a for i, a in zip(program.inputs, self.arguments, strict=True)]
+        self.entry = self.names.fresh(name)
+        self.targets = [self.names.fresh(o.name) for o in program.outputs]
+        self.points = self.names.fresh("n") if any(axis is not None for axis in self.in_axes) else ""
+        self.places = output_texts(self.result, "out")
+        self.used = {"Any": "from typing import Any"}  # the modules and support that the text calls, by their names
+        self.stores: list[str] = []  # functions that give the arrays which a thread keeps
+
+    def uses(self, *names: str) -> None:
+        """The file has these functions of `support`."""
+        self.used |= {name: self.support[name] for name in names}
+
+    # -- arguments
+
+    def accepted_type(self, leaf: Input) -> str:
+        """The type of an argument."""
+        return "ArrayLike"
+
+    def taken(self, leaf: Input, argument: str, axis: int | None) -> str:
+        """The call that checks and converts an argument; `axis` is that of its points."""
+        self.uses("_array")
+        return f'_array("{argument}", {argument}, {self.words.np}.{dtype_text(leaf.dtype)}, {_shape(leaf, axis, POINTS)})'
+
+    def accepted(self) -> list[str]:
+        """The checks of the arguments, a line each; numbers as NumPy's."""
+        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        leaves = zip(self.program.inputs, self.arguments, self.in_axes, strict=True)
+        for leaf, argument, axis in leaves if self.exported else ():
+            call = self.taken(leaf, argument, axis)
+            number = leaf.shape == () and axis is None
+            lines.append(f"{argument} = " + (f"{self.words.np}.{dtype_text(leaf.dtype)}({call})" if number else call))
+        return lines
+
+    # -- results
+
+    def annotation(self, output: Output, points: bool = False) -> str:
+        """The type of an output: NumPy's number, or an array of them."""
+        kind = f"{self.words.np}.{dtype_text(output.dtype)}"
+        return f"NDArray[{kind}]" if output.shape or points else kind
+
+    def shapes(self) -> list[str]:
+        """The shapes of the results."""
+        return [_shape(o, axis, self.points) for o, axis in zip(self.program.outputs, self.out_axes, strict=True)]
+
+    def out_check(self) -> list[str]:
+        """The check of a given `out`, before anything is computed."""
+        if not self.exported:
+            return []
+        self.uses("_check_out")
+        outputs = zip(self.program.outputs, self.shapes(), strict=True)
+        parts = [f"({shape}, {self.words.np}.{dtype_text(o.dtype)})" for o, shape in outputs]
+        return wrapped_text("_check_out(", [self.given_arrays(), *parts], ")", "")
+
+    def given_arrays(self) -> str:
+        """The arrays of `out`, side by side, as one tuple."""
+        flat = isinstance(self.result, tuple) and emits_flat_result(self.result)
+        return "out" if flat else tuple_text(self.places)
+
+    def arrays_for_results(self, given: list[str]) -> list[str]:
+        """New arrays for what is computed in place, or the statements `given` for an `out`."""
+        np = self.words.np
+        made = [
+            f"{target} = {np}.empty({self.points if self.points and not o.shape else shape}, {np}.{dtype_text(o.dtype)})"
+            for target, o, shape in zip(self.targets, self.program.outputs, self.shapes(), strict=True)
+            if self.points or o.shape
+        ]
+        check = self.out_check()
+        if not made:
+            return ["if out is not None:", *(INDENT + line for line in check)]
+        return ["if out is None:", *(INDENT + line for line in made), "else:", *(INDENT + line for line in [*check, *given])]
+
+    def returned(self, made: Sequence[str], filled: Sequence[str]) -> list[str]:
+        """The results as the texts `made`, or `out` after the statements that fill it."""
+        ends = ["result: Result = out", "return result"] if self.exported else ["return out"]
+        if not filled:
+            own = packed(self.result, made)
+            whole = f"{own} if out is None else out"
+            return [f"result: Result = {whole}", "return result"] if self.exported else [f"return {whole}"]
+        flat = f"{INDENT}return {packed(self.result, made, bare=True)}"
+        lines = [flat] if len(flat) < WIDTH - 4 else packed_lines("return ", self.result, made, INDENT)
+        return ["if out is None:", *lines, *filled, *ends]
+
+    # -- functions and the file
+
+    def function(self, doc: str, lines: Sequence[str]) -> str:
+        """The host function with these statements."""
+        inputs = zip(self.shown, self.program.inputs, strict=True)
+        typed = [*(f"{n}: {self.accepted_type(leaf)}" for n, leaf in inputs), "out: Any = None"]
+        head = wrapped_text(f"def {self.entry}(", typed, ") -> Result:", "")
+        return "\n".join([*head, *docstring_literal(doc), *(INDENT + line for line in lines)])
+
+    def keep(self, store: str, made: Sequence[str]) -> str:
+        """The call that gives a thread's arrays under a name of its store; they are made in the thread's first call."""
+        self.used["threading"] = "import threading"
+        self.stores.append("\n".join([
+            f"def _{store}() -> Any:",
+            f'{INDENT}"""The work arrays that this thread keeps."""',
+            f'{INDENT}if not hasattr(_local, "{store}"):',
+            f"{INDENT * 2}_local.{store} = (",
+            *(f"{INDENT * 3}{text}," for text in made),
+            f"{INDENT * 2})",
+            f"{INDENT}return _local.{store}",
+        ]))  # fmt: skip
+        return f"_{store}()"
+
+    def packages(self, special: bool) -> list[str]:
+        """The imports from other packages."""
+        found = ["import numpy as np", "from numpy.typing import ArrayLike, NDArray"]
+        return [*found, "from scipy import special"] if special else found
+
+    def source(
+        self, functions: Sequence[str], header: Sequence[str] = (), *, special: bool = False, packages: Sequence[str] = (),
+        head: Sequence[str] = (), support: Sequence[str] = (), known: Sequence[tuple[str, Any]] = (),
+    ) -> Source:  # fmt: skip
+        """The functions, the mathematics first, as a file, or as text for this process, whose globals are `known`, too."""
+        called = [text for name, text in self.support.items() if name in self.used]
+        if not self.exported:
+            text = "\n\n\n".join([UNEVALUATED, *functions, *self.stores, *support, *called]) + "\n"
+            return Source(text, self.entry, self.language, (("MISS", MISS), *DTYPES.items(), *known))
+        kinds = [self.annotation(o, bool(self.points)) for o in self.program.outputs]
+        standard = tuple(text for name, text in self.used.items() if name not in self.support)
+        local = ["_local = threading.local()"] if self.stores else []
+        return PythonFile(
+            tuple(header),
+            standard,
+            (*self.packages(special), *packages),
+            (f"Result = {annotated_result(self.result, kinds)}", *local, *head),
+            tuple(functions),
+            (*self.stores, *support, *called),
+        ).source(self.entry, self.language)
 
 
-def emit_out_check(outputs: Sequence[Output], shapes: Sequence[str], result: Result) -> list[str]:
-    """The check of a given `out`, before anything is computed."""
-    parts = [f"({shape}, np.{dtype_text(o.dtype)})" for o, shape in zip(outputs, shapes, strict=True)]
-    return wrapped_text("_check_out(", [targets_text(result), *parts], ")", "")
-
-
-def targets_text(result: Result) -> str:
-    """The arrays of `out`, side by side, as one tuple."""
-    if isinstance(result, tuple) and emits_flat_result(result):
-        return "out"
-    places = output_texts(result, "out")
-    return f"({', '.join(places)}{',' if len(places) == 1 else ''})"
+def _shape(leaf: Input | Output, axis: int | None, points: str) -> str:
+    """A shape as text, with that of the points before or behind it."""
+    sizes = [*([points] if axis == 0 else []), *map(str, leaf.shape), *([points] if axis == -1 else [])]
+    return tuple_text(sizes)
 
 
 def annotated_result(result: Result, kinds: Sequence[str]) -> str:
@@ -69,7 +225,13 @@ def annotated_result(result: Result, kinds: Sequence[str]) -> str:
     return f"tuple[{', '.join(parts) or '()'}]"
 
 
-def annotated_array(output: Output, points: bool = False) -> str:
-    """The type of an output: NumPy's number, or an array of them."""
-    kind = f"np.{dtype_text(output.dtype)}"
-    return f"NDArray[{kind}]" if output.shape or points else kind
+def unfit_array(name: str, leaf: Input | Output, flags: int = 0) -> str:
+    """The condition that something is not an array that compiled code takes as it is, with these flags of NumPy's."""
+    kind = "dtype_" + ("b" if leaf.dtype == "?" else leaf.dtype)
+    types = f"type({name}) is not ndarray or {name}.dtype is not {kind} or {name}.shape != {leaf.shape!r}"
+    return f"{types} or {name}.flags.num & {flags} != {flags}" if flags else types
+
+
+def declining(*tests: str) -> list[str]:
+    """The statements by which a function declines a call where a test holds."""
+    return [line for test in tests for line in (f"if {test}:", f"{INDENT}return MISS")]

@@ -11,7 +11,7 @@ from symdiff.errors import RuleError
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.rule import Rule
-from symdiff.rulebooks.sites import OWN
+from symdiff.rulebooks.sites import OWN, fitting_rule
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.state.attempt import Attempt
 from symdiff.tracing.state.nesting import nested_trace
@@ -28,7 +28,7 @@ def python_partials(rule: Rule, builder: Builder, binding: Node, place: int) -> 
         check_holomorphic(binding, place, _is_declared_complex(rule, place))
     kinds = ["complex" if is_complex(o.dtype or "d") or isinstance(a, complex) else "real"
              for o, a in zip(binding.operands, args, strict=True)]  # fmt: skip
-    bodies = {key: body_for_partials(entries, kinds) for key, entries in rule.body.items() if key not in OWN}
+    bodies = {key: fitting_rule(entries, args) for key, entries in rule.body.items() if key not in OWN}
     if bodies.get(name) is not None:
         result = _run(bodies[name], rule, kinds, out, *args)
     elif bodies.get("all") is not None:
@@ -60,9 +60,3 @@ def _is_declared_complex(rule: Rule, place: int) -> bool:
     """Whether a body's annotation says that the rule holds for complex values of an argument."""
     entries = [entry for key, found in rule.body.items() if key not in OWN for entry in found]
     return any(wanted[place] == "complex" for wanted, _ in entries)
-
-
-def body_for_partials(entries: Any, kinds: list[str]) -> Any:
-    """The latest body whose annotations fit the arguments, the one with the most annotations first; None without one."""
-    fits = [(wanted, body) for wanted, body in entries if all(w in ("", k) for w, k in zip(wanted, kinds, strict=True))]
-    return max(fits, key=lambda entry: sum(map(bool, entry[0])), default=(None, None))[1]

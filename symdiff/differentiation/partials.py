@@ -83,9 +83,14 @@ class Partials:
                 raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
             result = apply(self._of_constants(template, binding.operands), binding.operands, binding.result, self._emit)
         if rule.singular and self.is_singular(binding) and self.is_root_of_squares(binding):
-            under = binding.operands[0]
-            return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), result)
+            return self._norm(binding)
         return result
+
+    def _norm(self, binding: Node) -> Atom:
+        """The partial of a root of a sum of squares: of the kink at zero its zero, and NaN where the sum overflows."""
+        b, under = self.builder, binding.operands[0]
+        slope = b.mul(Constant(self.facts.root(binding)), b.emit("div", (binding.result, under)))
+        return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), slope)
 
     def _of_constants(self, template: Template, args: tuple[Atom, ...]) -> Template:
         """A template without the branches that constant arguments decide against."""
@@ -118,6 +123,10 @@ class Partials:
             return b.real(*operands)
         if op == "sub":
             return b.sub(*operands)
+        if op == "eq" and is_constant(operands[1], 0) and self.facts.of(operands[0]).low > 0:
+            return Constant(False)
+        if op == "select" and isinstance(operands[0], Constant):
+            return operands[1 if operands[0].value else 2]
         if op == "pow" and isinstance(operands[1], Constant):
             if operands[1].value == 1:
                 return operands[0]
@@ -132,8 +141,7 @@ class Partials:
 
     def is_root_of_squares(self, binding: Node) -> bool:
         """Whether a root stands over a sum of squares, or of higher powers, so that it has no cusp, as in a norm."""
-        root = 0.5 if binding.op == "sqrt" else 1 / 3 if binding.op == "cbrt" else self.facts.exponent(binding)
-        return self.facts.of(binding.operands[0]).powers * root >= 1
+        return self.facts.of(binding.operands[0]).powers * self.facts.root(binding) >= 1
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""

@@ -128,8 +128,11 @@ class Reverse:
 
     def _push_structural(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
         if binding.op == "site":
-            for operand, found in pulled_through_site(self, binding, bar, conjugate):
-                self._put(Masked(found), operand, self.bars)
+            for operand, direct, crossed in pulled_through_site(self, binding, bar, conjugate):
+                self._put(direct and Masked(direct), operand, self.bars)
+                self._put(crossed and Masked(crossed), operand, self.conjugates)
+                if crossed is not None or self.mirrored:
+                    self.mixing = self.mixing or f"{binding.origin}: {binding.params.params['site'].rule.name}"
             return
         for place, operand in enumerate(binding.operands):
             taken = self.slopes.taken(binding, place) if operand in self.active else None

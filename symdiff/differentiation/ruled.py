@@ -1,24 +1,28 @@
 """Derivatives of calls with whole arrays by the rule that the user declared for the function.
 
 Assumes a `site` binding whose rule has a pullback or a pushforward. Guarantees that a body becomes a graph, which is fused,
-batched and differentiated like other code; that a direction which nobody gave is the transposed other one. Refuses, with
+batched and differentiated like other code; that a direction which nobody gave is the transposed other one; that complex arrays
+have the cotangents of Wirtinger's calculus, of which a pullback gives the one by z. Refuses, with
 `RuleError` at the rule's line, wrong numbers or shapes of derivatives, and a direction that is not linear.
 """
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
+
+import numpy as np
 
 from symdiff.differentiation.cotangents import Masked
 from symdiff.differentiation.transforming import pull_cotangents
 from symdiff.differentiation.vectorizing import vectorize_graph
-from symdiff.errors import RuleError
+from symdiff.errors import NonHolomorphicError, RuleError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder
+from symdiff.ir.building import Builder, active_builders, array_atom, is_constant
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.declared import rules_in_force
-from symdiff.rulebooks.sites import Kind, Site, fitting_rule, pulled_through_site, pushed_through_site
+from symdiff.rulebooks.sites import Kind, Site, fitting_rule, pulled_through_site, pushed_through_site, site_results
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.replaying import replay
 from symdiff.tracing.state.attempt import Attempt
@@ -26,29 +30,51 @@ from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.trace import definition_line
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.ops import is_complex, join_dtype_codes
 
 ZERO = Constant(0.0)
 
 
 @pulled_through_site.written
-def site_cotangents(sweep: Any, binding: Node, bar: Masked | None, conjugate: Masked | None) -> list[tuple[Atom, Atom]]:
-    """The operands of a site with a cotangent each, from that of its result."""
+def site_cotangents(
+    sweep: Any, binding: Node, bar: Masked | None, conjugate: Masked | None
+) -> list[tuple[Atom, Atom | None, Atom | None]]:
+    """The operands of a site with their cotangents, and those by their conjugates, from those of its result."""
     site: Site = binding.params.params["site"]
     b, arrays = sweep.builder, Arrays(sweep.builder, binding.origin)
-    if conjugate is not None or bar is None:
-        raise RuleError(f"{binding.origin}: the rule of {site.rule.name} ({site.rule.source}) is for real arrays")
     active = tuple(o in sweep.active for o in binding.operands)
-    graph = _direction(site, "pullback", active, sweep.slopes.partials.rules)
-    given = [arrays.broadcast_to(sweep.cotangents.unmasked(bar), binding.shape), binding.result, *binding.operands]
-    found = _appended(graph, site, given, [True, True, *site.moving], b, binding.origin)
-    pairs = []
-    moving = site.moving or (True,) * len(binding.operands)
-    for operand, is_moving, atom in zip(
-        [o for o, a in zip(binding.operands, active, strict=True) if a],
-        [m for m, a in zip(moving, active, strict=True) if a], found, strict=True,
-    ):  # fmt: skip
-        pairs.append((operand, atom if is_moving else arrays.sum(atom, (0,))))
-    return pairs
+    seeds = [None if c is None else arrays.broadcast_to(sweep.cotangents.unmasked(c), binding.shape) for c in (bar, conjugate)]
+    if not sweep.mirrored:
+        seeds = _of_real_results(arrays, site, *seeds)
+    chosen = [(o, m) for o, m, a in zip(binding.operands, site.moving or (True,) * len(active), active, strict=True) if a]
+    found: list[list[list[Atom]]] = [[[], []] for _ in chosen]  # by the operand, and by its conjugate
+    for half, seed in enumerate(seeds):
+        if seed is None:
+            continue
+        seed = b.conj(seed) if half else seed
+        graph = _pulled(site, active, seed.dtype or "d", sweep.mirrored, sweep.slopes.partials.rules)
+        given = [seed, binding.result, *binding.operands]
+        atoms = _appended(graph, site, given, [True, True, *site.moving], b, binding.origin)
+        for k, atom in enumerate(atoms):
+            place, across = k % len(chosen), k // len(chosen)
+            if is_constant(arrays.repeated(atom)[0], 0):
+                continue
+            atom = atom if chosen[place][1] else arrays.sum(atom, (0,))
+            target = 0 if sweep.mirrored else half ^ across
+            found[place][target].append(b.conj(atom) if half or (sweep.mirrored and across) else atom)
+    totals = [[reduce(b.add, atoms) if atoms else None for atoms in halves] for halves in found]
+    return [(o, by, across) for (o, _), (by, across) in zip(chosen, totals, strict=True)]
+
+
+def _of_real_results(arrays: Arrays, site: Site, by: Atom | None, across: Atom | None) -> list[Atom | None]:
+    """The cotangents of a packed result, where those of real ones by their conjugates are those by themselves."""
+    b = arrays.builder
+    is_real = np.concatenate([np.full(math.prod(shape), float(code not in "FD")) for shape, code in site.results])
+    if across is None or not is_real.any() or is_real.all():
+        return [by, across]
+    own = array_atom(is_real)  # several results are one row
+    moved = b.mul(own, across)
+    return [moved if by is None else b.add(by, moved), b.emit("sub", (across, moved))]
 
 
 @pushed_through_site.written
@@ -57,42 +83,64 @@ def site_tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules:
     site: Site = binding.params.params["site"]
     arrays = Arrays(builder, binding.origin)
     active = tuple(place in dots for place in range(len(binding.operands)))
-    graph = _direction(site, "pushforward", active, rules)
+    graph = _pushed(site, active, rules)
     moving = [m for m, a in zip(site.moving, active, strict=True) if a] if site.moving else [True] * len(dots)
     tangents = [arrays.broadcast_to(dots[p], binding.operands[p].shape) for p in sorted(dots)]
     given = [*tangents, binding.result, *binding.operands]
-    return _appended(graph, site, given, [*moving, True, *site.moving], builder, binding.origin)[0]
+    found = _appended(graph, site, given, [*moving, True, *site.moving], builder, binding.origin)[0]
+    return found if site.code in "FD" else builder.real(found)
 
 
 def _appended(graph: Graph, site: Site, given: list[Atom], moving: list[bool], b: Builder, origin: str) -> list[Atom]:
     """The outputs of a rule's graph, over the points where the site has some."""
+    typed = [a if a.op == "const" or a.dtype == leaf.dtype else b.cast(a, leaf.dtype)
+             for a, leaf in zip(given, graph.inputs, strict=True)]  # fmt: skip
     if site.moving:
         graph = vectorize_graph(graph, [0 if m else None for m in moving], site.count, 0)
-    sources = [Tracer(b, a) if a.op != "const" else a.params for a in given]
+    sources = [Tracer(b, a) if a.op != "const" else a.params for a in typed]
     return [traced_atom(value, b, origin) for value in replay(graph, sources, b, origin)]
 
 
-def _direction(site: Site, which: str, active: tuple[bool, ...], rules: Any) -> Graph:
-    """A direction at one point: derivatives in, the packed result and the operands; derivatives out of those `active`."""
-    own = _body_graph(site, which, active)
+def _pulled(site: Site, active: tuple[bool, ...], code: str, mirrored: bool, rules: Any) -> Graph:
+    """The cotangent of the packed result in, the result and the operands; out the cotangents of those `active`, then, of a rule
+    that may depend on conjugates, those by their conjugates."""
+    own = _body_graph(site, "pullback", active, code, mirrored)
     if own is not None:
         return own
-    other = _body_graph(site, "pullback" if which == "pushforward" else "pushforward", active)
-    rule = site.rule
+    other = _body_graph(site, "pushforward", active, site.code, mirrored)
     if other is None:
-        raise RuleError(
-            f"{rule.source}: no derivative of {rule.name} for these arguments; write\n"
-            f"    @sd.diffrule({rule.name}, pullback=True)\n"
-            f"    def _(ds, out, {', '.join(f'{p}: sd.Array' for p in rule.parameters)}): return ..."
-        )
-    count = 1 if which == "pushforward" else sum(active)
-    return _transposed(other, count, site, rules)
+        raise _no_direction(site)
+    if is_complex(code) and not is_complex(site.code):
+        b = Builder()
+        b.inputs, b.bindings, b._count = list(other.inputs), list(other.bindings), 2 * len(other.bindings)
+        other = b.graph(other.name, (GraphOutput("r0", b.cast(other.outputs[0].atom, code)),), origin=other.origin)
+    return _transposed(other, site, rules, True)
 
 
-def _transposed(graph: Graph, count: int, site: Site, rules: Any) -> Graph:
-    """The transposed of a graph that is linear in its first inputs."""
+def _pushed(site: Site, active: tuple[bool, ...], rules: Any) -> Graph:
+    """Tangents of the operands `active` in, the packed result and the operands; out the tangent of the result."""
+    own = _body_graph(site, "pushforward", active, site.code, False)
+    if own is not None:
+        return own
+    other = _body_graph(site, "pullback", active, site.code, False)
+    if other is None:
+        raise _no_direction(site)
+    return _transposed(other, site, rules, False)
+
+
+def _no_direction(site: Site) -> RuleError:
+    rule = site.rule
+    return RuleError(
+        f"{rule.source}: no derivative of {rule.name} for these arguments; write\n"
+        f"    @sd.diffrule({rule.name}, pullback=True)\n"
+        f"    def _(ds, out, {', '.join(f'{p}: sd.Array' for p in rule.parameters)}): return ..."
+    )
+
+
+def _transposed(graph: Graph, site: Site, rules: Any, both: bool) -> Graph:
+    """The transposed of a graph that is linear in its first inputs; with `both` also by their conjugates."""
     linear = len(graph.inputs) - len(site.kinds) - 1
-    pulled = pull_cotangents(graph, list(range(linear)), rules)
+    pulled = pull_cotangents(graph, list(range(linear)), rules, both)
     outputs = pulled.outputs[len(graph.outputs) :]
     made = Builder()
     made.inputs = [*pulled.inputs[len(graph.inputs) :], *graph.inputs[linear:]]
@@ -103,62 +151,72 @@ def _transposed(graph: Graph, count: int, site: Site, rules: Any) -> Graph:
         raise RuleError(
             f"{site.rule.source}: the rule of {site.rule.name} is not linear in derivatives, so it has no transposed"
         )
-    assert count == len(outputs)
     return found
 
 
-def _body_graph(site: Site, which: str, active: tuple[bool, ...]) -> Graph | None:
-    """What a rule's body does with the derivatives, as a graph; None where there is no body that fits."""
+def _body_graph(site: Site, which: str, active: tuple[bool, ...], code: str, mirrored: bool) -> Graph | None:
+    """What a rule's body does with the derivatives, as a graph; None where there is no body that fits.
+
+    `code` is the dtype of the packed derivative; `mirrored`: that of a real result is real, else by a complex output, too.
+    """
     b = Builder()
     b.primal = False
-    pull = which == "pullback"
-    packed: Kind = (_single_shape(site), "d")
-    first = [packed] if pull else [k for k, a in zip(site.kinds, active, strict=True) if a]
+    arrays, pull, rule = Arrays(b), which == "pullback", site.rule
+    shape = site.shape[1:] if site.moving else site.shape
+    codes = ["d" if c == "l" else c for _, c in site.kinds]
+    first = [(shape, code)] if pull else [(k[0], c) for k, c, a in zip(site.kinds, codes, active, strict=True) if a]
     seeds = [b.input(f"d{k}", *kind) for k, kind in enumerate(first)]
-    result = b.input("out", *packed)
-    operands = [b.input(f"x{k}", shape, "d") for k, (shape, _) in enumerate(site.kinds)]
+    result = b.input("out", shape, site.code)
+    operands = [b.input(f"x{k}", kind[0], c) for k, (kind, c) in enumerate(zip(site.kinds, codes, strict=True))]
     args = site.arguments([Tracer(b, o) for o in operands])
-    rule = site.rule
     body = fitting_rule(rule.body.get(f"whole {which}", ()), args)
     if body is None:
         return None
-    out = unpacked_results(site, b, result)
+    out = _structured(site, site_results(arrays, site, result), b)
     if pull:
-        found = _run(body, rule, site, unpacked_results(site, b, seeds[0]), out, *args)
-        outputs = _argument_bars(found, site, active, args, b, body)
+        _check_holomorphic(site, active, body)
+        is_typed = mirrored or not is_complex(code)
+        found = _run(b, body, rule, site, _structured(site, site_results(arrays, site, seeds[0], is_typed), b), out, *args)
+        outputs = _argument_bars(found, site, [(a, join_dtype_codes(code, c)) for a, c in zip(active, codes, strict=True)],
+                                 args, b, body)  # fmt: skip
     else:
         given = iter(seeds)
-        dots = [Tracer(b, next(given) if a else Arrays(b).broadcast_to(ZERO, kind[0]))
-                for a, kind in zip(active, site.kinds, strict=True)]  # fmt: skip
-        found = _run(body, rule, site, site.arguments(dots), out, *args)
+        dots = [Tracer(b, next(given) if a else arrays.broadcast_to(b.cast(ZERO, c), kind[0]))
+                for a, kind, c in zip(active, site.kinds, codes, strict=True)]  # fmt: skip
+        found = _run(b, body, rule, site, site.arguments(dots), out, *args)
         outputs = [_packed_results(found, site, b, body)]
     return b.graph(rule.name, tuple(GraphOutput(f"r{k}", o) for k, o in enumerate(outputs)), origin=rule.source)
 
 
-def _single_shape(site: Site) -> tuple[int, ...]:
-    return site.shape[1:] if site.moving else site.shape
+def _check_holomorphic(site: Site, active: tuple[bool, ...], body: Any) -> None:
+    """Refuse one cotangent as the derivative of a real result by a complex argument, which has two."""
+    by_complex = any(a and c in "FD" for a, (_, c) in zip(active, site.kinds, strict=True))
+    if by_complex and any(code not in "FD" for _, code in site.results):
+        raise NonHolomorphicError(
+            f"{definition_line(body)}: {site.rule.name} gives real numbers of complex ones, so that one cotangent cannot be "
+            "the derivative; a rule with pushforward=True, which returns the real tangent, gives both"
+        )
 
 
-def unpacked_results(site: Site, b: Builder, packed: Atom) -> Any:
-    """The results of a site in the function's own structure."""
-    arrays, found, start = Arrays(b), [], 0
-    for shape, _ in site.results:
-        size = math.prod(shape)
-        part = packed if len(site.results) == 1 else arrays.reshape(arrays.getitem(packed, ((start, start + size, 1),)), shape)
-        found.append(Tracer(b, part))
-        start += size
-    return structures.unflatten(site.out_tree, found)
+def _structured(site: Site, parts: list[Atom], b: Builder) -> Any:
+    """Results in the function's own structure."""
+    return structures.unflatten(site.out_tree, [Tracer(b, part) for part in parts])
 
 
-def _run(body: Callable[..., Any], rule: Any, site: Site, *args: Any) -> Any:
-    with nested_trace(body, f"the rule of {rule.name}", site.kinds):
-        return followed_calls(body, Attempt(rules_in_force(), True))(*args)
+def _run(b: Builder, body: Callable[..., Any], rule: Any, site: Site, *args: Any) -> Any:
+    """What a body returns, whose new arrays are of its own graph."""
+    active_builders().append(b)
+    try:
+        with nested_trace(body, f"the rule of {rule.name}", site.kinds):
+            return followed_calls(body, Attempt(rules_in_force(), True))(*args)
+    finally:
+        active_builders().pop()
 
 
 def _argument_bars(
-    found: Any, site: Site, active: tuple[bool, ...], args: tuple[Any, ...], b: Builder, body: Any
+    found: Any, site: Site, wanted: list[tuple[bool, str]], args: tuple[Any, ...], b: Builder, body: Any
 ) -> list[Atom]:
-    """The cotangents of the active operands, checked."""
+    """The cotangents of the operands that are wanted, each in its dtype, checked."""
     rule, where = site.rule, definition_line(body)
     bars = found if isinstance(found, tuple) and (len(args) > 1 or len(found) == 1) else (found,)
     if len(bars) != len(args):
@@ -174,8 +232,9 @@ def _argument_bars(
             raise RuleError(f"{where}: the cotangent of {name} has {len(given)} arrays; {name} has {len(leaves)}")
         for value in given:
             if place not in static:
-                if active[operand]:
-                    atoms.append(_fitted(value, site.kinds[operand], f"{where}: the cotangent of {name}", b))
+                is_active, code = wanted[operand]
+                if is_active:
+                    atoms.append(_fitted(value, (site.kinds[operand][0], code), f"{where}: the cotangent of {name}", b))
                 operand += 1
             place += 1
     return atoms
@@ -189,7 +248,10 @@ def _packed_results(found: Any, site: Site, b: Builder, body: Any) -> Atom:
         raise RuleError(f"{where} has {len(given)} arrays; {site.rule.name} returns {len(site.results)}")
     atoms = [_fitted(value, kind, where, b) for value, kind in zip(given, site.results, strict=True)]
     arrays = Arrays(b)
-    return atoms[0] if len(atoms) == 1 else arrays.concatenate([arrays.reshape(a, (math.prod(a.shape),)) for a in atoms], 0)
+    if len(atoms) == 1:
+        return atoms[0]
+    flat = [arrays.reshape(a, (math.prod(a.shape),)) for a in atoms]
+    return arrays.concatenate([a if a.dtype == site.code else b.cast(a, site.code) for a in flat], 0)
 
 
 def _fitted(value: Any, kind: Kind, where: str, b: Builder) -> Atom:
@@ -197,4 +259,5 @@ def _fitted(value: Any, kind: Kind, where: str, b: Builder) -> Atom:
     atom = ZERO if value is None else traced_atom(value, b, where)
     if atom.shape != kind[0] and atom.shape != ():
         raise RuleError(f"{where} has shape {atom.shape}; {kind[0]} is expected")
-    return Arrays(b).broadcast_to(b.cast(atom, "d"), kind[0])
+    atom = atom if is_complex(kind[1]) else b.real(atom)
+    return Arrays(b).broadcast_to(atom if atom.dtype == kind[1] else b.cast(atom, kind[1]), kind[0])

@@ -13,7 +13,9 @@ power series, 1990.
 import math
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
+
+import numpy as np
 
 from symdiff.differentiation.naming import derivative_dtype
 from symdiff.differentiation.opening import Opened
@@ -24,6 +26,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.saturation import Saturation
@@ -39,11 +42,21 @@ _CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_al
                        "sum_of", "amax", "amin", "kth"})  # fmt: skip
 _EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "expm1", "sinh", "cosh"})
 _FOLLOWED = frozenset({"add", "sub", "mul", "neg", "cast", "div", "pow"})
+_SUMS = 4  # whose rounding errors are followed
 _PRODUCTS = frozenset({"mul", "matmul", "convolve"})
 
 
 class _Missing(Exception):
     """A coefficient that is needed before another one."""
+
+
+class Quotient(NamedTuple):
+    """What is divided by what, and the divisor's first coefficient."""
+
+    result: Atom
+    over: Atom
+    under: Atom
+    slope: Atom
 
 
 class Remembering(Builder):
@@ -129,7 +142,8 @@ def _hashed(value: Any) -> Any:
 class Series:
     """The coefficients of values, from those of `seeds`: each is its value now and grows at the rate given."""
 
-    def __init__(self, open_: Opened, seeds: dict[Atom, Atom], rules: Any) -> None:
+    def __init__(self, open_: Opened, seeds: dict[Atom, Atom], order: int, rules: Any) -> None:
+        self.order = order
         assert isinstance(open_.builder, Remembering)
         self.builder = open_.builder
         self.arrays = Arrays(self.builder)
@@ -137,11 +151,16 @@ class Series:
         facts = known_bindings(open_.bindings, self.builder, seeds)
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)
+        self._facts = facts
+        self._written = self._shallow(facts.bindings)
         self.saturation = Saturation(self.builder, facts)
         self._made = facts.made
         self._terms: dict[tuple[Atom, int], Atom | None] = {}
         self._slopes: dict[Atom, list[Slope]] = {}
         self._overflows: dict[Atom, Atom | None] = {}
+        self._regulars: dict[tuple[Atom, int, int], Atom | None] = {}
+        self._errors: dict[tuple[Atom, int], Atom] = {}
+        self._scales: dict[Atom, Atom] = {}
         self._rates: dict[Atom, Atom | None] = {}
         self._grown: dict[Atom, Atom] = {}  # symbols of rates, and whose they are
 
@@ -182,8 +201,9 @@ class Series:
         op, operands = binding.op, binding.operands
         if op in _PRODUCTS:
             return self._product(binding, k)
-        if op == "div" and not self._saturates(binding):
-            return self._quotient(binding, k)
+        if (parts := self._divided(binding)) is not None:
+            nested = self._nested(binding, *parts)
+            return self._quotient(binding, *parts, k) if nested is None else self._term(nested, k)
         if op in _LINEAR:
             return self._sum(op, [self._term(o, k) for o in operands])
         if op == "select":
@@ -191,7 +211,7 @@ class Series:
             return None if arms == [None, None] else b.select(operands[0], *(ZERO if a is None else a for a in arms))
         if op == "loop":
             raise RuleError(f"{binding.origin}: sd.taylor does not take a loop that stays a loop; sd.derivative does")
-        if has_structural_partials(binding) and (op in _CELLWISE or rule_of(binding).tangents is None):
+        if has_structural_partials(binding) and op != "site" and (op in _CELLWISE or rule_of(binding).tangents is None):
             parts = {place: self._spread(t, o) for place, o in enumerate(operands) if (t := self._term(o, k)) is not None}
             return rule_pushforward(self.arrays, binding, parts) if parts else None
         if op == "pow" and (product := self._multiplied(binding)) is not None:
@@ -219,36 +239,168 @@ class Series:
         middle = first[k // 2] if k % 2 == 0 else None
         return self._total([self._times(2.0, self._total(terms)), None if middle is None else b.mul(middle, middle)])
 
-    def _quotient(self, binding: Node, k: int) -> Atom | None:
-        over, under = binding.operands
-        top, below = self._term(over, k), self._terms_to(under, k)
+    def _divided(self, binding: Node) -> tuple[Atom, Atom] | None:
+        """What is divided by what, also in functions whose rows are series near zero that end; None for others."""
+        b, x = self.builder, binding.operands[0] if binding.operands else ZERO
+        if binding.op == "div":
+            under = binding.operands[1]
+            return (x, under) if not self._saturates(binding) or self._may_vanish(under) else None
+        if binding.op == "exprel":
+            return b.emit("expm1", (x,)), x
+        if binding.op == "call" and binding.params.rule.name == "sinc" and not binding.params.rule.is_user_function:
+            angle = b.mul(Constant(math.pi), x)
+            return b.emit("sin", (angle,)), angle
+        return None
+
+    def _quotient(self, binding: Node, over: Atom, under: Atom, k: int) -> Atom | None:
+        """Coefficient k of a quotient, from those before it; where both vanish nearby, by what is left of them otherwise."""
+        b, top, below = self.builder, self._term(over, k), self._terms_to(under, k)
         own = [self._term(binding.result, j) if below[k - j] is not None else None for j in range(k)]
         rest = self._total([self._of(p, q) for p, q in zip(own, below[:0:-1], strict=True)])
         found = self._sum("sub", [top, rest])
         if found is None:
             return None
-        found, overflowed = self.builder.emit("div", (found, under)), self._overflowed(binding)
-        return found if overflowed is None else self.builder.select(overflowed, ZERO, found)
+        found = b.emit("div", (found, under))
+        slope = below[1]
+        if slope is not None and self._may_share_zero(binding.result, over, under):
+            found = self._nearer(Quotient(binding.result, over, under, slope), k, found)
+        overflowed = self._overflowed(under)
+        if overflowed is None:
+            return found
+        return b.select(b.emit("and", (overflowed, b.emit("eq", (binding.result, ZERO)))), ZERO, found)
 
-    def _overflowed(self, binding: Node) -> Atom | None:
-        """Whether a quotient is zero because an exponential in its divisor has overflowed; None where there is none."""
-        b = self.builder
-        if binding.result not in self._overflows:
-            pending, seen, found = [binding.operands[1]], set(), None
-            while pending:
-                top = pending.pop()
-                made = self._made.get(top, top)
-                if top in seen or top not in b.moving or is_complex(top.dtype or "d"):
-                    continue
-                seen.add(top)
-                if made.op in _EXPONENTIALS:
-                    infinite = b.emit("isinf", (top,))
-                    found = infinite if found is None else b.emit("or", (found, infinite))
-                elif made.op in _FOLLOWED:
-                    pending += made.operands[: 1 if made.op in ("div", "pow") else None]
-            zero = None if found is None else b.emit("eq", (binding.result, ZERO))
-            self._overflows[binding.result] = None if found is None or zero is None else b.emit("and", (found, zero))
-        return self._overflows[binding.result]
+    def _nested(self, binding: Node, over: Atom, under: Atom) -> Atom | None:
+        """A quotient with a product below as one divided by its factors in turn, whose zeros are simple; None for others."""
+        if not self._may_share_zero(binding.result, over, under):
+            return None
+        made = self._made.get(under, under)
+        if made.op == "pow":
+            made = self._multiplied(made) or made
+        if made.op != "mul" or not self.builder.moving.issuperset(made.operands):
+            return None
+        for factor in made.operands:
+            over = self.builder.emit("div", (over, factor))
+            self._written.add(over)
+        return over
+
+    def _shallow(self, bindings: list[Node]) -> set[Atom]:
+        """What the function has, and not a row, with at most two quotients before it whose further coefficients it needs."""
+        depths: dict[Atom, int] = {}
+        for b in bindings:
+            below = max((depths.get(o, 0) for o in b.operands), default=0)
+            is_one = b.op == "div" and b.operands[0] in self.builder.moving and self._may_vanish(b.operands[1])
+            depths[b.result] = below + is_one
+        return {b for b, depth in depths.items() if depth <= 3}
+
+    def _may_share_zero(self, result: Atom, over: Atom, under: Atom) -> bool:
+        """Whether a quotient that the function has, and not a row, may be regular where its divisor vanishes."""
+        return result in self._written and over in self.builder.moving and self._may_vanish(under)
+
+    def _may_vanish(self, atom: Atom) -> bool:
+        fact = self._facts.of(atom)
+        is_above = fact.low > 0.0 or (fact.low == 0.0 and fact.low_open)
+        return not (is_above or fact.high < 0.0 or (fact.high == 0.0 and fact.high_open))
+
+    def _nearer(self, quotient: Quotient, k: int, found: Atom) -> Atom:
+        """A coefficient as found, or of the quotient without a common factor: the one whose error is less; NaN for no digit.
+
+        Dividing by a small number k times multiplies an error by its k-th power. A series that is regular where the divisor
+        vanishes is what taking the factor out leaves, in steps each of which makes what is left out smaller.
+        """
+        b, (result, _, under, slope) = self.builder, quotient
+        eps, tiny = (Constant(float(n)) for n in (np.finfo(result.dtype or "d").eps, np.finfo(result.dtype or "d").tiny))
+        steep = self._size(b.emit("div", (slope, under)))
+        flat = self._size(b.emit("div", (under, slope)))
+        last = self.order + 4 + self.order // 2
+        is_line = self._term(under, 2) is None
+        steps = max(last - k, 4) if is_line else 4
+        regular = self._regular(quotient, steps, k) or ZERO
+        ends = [self._regular(quotient, 0, steps + j) for j in (k, k - 1)]
+        left_out = self._total([self._size(e) for e in ends if e is not None]) or ZERO
+        missing = self._size(b.emit("sub", (self._regular(quotient, last if is_line else 4, 0) or ZERO, result)))
+        rounding = self._rounding(quotient, eps)
+        pole = b.select(b.emit("le", (missing, b.mul(Constant(4.0), rounding))), ZERO, b.mul(missing, self._raised(steep, k)))
+        apart = b.add(b.mul(left_out, self._raised(flat, steps + 1)), pole)
+        before = self._term(result, k - 1)
+        error = self._errors.get((result, k - 1), rounding)
+        scale = self._scales.get(result, self._size(result))
+        rounded = tiny if before is None else b.add(b.mul(eps, self._size(before)), tiny)
+        error = b.mul(steep, b.add(error, rounded))
+        is_nearer = b.emit("lt", (apart, error))
+        found = b.select(is_nearer, regular, found)
+        error = self._errors[result, k] = b.select(is_nearer, apart, error)
+        size = self._size(found)
+        scale = self._scales[result] = b.emit("max", (scale, size))
+        lost = b.emit("lt", (b.emit("max", (size, b.mul(Constant(1e4 * eps.params), scale))), error))
+        return b.select(lost, Constant(math.nan), found)
+
+    def _rounding(self, quotient: Quotient, eps: Constant) -> Atom:
+        """The error of a quotient's own value, by its rounding and that of the sums which what is divided is made of."""
+        b, (result, over, under, _) = self.builder, quotient
+        if (result, 0) not in self._errors:
+            slope, parts = self._term(over, 1), [b.mul(eps, self._size(result))]
+            for total in self._sums(over) if slope is not None else ():
+                rise = self._term(total, 1)
+                size = b.add(*(self._size(o) for o in self._made.get(total, total).operands))
+                if total is not over and rise is not None:
+                    size = b.mul(size, self._size(b.emit("div", (slope, rise))))
+                parts.append(self._size(b.emit("div", (b.mul(eps, size), under))))
+            below = self._errors.get((over, 0))
+            parts += [] if below is None else [self._size(b.emit("div", (below, under)))]
+            self._errors[result, 0] = reduce(b.add, parts)
+        return self._errors[result, 0]
+
+    def _sums(self, atom: Atom) -> list[Atom]:
+        """The sums that a value is made of and that move, the last ones first, and few of many."""
+        found: list[Atom] = []
+        pending, seen = [atom], {atom}
+        while pending and len(found) < _SUMS and len(seen) < 16 * _SUMS:
+            made = self._made.get(top := pending.pop(0), top)
+            if (top, 0) in self._errors:
+                continue
+            found += [top] if made.op in ("add", "sub") else []
+            pending += [o for o in dict.fromkeys(made.operands) if o in self.builder.moving and o not in seen]
+            seen.update(made.operands)
+        return found
+
+    def _regular(self, quotient: Quotient, steps: int, k: int) -> Atom | None:
+        """Coefficient k of the quotient without the first coefficients of both, put right in steps for that of the divisor."""
+        result, over, under, slope = quotient
+        if steps < 0:
+            return None
+        if (result, steps, k) in self._regulars:
+            return self._regulars[result, steps, k]
+        terms = [self._of(self._term(under, j + 1), self._regular(quotient, steps, k - j)) for j in range(1, k + 1)
+                 if self._term(under, j + 1) is not None]  # fmt: skip
+        terms.append(self._of(under, self._regular(quotient, steps - 1, k + 1)))
+        found = self._sum("sub", [self._term(over, k + 1), self._total(terms)])
+        found = None if found is None else self.builder.emit("div", (found, slope))
+        self._regulars[result, steps, k] = found
+        return found
+
+    def _raised(self, atom: Atom, count: int) -> Atom:
+        return self.builder.emit("pow", (atom, Constant(count)))
+
+    def _size(self, atom: Atom) -> Atom:
+        return self.builder.emit("abs", (atom,))
+
+    def _overflowed(self, atom: Atom) -> Atom | None:
+        """Whether an exponential in a divisor has overflowed; None where there is none."""
+        b, pending = self.builder, [atom]
+        while pending:
+            top = pending[-1]
+            made = self._made.get(top, top)
+            is_real = top in b.moving and not is_complex(top.dtype or "d")
+            parts = made.operands[: 1 if made.op in ("div", "pow") else None] if is_real and made.op in _FOLLOWED else ()
+            missing = [o for o in parts if o not in self._overflows]
+            pending += missing
+            if missing:
+                continue
+            found = [b.emit("isinf", (top,))] if is_real and made.op in _EXPONENTIALS else []
+            found += [o for p in dict.fromkeys(parts) if (o := self._overflows[p]) is not None]
+            self._overflows[top] = reduce(lambda p, q: b.emit("or", (p, q)), dict.fromkeys(found)) if found else None
+            pending.pop()
+        return self._overflows[atom]
 
     def _multiplied(self, binding: Node) -> Atom | None:
         """A power with a natural exponent, by squaring; None for others."""
@@ -326,12 +478,12 @@ class Series:
         op = binding.op
         if binding.result in self._grown or op in _LINEAR or op in _PRODUCTS or op == "select":
             return False
-        if op == "div":
-            return self._saturates(binding)
+        if self._divided(binding) is not None:
+            return False
         if op == "pow":
             return self._multiplied(binding) is None
         if has_structural_partials(binding):
-            return op not in _CELLWISE and rule_of(binding).tangents is not None
+            return op == "site" or (op not in _CELLWISE and rule_of(binding).tangents is not None)
         return not self._is_flat(binding)
 
     def _begun(self, atom: Atom) -> Atom | None:
@@ -349,6 +501,8 @@ class Series:
             parts = {
                 k: self._spread(r, o) for k, (r, o) in enumerate(zip(rates, binding.operands, strict=True)) if r is not None
             }
+            if parts and binding.op == "site":
+                return pushed_through_site(self.builder, binding, parts, self.partials.rules)
             return rule_pushforward(self.arrays, binding, parts) if parts else None
         if binding.op == "pow" and not self._saturates(binding) and (found := self._of_power(binding)) is not None:
             return found
@@ -414,7 +568,7 @@ def taylor_series(graph: Graph, wrt: list[int], order: int, rules: Any) -> Graph
     seeds: dict[Atom, Atom] = {}
     for leaf, parts in zip(open_.wrt, open_.inputs, strict=True):
         seeds.update(zip(parts, open_.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype), strict=True))
-    series = Series(open_, seeds, rules)
+    series = Series(open_, seeds, order, rules)
     outputs = list(open_.graph.outputs)
     for k in range(1, order + 1):
         for output in open_.graph.outputs:
@@ -424,18 +578,19 @@ def taylor_series(graph: Graph, wrt: list[int], order: int, rules: Any) -> Graph
     return open_.finished(outputs, f"{graph.name}_taylor")
 
 
-def series_derivative(graph: Graph, place: int, order: int, rules: Any) -> Graph:
-    """The derivative of an order by one number: the factorial times the coefficient."""
+def series_derivative(graph: Graph, place: int, order: int, rules: Any) -> tuple[Graph, bool]:
+    """The derivative of an order by one number: the factorial times the coefficient; and whether it keeps digits that others
+    lose, near common zeros of what is divided."""
     open_ = Opened(graph, [place], builder=Remembering())
     leaf, output = open_.wrt[0], open_.graph.outputs[0]
-    series = Series(open_, {leaf: Constant(1.0)}, rules)
+    series = Series(open_, {leaf: Constant(1.0)}, order, rules)
     factorial = float(math.factorial(order))
     for k in range(1, order):
         for atom in open_.outputs(output):
             series.coefficient(atom, k)
     parts = [series._times(factorial, series.coefficient(atom, order)) for atom in open_.outputs(output)]
     code = derivative_dtype(output.dtype, leaf.dtype)
-    return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative")
+    return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative"), bool(series._errors)
 
 
 def has_series(graph: Graph, place: int, order: int, rules: Any) -> bool:

@@ -80,7 +80,7 @@ class Slopes:
         if binding.op != "mul":
             return ()
         other, own = binding.operands[1 - place], binding.operands[place]
-        return (Soft(other, binding),) if self.steepness.vanish_together(other, own) else ()
+        return (Soft(other, binding.result),) if self.steepness.vanish_together(other, own) else ()
 
     def _of_extreme(self, binding: Node, place: int) -> Taken | None:
         """Where an operand of one of NumPy's extremes is the extreme, or NaN is."""

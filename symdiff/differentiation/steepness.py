@@ -5,16 +5,14 @@ Assumes bindings in order, their partials and what is known of the growth of exp
 without a formula it assumes the worst.
 """
 
+import math
+
 from symdiff.differentiation.partials import TINY, Partials, has_structural_partials
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.simplification.facts import known_column
 
-_LOGARITHMS = frozenset({"log", "log2", "log10"})
-_STEEP = _LOGARITHMS | {"div", "log1p", "pow", "exp", "exp2", "expm1", "sinh", "cosh"}
-_POSITIVE = frozenset({"exp", "exp2", "cosh"})
-_BROKEN = frozenset(
-    {"edge", "sign", "floor", "ceil", "trunc", "rint", "floordiv", "mod", "fmod", "copysign", "atan2", "exponent"}
-)
+_JUMPING = frozenset({"edge", "exponent", "copysign"})
 _FACTORS = frozenset({"mul", "div", "neg", "cast"})  # zero where one of the first operands is
 
 
@@ -38,17 +36,17 @@ class Steepness:
             return True  # its body may have such heads
         if op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
             return False
-        if op in ("div", *_LOGARITHMS):
-            below = operands[-1]
-            return not isinstance(below, Constant) and self.partials.facts.of(below).low < TINY
-        if op == "log1p":
-            return self.partials.facts.of(operands[0]).low < 0
         if op == "pow" and isinstance(operands[1], Constant) and not isinstance(operands[1].value, complex):
             exponent, low = operands[1].value, self.partials.facts.of(operands[0]).low
             return low < TINY if exponent < 1 else low < 0 and exponent != int(exponent)
         if op == "call" and not extreme_by_rule(binding):
             formula = binding.params.graph
-            return formula is None or any(b.op in _STEEP for b in formula.bindings)
+            return formula is None or any(_has(b, "pole") or "grows" in known_column(b).words for b in formula.bindings)
+        poles = [locus for locus in known_column(binding).loci if locus.kind == "pole" and op != "pow"]
+        if poles:
+            low = self.partials.facts.of(operands[-1]).low
+            above = {f"{poles[0].parameters[-1]} == 0": TINY, "x == -1": 0.0}.get(poles[0].condition.strip(), math.inf)
+            return not isinstance(operands[-1], Constant) and low < above
         return (growing and self.partials.facts.is_explosive(binding.result)) or self.partials.is_singular(binding)
 
     def is_behind(self, atom: Atom, growing: bool = True) -> bool:
@@ -90,7 +88,7 @@ class Steepness:
                 return 0
             if made is not None and made.op in _FACTORS:
                 pending += made.operands[: 1 if made.op == "div" else None]
-            elif not (isinstance(top, Constant) or (made is not None and made.op in _POSITIVE)):
+            elif not isinstance(top, Constant) and (made is None or not _is_positive(made)):
                 found |= self._inputs.get(top, 0)
         return found
 
@@ -106,16 +104,27 @@ class Steepness:
                     self._inputs[operand] = 0 if isinstance(operand, Constant) else 1 << len(self._inputs)
                 mask |= self._inputs[operand]
                 rough |= self._rough.get(operand, 0)
-            self._inputs[binding] = mask
+            self._inputs[binding.result] = mask
             singular = self._is_rough(binding)
             if rough or singular:
-                self._rough[binding] = rough or mask
+                self._rough[binding.result] = rough or mask
             infinite = self.is_steep(binding, False) and not singular
-            if binding.op in _BROKEN or infinite or not self._broken.isdisjoint(binding.operands):
-                self._broken.add(binding)
+            if binding.op in _JUMPING or _has(binding, "jump") or infinite or not self._broken.isdisjoint(binding.operands):
+                self._broken.add(binding.result)
 
     def _is_rough(self, binding: Node) -> bool:
         """Whether an elementwise head can have an infinite slope where its value is finite."""
         if binding.op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
             return False
         return self.partials.is_singular(binding) and not self.partials.is_root_of_squares(binding)
+
+
+def _has(binding: Node, kind: str) -> bool:
+    """Whether the row of an operation has places of a kind, a power's jump at 0**0 aside."""
+    return any(locus.kind == kind for locus in known_column(binding).loci) and (binding.op, kind) != ("pow", "jump")
+
+
+def _is_positive(binding: Node) -> bool:
+    """Whether an operation is an exponential that is never zero."""
+    column = known_column(binding)
+    return "grows" in column.words and column.low >= 0

@@ -251,14 +251,27 @@ class _Batch:
     def site(self, a: Arrays, binding: Node) -> Atom:
         """A call of a function with a rule: its own graph over the points, or a loop over them at run time."""
         site = binding.params.params["site"]
-        moving = tuple(o in self.points for o in binding.operands)
-        if site.moving:
-            raise TraceError(f"{binding.origin}: {site.rule.name} at many points within many points; take one axis of points")
-        graph = site.graph and vectorize_graph(site.graph, [0 if m else None for m in moving], self.count, 0)
-        many = replace(site, moving=moving, count=self.count, graph=graph)
-        operands = tuple(self.points.get(o, o) for o in binding.operands)
-        params = Static("site", {"site": many})
-        return self.builder.bind("site", operands, many.shape, binding.dtype, params, binding.origin)
+        moving, operands = (
+            tuple(o in self.points for o in binding.operands),
+            tuple(self.points.get(o, o) for o in binding.operands),
+        )
+        count = self.count
+        if site.moving:  # points within points are as many points
+            operands = tuple(self._flat(a, o, p, site.count) if m or p else o
+                             for o, m, p in zip(binding.operands, moving, site.moving, strict=True))  # fmt: skip
+            moving, count = tuple(m or p for m, p in zip(moving, site.moving, strict=True)), count * site.count
+        graph = site.single and vectorize_graph(site.single, [0 if m else None for m in moving], count, 0)
+        many = replace(site, moving=moving, count=count, graph=graph)
+        found = self.builder.bind("site", operands, many.shape, binding.dtype, Static("site", {"site": many}), binding.origin)
+        return a.reshape(found, (self.count, *binding.shape))
+
+    def _flat(self, a: Arrays, operand: Atom, inner: bool, count: int) -> Atom:
+        """An operand at each inner point of each outer one, along one axis."""
+        x = self.full(operand)
+        own = operand.shape[1:] if inner else operand.shape
+        if not inner:
+            x = a.broadcast_to(a.reshape(x, (self.count, 1, *own)), (self.count, count, *own))
+        return a.reshape(x, (self.count * count, *own))
 
     def numbered(self, a: Arrays, places: Atom, rows: int) -> Atom:
         """Places among `rows` rows as places among those of all points."""

@@ -21,10 +21,12 @@ from symdiff.exporting.commands import command_line, function_from_options, pars
 from symdiff.exporting.files import exported, write, write_export_file
 from symdiff.exporting.project import project_files
 from symdiff.exporting.regenerating import compare
+from symdiff.inspection.functions import shown_functions
 from symdiff.inspection.rules import shown_rule
 from symdiff.rulebooks.book import default_rules
 from symdiff.rulebooks.checking import check_rules
 from symdiff.rulebooks.importing import load_rules, table_text
+from symdiff.rulebooks.installed import installed_rules
 from symdiff.rulebooks.structural import structural_rules
 from symdiff.vocabulary.libraries import name_unless_library
 from symdiff.vocabulary.literals import printable_lines
@@ -61,6 +63,9 @@ def _run(options: argparse.Namespace) -> int:
         return _check(options.files)
     if options.command == "rules":
         return _rules(options)
+    if options.command == "functions":
+        sys.stdout.write(shown_functions())
+        return 0
     if options.command == "export" and options.function is None and options.expr is None:
         return _export_listed()
     function, args = function_from_options(options)
@@ -104,31 +109,31 @@ def _rules(options: argparse.Namespace) -> int:
         return 1 if problems else 0
     if options.rules_command == "show":
         names = {options.name, getattr(getattr(np, options.name, None), "__name__", options.name)}
-        found = [r for r in default_rules().values() if not names.isdisjoint((r.name, f"{r.module}.{r.name}"))]
+        book = default_rules() + installed_rules()
+        found = [r for r in book.values() if not names.isdisjoint((r.name, f"{r.module}.{r.name}"))]
         structural = structural_rules().get(options.name)
         if structural is not None:
             print(structural)
             return 0
         if not found:
-            known = {r.name for r in default_rules().values()} | set(structural_rules())
+            known = {r.name for r in book.values()} | set(structural_rules())
             near = difflib.get_close_matches(options.name, known, 3)
             raise RuleError(f"no rule for {options.name!r}{'; ' if near else ''}{', '.join(near)}")
         print("\n\n".join(shown_rule(rule) for rule in found))
         return 0
-    book = default_rules()
-    if options.file:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuleWarning)  # the problems are told below
-            book = load_rules(options.file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuleWarning)  # the problems are told below
+        book = load_rules(options.file) if options.file else default_rules() + installed_rules()
     _report(book.problems)
     shown = [rule for rule in book.values() if not rule.name.startswith("_")]
     if options.rules_command == "list":
         for rule in shown:
-            print(f"{rule.module}.{rule.name}({', '.join(rule.parameters)})")
+            head = f"{rule.module}.{rule.name}({', '.join(rule.parameters)})"
+            print(head if options.file else f"{head:40} {rule.source}")
         if not options.file:
             print("\n".join(str(rule).partition("\n")[0] for rule in structural_rules().values()))
         return 1 if book.problems else 0
-    report = check_rules(shown, options.points)
+    report = check_rules([rule for rule in shown if not rule.is_user_function], options.points)
     print(report)
     return 1 if report.failed or book.problems else 0
 

@@ -70,13 +70,16 @@ def parser() -> argparse.ArgumentParser:
     warning = "A file is generated anew from the function that its header names, so its module is imported and run."
     check = commands.add_parser("check", help=text, description=f"{text}. {warning}")
     check.add_argument("files", nargs="*", help=f"files written by symdiff export (default: those of {TABLE})")
+    commands.add_parser(
+        "functions", help="list the functions of NumPy, SciPy and Python that are followed, with their keywords"
+    )
     _add_rules(commands.add_parser("rules", help="list, show, check and import derivative rules"))
     return top
 
 
 def _add_rules(rules: argparse.ArgumentParser) -> None:
     commands = rules.add_subparsers(dest="rules_command", required=True, metavar="COMMAND")
-    listed = commands.add_parser("list", help="the functions that have a rule")
+    listed = commands.add_parser("list", help="the functions that have a rule, and where it comes from")
     listed.add_argument("file", nargs="?", help="a rule table or a Julia rule file (default: the package's own rules)")
     show = commands.add_parser("show", help="the formulas of a function's rule, as text and LaTeX")
     show.add_argument("name", help="erf, or scipy.special.erf")

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from symdiff.api.arguments import Call, is_differentiable_argument, is_integer_argument
-from symdiff.api.batching import Vectorised, WholeBatched
+from symdiff.api.batching import Vectorised
 from symdiff.api.device import placed_on_device
 from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
+from symdiff.api.kernels import WholeBatched
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
 from symdiff.differentiation.partials import Partials

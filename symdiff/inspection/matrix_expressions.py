@@ -19,6 +19,7 @@ from symdiff.inspection.matrix_values import Values
 from symdiff.inspection.matrix_words import Words
 from symdiff.ir.graph import Graph, derivation_of, shared_by_sympy, sympy_expressions, written_graph
 from symdiff.ir.node import Atom, Constant
+from symdiff.rulebooks.calls import called_name
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, unroll_calls
 from symdiff.vocabulary.heads import HEADS
@@ -69,7 +70,8 @@ def _refuse_whole(graph: Graph) -> None:
     for b in graph.bindings:
         if b.op in HEADS and not HEADS[b.op].cells:
             raise TraceError(
-                f"{b.origin}: {b.op} of a whole array is no expression of SymPy's; graph.bindings has one for each operation"
+                f"{b.origin}: {called_name(b)} of a whole array is no expression of SymPy's; graph.bindings has one for each "
+                "operation"
             )
 
 
@@ -107,7 +109,7 @@ def _inlined(graph: Graph) -> list[Any]:
             )
         sizes[binding] = size
         args = [number(o.value) if isinstance(o, Constant) else exprs[o] for o in binding.operands]
-        exprs[binding] = build_sympy(binding.op if binding.op != "call" else binding.params.__name__, args)
+        exprs[binding] = build_sympy(called_name(binding), args)
     arrays = {b: b.operands for b in graph.bindings if b.op == "array"}
 
     def cells(atom: Atom) -> list[Any]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, is_leaf
+from symdiff.vocabulary.extents import names_in_extents
 
 
 def uses_of(program: Program) -> list[int]:
@@ -38,16 +39,42 @@ def program_cone(program: Program, values: tuple[int, ...]) -> set[int]:
     return found
 
 
+def nodes_with_bodies(program: Program) -> list[Node]:
+    """The nodes of a program and of its loops' bodies."""
+    inside = [node for loop in program.nodes if loop.op == "loop" for node in nodes_with_bodies(loop.params.body)]
+    return [*program.nodes, *inside]
+
+
+def counting_loops(program: Program) -> dict[str, int]:
+    """The positions of the loops that count rounds, by the names of these sizes."""
+    return {node.params.counted: p for p, node in enumerate(program.nodes) if node.op == "loop" and node.params.tested}
+
+
+def sizes_of_node(node: Node) -> set[str]:
+    """The names of the sizes that a node speaks of and does not count itself."""
+    loop = node.params
+    if node.op != "loop":
+        return names_in_extents((node.shape, loop))
+    leaves = tuple(leaf.shape for leaf in loop.body.inputs)
+    found = names_in_extents((loop.limit, loop.rounds, loop.rows, loop.stacks, leaves))
+    inside = set().union(*map(sizes_of_node, loop.body.nodes)) if loop.body.nodes else set()
+    return (found | (inside - counting_loops(loop.body).keys())) - {loop.counted}
+
+
 def live_only(program: Program) -> Program:
     """The program without the nodes that no output needs; positions are renumbered, order is kept."""
     nodes = program.nodes
     live = bytearray(len(nodes))
+    counting = counting_loops(program)
     for value in program.results:
         live[value] = 1
     for position in range(len(nodes) - 1, -1, -1):
         if live[position]:
             for operand in nodes[position].operands:
                 live[operand] = 1
+            if counting:
+                for name in counting.keys() & sizes_of_node(nodes[position]):
+                    live[counting[name]] = 1
     first = live.find(0)
     if first < 0:
         return program

@@ -176,3 +176,15 @@ def functions_without_rule() -> Mapping[tuple[str, str], str]:
             raise RuleError(f"{where}: function | reason, one of {', '.join(REASONS)}")
         found[module, name] = cells[1]
     return found
+
+
+@functools.cache
+def functions_instead() -> Mapping[str, str]:
+    """What works in place of the functions, methods and keywords that a trace refuses, by name."""
+    found = {}
+    for where, cells in read_lines(table_folder() / "instead.table"):
+        if len(cells) != 2:
+            raise RuleError(f"{where}: function | what works in its place")
+        module, _, names = cells[0].partition(": ")
+        found.update((f"{module}.{name}", cells[1]) for name in names.split())
+    return found

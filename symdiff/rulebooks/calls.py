@@ -46,6 +46,13 @@ def formula_site(rule: Rule, operands: tuple[Atom, ...]) -> CallSite:
     return CallSite(rule.value, rule, _formula_graph(rule.name, rule.parameters, rule.primal, codes))
 
 
+def called_name(binding: Node) -> str:
+    """What people call an operation: the name of the function that it calls, or its own."""
+    if binding.op == "site":
+        return identifier(binding.params.params["site"].rule.name)
+    return binding.params.__name__ if binding.op == "call" else binding.op
+
+
 def extreme_by_rule(binding: Node) -> str:
     """Which extreme of its operands a binding is, NumPy's or Python's own: "max", "min", or "" for none."""
     if binding.op in ("max", "min", "amax", "amin"):

@@ -4,12 +4,14 @@ Assumes rules of function objects. Guarantees that a declared rule is seen by ev
 compiled already.
 """
 
+import functools
 import threading
 import weakref
 from typing import Any
 
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import Rulebook, default_rules
+from symdiff.rulebooks.installed import installed_rules
 from symdiff.rulebooks.rule import Rule
 from symdiff.rulebooks.sites import OWN
 
@@ -19,9 +21,15 @@ _depending: weakref.WeakSet[Any] = weakref.WeakSet()  # derivatives, whose `outd
 
 
 def rules_in_force(passed: Rulebook | None = None) -> Rulebook:
-    """The package's tables, then what `diffrule` and `primitive` declared, then a rulebook passed to the transform."""
-    book = default_rules() if _declared is None else _declared
+    """The tables of symdiff and other packages, what `diffrule` and `primitive` declared, a rulebook passed on."""
+    book = _tables() if _declared is None else _declared
     return book if passed is None else book + passed
+
+
+@functools.cache
+def _tables() -> Rulebook:
+    installed = installed_rules()
+    return default_rules() + installed if installed else default_rules()
 
 
 def is_opaque_function(function: Any) -> bool:

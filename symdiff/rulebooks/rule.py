@@ -8,7 +8,7 @@ rows with `RuleError`, naming file and line.
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from symdiff.rulebooks.tables import Functions, Template, parse_formula
 from symdiff.vocabulary.ops import OPS
 
 _HEAD = re.compile(r"(?P<module>\w+(\.\w+)*)\.(?P<name>\w+)\((?P<parameters>[\w\s,]*)\)(?P<item>\[\d\])?")
+ITSELF = "itself"  # in the column of what computes a function: Python runs it
 KINDS = ("yes", "no", "real", "half")
 Emit = Callable[[str, tuple[Any, ...], Any], Any]
 
@@ -129,28 +130,32 @@ def evaluate_formula(template: Template, numbers: tuple[Any, ...], out: Any) -> 
         return apply(template, numbers, out, emit)
 
 
-class Row:
-    """A row of a table. Its function is computed by the operation `op`, or by a formula where that is None."""
+def with_source(rule: Rule, source: str) -> Rule:
+    """A rule that is told to come from elsewhere."""
+    return replace(rule, source=source)
 
-    is_user_function = False
+
+class Row:
+    """A row of a table. Its function is computed by the operation `op`, or where that is None by a formula or by itself."""
 
     def __init__(self, where: str, cells: list[str], formulas: "Formulas") -> None:
         self.where = where
         self.cells = cells
         self.module, self.name, self.parameters = _head(where, cells)
         self.key = self.place = self.module, self.name, len(self.parameters)
-        self.op = None if cells[1].startswith("=") else cells[1]
+        self.is_user_function = cells[1] == ITSELF
+        self.op = None if self.is_user_function or cells[1].startswith("=") else cells[1]
         self.facts = cells[6] if len(cells) > 6 else ""
         self._formulas = formulas
         self._earlier = formulas.so_far()
         self._primal: Template | None = None
         self._rule: Rule | None = None
-        if self.op is None:
+        if cells[1].startswith("="):
             formulas.enter(self)
 
     def primal(self) -> Template | None:
         """The function's own formula, which may call those of earlier rows."""
-        if self._primal is None and self.op is None:
+        if self._primal is None and self.cells[1].startswith("="):
             self._primal = parse_formula(self.cells[1][1:], self.parameters, self.where, self._earlier)
         return self._primal
 
@@ -218,9 +223,9 @@ def _rule(
     partials = _partials(plain, parameters, where, functions)
     complex_partials = _partials(on_complex, parameters, where, functions) if on_complex else None
     conj = tuple(parse_formula(t, parameters, where, functions) for t in conjugate.split(";")) if conjugate else None
-    op = None if primal is not None else computed
+    op = None if primal is not None or computed == ITSELF else computed
     if op is not None and op not in OPS:
-        raise RuleError(f"{where}: {op!r} is no operation; write one of symdiff.vocabulary.ops.OPS, or = formula")
+        raise RuleError(f"{where}: {op!r} is no operation; write one of symdiff.vocabulary.ops.OPS, = formula, or {ITSELF}")
     words = kind.split()
     if not words or words[0] not in KINDS or set(words[1:]) - {"singular"}:
         raise RuleError(f"{where}: kind {kind!r}; {', '.join(KINDS)}, then singular")

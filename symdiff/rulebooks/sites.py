@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.graph import Graph
+from symdiff.ir.node import Atom
 from symdiff.rulebooks.rule import Rule, rule_key
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.seams import Seam
@@ -25,7 +27,7 @@ class Site:
     """The static part of a `site` binding. `graph` is None for an opaque function.
 
     `tree` is the structure of the arguments, `static` those leaves of it that are no operands, by their places. `moving` tells
-    which operands have a leading axis of `count` points; without points it is empty.
+    which operands have a leading axis of `count` points; without points it is empty. `single` is the graph at one point.
     """
 
     key: tuple[Any, ...]
@@ -39,6 +41,12 @@ class Site:
     graph: Graph | None = field(compare=False)
     moving: tuple[bool, ...] = ()
     count: int = 0
+    single: Graph | None = field(default=None, compare=False)
+
+    @property
+    def code(self) -> str:
+        """The dtype code of the array that the results are."""
+        return np.result_type(*(code for _, code in self.results)).char
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,45 +57,56 @@ class Site:
 
     def arguments(self, leaves: list[Any]) -> tuple[Any, ...]:
         """The arguments in their structure, the operands' leaves given."""
-        static, given = dict(self.static), iter(leaves)
-        whole = [static[k] if k in static else next(given) for k in range(len(static) + len(leaves))]
-        return tuple(structures.unflatten(self.tree, whole))
+        return tuple(structures.unflatten(self.tree, self._with_static(leaves, dict(self.static))))
+
+    def _with_static(self, leaves: list[Any], static: dict[int, Any]) -> list[Any]:
+        """All leaves, those of operands given."""
+        given = iter(leaves)
+        return [static[k] if k in static else next(given) for k in range(len(static) + len(leaves))]
 
     def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The results as one array, point by point where there are points."""
-        out = np.empty(self.shape) if out is None else out
-        if not self.moving:
-            self._pack(operands, out)
-        for k in range(self.count) if self.moving else ():
-            self._pack([o[k] if m else o for o, m in zip(operands, self.moving, strict=True)], out[k, ...])
+        out = np.empty(self.shape, self.code) if out is None else out
+        together = self.rule.body.get("vmap") if self.moving and isinstance(self.rule.body, dict) else None
+        if together is not None:
+            moving = structures.unflatten(
+                self.tree, self._with_static(list(self.moving), dict.fromkeys(dict(self.static), False))
+            )
+            self._pack(lambda *args: together(tuple(moving), *args), operands, out, (self.count,))
+        elif not self.moving:
+            self._pack(self.function, operands, out)
+        for k in range(self.count) if self.moving and together is None else ():
+            self._pack(self.function, [o[k] if m else o for o, m in zip(operands, self.moving, strict=True)], out[k, ...])
         return out[()]
 
-    def _pack(self, operands: Any, out: np.ndarray) -> None:
-        """Write the results at one point into an array."""
+    def _pack(self, function: Any, operands: Any, out: np.ndarray, points: tuple[int, ...] = ()) -> None:
+        """Write the results at one point, or at all of them, into an array."""
         try:
-            found = structures.leaves(self.function(*self.arguments(list(map(_locked, operands, self.kinds)))))
+            found = structures.leaves(function(*self.arguments(list(map(_locked, operands, self.kinds)))))
         except ValueError as error:
             if "read-only" not in str(error):
                 raise
             told = f"{self.rule.source}: {self.rule.name} writes to an argument, whose array others read, too"
             raise TraceError(f"{told}; let it copy the array first: x = x.copy()") from error
         arrays = [np.asarray(f) for f in found]
-        if [a.shape for a in arrays] != [shape for shape, _ in self.results]:
-            shown = ", ".join(str(a.shape) for a in arrays)
-            wanted = ", ".join(str(shape) for shape, _ in self.results)
+        told_shapes = [(*points, *shape) for shape, _ in self.results]
+        if [a.shape for a in arrays] != told_shapes:
+            shown, wanted = (", ".join(map(str, shapes)) for shapes in ([a.shape for a in arrays], told_shapes))
             raise TraceError(f"{self.rule.source}: {self.rule.name} returns shapes {shown}; {wanted} were told")
-        wrong = next((a.dtype for a in arrays if a.dtype.kind not in "biuf"), None)
-        if wrong is not None:
-            raise TraceError(
-                f"{self.rule.source}: {self.rule.name} returns {wrong}; a primitive of arrays returns real numbers"
-            )
+        for a, (_, code) in zip(arrays, self.results, strict=True):
+            if a.dtype.kind not in ("biufc" if code in "FD" else "biuf"):
+                kind = f"{a.dtype}; numbers as {np.dtype(code)} were told"
+                raise TraceError(
+                    f"{self.rule.source}: {self.rule.name} returns {kind}; shapes= may tell sd.Spec(shape, dtype) of a result"
+                )
         if len(arrays) == 1:
             out[...] = arrays[0]
             return
         start = 0
-        for a in arrays:
-            out[start : start + a.size].reshape(a.shape)[...] = a
-            start += a.size
+        for a, shape in zip(arrays, told_shapes, strict=True):
+            size = math.prod(shape[len(points) :])
+            out[..., start : start + size].reshape(shape)[...] = a
+            start += size
 
     def __repr__(self) -> str:
         settings = [f"{place}: {value!r}" for place, value in self.static]
@@ -108,21 +127,38 @@ def site_key(function: Any, tree: Any, static: Any, kinds: Any) -> tuple[Any, ..
     return rule_key(function), tree, static, kinds
 
 
+def site_results(arrays: Arrays, site: Site, packed: Atom, is_typed: bool = True) -> list[Atom]:
+    """The results at one point, each with its own shape and, if `is_typed`, dtype, from the array that they are."""
+    b, found, start = arrays.builder, [], 0
+    for shape, code in site.results:
+        size = math.prod(shape)
+        part = packed if len(site.results) == 1 else arrays.getitem(packed, ((start, start + size, 1),))
+        if is_typed:
+            part = part if code in "FD" else b.real(part)
+            part = part if part.dtype == code else b.cast(part, code)
+        found.append(arrays.reshape(part, shape))
+        start += size
+    return found
+
+
 def fitting_rule(entries: Any, args: Any) -> Any:
-    """The body whose annotations fit the arguments, the one with the most annotations first; None without one."""
+    """The body whose annotations fit the arguments, the one that says most of them first; None without one."""
     fits = [(wanted, body) for wanted, body in entries if all(map(_fits, wanted, args))]
-    return max(fits, key=lambda entry: sum(map(bool, entry[0])), default=(None, None))[1]
+    return max(
+        fits, key=lambda entry: sum(1 if isinstance(w, type) else len(w.split()) for w in entry[0]), default=(None, None)
+    )[1]
 
 
 def _fits(wanted: Any, value: Any) -> bool:
     if isinstance(wanted, type):
         return isinstance(value, wanted)
-    shape, code = getattr(value, "shape", ()), getattr(value, "dtype", np.dtype(float))
-    if wanted == "array":
-        return shape != ()
-    is_number = shape == () and not isinstance(value, (dict, list, tuple))
-    is_complex = isinstance(value, complex) or np.dtype(code).kind == "c"
-    return wanted == "" or (is_number and is_complex == (wanted == "complex"))
+    shape, code = (
+        getattr(value, "shape", ()),
+        getattr(value, "dtype", np.dtype(type(value) if isinstance(value, complex) else float)),
+    )
+    kind = "complex" if np.dtype(code).kind == "c" else "real"
+    is_leaf = not isinstance(value, (dict, list, tuple))
+    return wanted in ("", "array", f"{kind} array") if is_leaf and shape != () else wanted == "" or (is_leaf and wanted == kind)
 
 
 def takes_whole(rule: Rule, args: Any) -> bool:
@@ -135,10 +171,10 @@ def takes_whole(rule: Rule, args: Any) -> bool:
 
 def whole_kinds(kinds: Any) -> bool:
     """Whether the annotations of a rule's body speak of arrays or structures."""
-    return any(kind == "array" or isinstance(kind, type) for kind in kinds)
+    return any(isinstance(kind, type) or kind.endswith("array") for kind in kinds)
 
 
-OWN = frozenset({"opaque", "shapes"})  # what a rule holds of its function beside bodies of derivatives
+OWN = frozenset({"opaque", "shapes", "vmap"})  # what a rule holds of its function beside bodies of derivatives
 WHOLE = ("whole pullback", "whole pushforward")
 
 pulled_through_site = Seam("the cotangents of a call with arrays")

@@ -45,6 +45,7 @@ FUNCTIONS = (
     "declare ptr @PyObject_GetAttr(ptr, ptr)",
     "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
     "declare ptr @PyMem_RawMalloc(i64)",
+    "declare ptr @PyMem_RawRealloc(ptr, i64)",
     "declare void @PyMem_RawFree(ptr)",
     "declare ptr @PyErr_NoMemory()",
     "declare ptr @PyEval_SaveThread()",
@@ -83,15 +84,17 @@ class Machine:
         apart: bool = False,
         result: Nested | None = None,
         passes: Passes = "all",
+        grows: bool = False,
     ) -> None:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
 
         It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
-        places of the outputs in nested tuples, where they are not in a single one.
+        places of the outputs in nested tuples, where they are not in a single one. `grows`: it returns true where it
+        found no more memory.
         """
         name_addresses()
-        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result)}", effort, passes)
+        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result, grows)}", effort, passes)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
@@ -171,7 +174,7 @@ def _argument(t: Text, place: int) -> str:
     return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
 
 
-def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested | None) -> str:
+def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested | None, grows: bool) -> str:
     """The IR of the function that Python calls.
 
     Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
@@ -217,9 +220,9 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     if len(outputs) > PAIRED:
         _require_all_apart(t, places, outputs)
     checked = bool(machine_checks(program))
-    _compute(t, [*pointers, *places], workspace, "memory", "miss" if checked else "")
+    _compute(t, [*pointers, *places], workspace, "memory", "miss" if checked else "memory" if grows else "")
     t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
-    whole = _compute_fresh(t, pointers, outputs, workspace, shape, "dropped" if checked else "")
+    whole = _compute_fresh(t, pointers, outputs, workspace, shape, "dropped" if checked else "exhausted" if grows else "")
     if checked:
         t.run("dropped:", f"call void @Py_DecRef(ptr {whole})", "br label %miss")
     t.run("miss:")
@@ -312,8 +315,8 @@ apart:
 
 
 def _compute(t: Text, pointers: list[str], workspace: int, failed: str, declined: str = "") -> None:
-    """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`, where a check
-    holds to the block `declined`, "" for a kernel without checks.
+    """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`, where it
+    returns true to the block `declined`, "" for a kernel that returns nothing.
     """
     called = [f"ptr {p}" for p in pointers]
     memory = ""

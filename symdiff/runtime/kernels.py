@@ -15,7 +15,7 @@ from symdiff.codegen.llvm.programs import llvm_nest_functions
 from symdiff.codegen.math.lines import VECTORS
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Fused, Kernel, Sink, Task
-from symdiff.lowering.arrays.nesting import Nest, nest, nest_content, product_nest
+from symdiff.lowering.arrays.nesting import Nest, moving_nest, nest, nest_content, picking_nest, product_nest
 from symdiff.lowering.program import Input, Output, Program, domain_size
 from symdiff.runtime.engine import DATA, Code, Passes, machine_fuses, machine_lanes
 from symdiff.runtime.fastcall import FUNCTIONS, MethodDef, machine_object_name, name_addresses
@@ -125,8 +125,10 @@ def _nest(nodes: list[Node], task: Task) -> Nest | None:
     kernel = _kernel(nodes, task)
     if kernel is not None:
         return nest(nodes, kernel, machine_lanes())
-    if not isinstance(task, Call) or nodes[task.value].op != "matmul":
+    if not isinstance(task, Call):
         return None
+    if nodes[task.value].op != "matmul":
+        return moving_nest(nodes, task) or picking_nest(nodes, task.value)
     shapes = [nodes[o].shape for o in nodes[task.value].operands]
     small = all(len(shape) == 2 for shape in shapes) and 0 < domain_size(shapes[0]) * shapes[1][1] <= PRODUCT
     return product_nest(nodes, task.value) if small else None

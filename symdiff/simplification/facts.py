@@ -35,6 +35,7 @@ from symdiff.vocabulary.heads import HEADS, Static
 
 ALONE = 2  # the growth of a value that one exponential decides
 RATES = {"exp": 1.0, "exp2": math.log(2), "exp10": math.log(10)}
+LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}  # by natural ones
 _PASSING = frozenset({"add", "sub", "mul", "neg", "cast"})  # keep one exponential's growth
 _GROWING = frozenset({*_PASSING, "abs", "sqrt", "hypot", "select", "item", "div", "pow", *HEADS})
 _NONE = Column()
@@ -192,6 +193,10 @@ class Facts:
     def exponent(self, node: Node) -> float:
         """The constant exponent of a power, 0 for everything else."""
         return known_exponent(self.node(node.operands[1])) if node.op == "pow" else 0.0
+
+    def root(self, node: Node) -> float:
+        """The constant exponent of a power or root, 0 for everything else."""
+        return {"sqrt": 1 / 2, "cbrt": 1 / 3}.get(node.op) or self.exponent(node)
 
     # -- which values are the same
 

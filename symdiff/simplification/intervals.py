@@ -178,6 +178,10 @@ def square(a: Fact) -> Fact:
     return power(a, 2)._replace(nan=a.nan, finite=a.whole and a.is_finite, whole=a.whole)
 
 
+def _hypot(a: Fact, b: Fact) -> Fact:
+    return Fact(max(_abs(a).low, _abs(b).low))
+
+
 def _sum(a: Fact) -> Fact:
     signed = a._replace(low=0.0 if a.low >= 0.0 else -INF, high=0.0 if a.high <= 0.0 else INF, low_open=False, high_open=False)
     return signed._replace(nan=a.nan or not a.is_finite, finite=False)
@@ -193,8 +197,9 @@ def _least(*parts: Fact) -> Fact:
 
 FOLLOWED: dict[str, Callable[..., Fact]] = {
     "add": _add, "sub": lambda a, b: _add(a, _neg(b)), "neg": _neg, "mul": _mul, "div": _div, "mod": _mod,
-    "floordiv": _floordiv, "abs": _abs, "max": _largest, "min": _least, "sum": _sum, "sum_of": lambda a, m: _sum(a),
-    "amax": lambda a: a._replace(powers=0), "amin": lambda a: a._replace(powers=0), "array": joined, "concatenate": joined,
+    "floordiv": _floordiv, "abs": _abs, "hypot": _hypot, "max": _largest, "min": _least, "sum": _sum,
+    "sum_of": lambda a, m: _sum(a), "amax": lambda a: a._replace(powers=0), "amin": lambda a: a._replace(powers=0),
+    "array": joined, "concatenate": joined,
 }  # fmt: skip
 EXTREMES: dict[str, Callable[..., Fact]] = {"max": _largest, "min": _least}
 

@@ -8,6 +8,7 @@ Each operation is rewritten at most once, what comes of it has fewer roots: a re
 import math
 import operator
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,8 +164,23 @@ def _is_root(made: Node) -> bool:
 def row_partials(row: Rewrite, found: Found, binding: Node, builder: Builder) -> list[tuple[Atom, Atom]]:
     """The values that a form is made of and the partials by them, but for those that are the operation's own."""
     values = tuple(v if isinstance(v, Node) else Constant(v) for v in (found[name] for name in row.parameters))
-    pairs = zip(values, row.partials, strict=True)
-    return [(x, apply(partial, values, binding.result, builder.emit)) for x, partial in pairs if partial is not None]
+    moving = [found[name] for name in row.parameters if name not in CONSTANTS]
+    emit = partial(emit_folded, builder)
+    pairs = zip(moving, row.partials, strict=True)
+    return [(x, apply(formula, values, binding.result, emit)) for x, formula in pairs if formula is not None]
+
+
+def emit_folded(b: Builder, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
+    """An operation of a row: constants folded, structural zeros and ones left out."""
+    if op == "const":
+        return Constant(payload)
+    if all(isinstance(o, Constant) for o in operands):
+        value = np.asarray(OPS[op].function()(*(o.params for o in operands))).item()
+        return Constant(int(value) if not isinstance(value, complex) and value % 1 == 0 else value)
+    if op == "mul" and any(is_constant(o, 0) for o in operands):
+        return Constant(0.0)
+    folding: Any = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
+    return folding(*operands) if folding else b.emit(op, operands)  # type: ignore[no-any-return]
 
 
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:
@@ -268,28 +284,19 @@ class _Rewriting:
         return apply(row.becomes, values, None, self._emit)
 
     def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
-        """An operation as it is seen: constants folded, structural zeros and ones left out."""
+        """An operation as it is seen, in whose place another one may be seen."""
         b = self.builder
-        if op == "const":
-            return Constant(payload)
-        if all(isinstance(o, Constant) for o in operands):
-            value = np.asarray(OPS[op].function()(*(o.params for o in operands))).item()
-            return Constant(int(value) if not isinstance(value, complex) and value % 1 == 0 else value)
-        if op == "mul" and any(is_constant(o, 0) for o in operands):
-            return Constant(0.0)
         if op == "pow" and (is_constant(operands[1], 1) or is_constant(operands[1], 2)):
             return operands[0] if operands[1].params == 1 else self._emit("mul", (operands[0], operands[0]))
-        made = self._bound(op, operands)
+        made = self._bound(op, operands, payload)
         other = self._seen(b.bindings[-1]) if b.bindings and b.bindings[-1] is made else None
         return made if other is None else other
 
-    def _bound(self, op: str, operands: tuple[Atom, ...]) -> Atom:
-        """An operation of known operands; structural zeros and ones are left out."""
-        b = self.builder
-        start = len(b.bindings)
-        folding = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
-        made: Atom = folding(*operands) if folding else b.emit(op, operands)
-        for binding in b.bindings[start:]:
+    def _bound(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
+        """An operation of known operands."""
+        start = len(self.builder.bindings)
+        made = emit_folded(self.builder, op, operands, payload)
+        for binding in self.builder.bindings[start:]:
             self._note(binding)
         return made
 

@@ -10,13 +10,11 @@ import math
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.facts import Facts, known_column
+from symdiff.simplification.facts import LOGARITHMS, Facts, known_column
 from symdiff.simplification.rewriting import Forms, row_partials
 
 ONE = Constant(1.0)
-_LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
-_ROOTS = {"sqrt": 1 / 2, "cbrt": 1 / 3}
-_SATURATING = frozenset({*_LOGARITHMS, *_ROOTS, "div", "pow"})
+_SATURATING = frozenset({*LOGARITHMS, "sqrt", "cbrt", "div", "pow"})
 Slopes = list[tuple[Atom, Atom]]
 
 
@@ -53,12 +51,12 @@ class Saturation:
     def _built(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
         op, operands, b = binding.op, binding.operands, self.builder
         own = tuple(range(len(operands)))
-        row = self.forms.first(binding, partials=True) if self.facts.grows else None
+        row = self.forms.first(binding, partials=True)
         if row is not None:
-            return row_partials(*row, binding, b), own[:-1]
-        power = _ROOTS.get(op) or self.facts.exponent(binding)
-        if op in _LOGARITHMS:
-            unit = Constant(_LOGARITHMS[op])
+            return row_partials(*row, binding, b), own[: row[0].partials.count(None)]
+        power = self.facts.root(binding)
+        if op in LOGARITHMS:
+            unit = Constant(LOGARITHMS[op])
             quotient = self.made.get(operands[0])
             if op != "log1p" and quotient is not None and quotient.op == "div" and self.facts.is_alone(quotient.operands[1]):
                 above, below = quotient.operands

@@ -6,8 +6,6 @@ exp(b - m)), m being the rounded maximum, whose derivative counts as zero. What 
 What it cannot take apart stays.
 """
 
-import math
-
 import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
@@ -15,11 +13,10 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import moves_by_rule
-from symdiff.simplification.facts import Facts
+from symdiff.simplification.facts import LOGARITHMS, Facts
 from symdiff.simplification.interning import worked_out
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
-_LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}
 _DEEP = 40  # operations that are taken apart from within each other
 
 
@@ -78,7 +75,7 @@ class _Shifting:
     def _seen(self, binding: Node) -> Atom | None:
         """What a binding is for the sweeps; None where that is what it is."""
         op, operands = binding.op, binding.operands
-        if op in _LOGARITHMS and (self.facts.is_explosive(operands[0]) or self._share(operands[0])):
+        if op in LOGARITHMS and (self.facts.is_explosive(operands[0]) or self._share(operands[0])):
             return self._logarithm(op, operands[0])
         if op == "div" and all(self.facts.is_explosive(o) for o in operands):
             return self._quotient(*operands)
@@ -105,7 +102,7 @@ class _Shifting:
         top = self._rounded_top(x)
         if top is None:
             return None
-        return b.add(b.emit(op, (self._scaled(x, top),)), b.mul(Constant(_LOGARITHMS[op]), top))
+        return b.add(b.emit(op, (self._scaled(x, top),)), b.mul(Constant(LOGARITHMS[op]), top))
 
     def _plain_logarithm(self, op: str, x: Atom) -> Atom:
         """The logarithm of a value that is an exponential, or a sum of some."""
@@ -113,7 +110,7 @@ class _Shifting:
         binding = self.made.get(x)
         argument = None if binding is None else self.facts.exponential(binding)
         if argument is not None:
-            return b.mul(Constant(argument[1] * _LOGARITHMS[op]), argument[0])
+            return b.mul(Constant(argument[1] * LOGARITHMS[op]), argument[0])
         found = self._logarithm(op, x) if self.facts.is_explosive(x) else None
         return b.emit(op, (x,)) if found is None else found
 

@@ -5,7 +5,6 @@ opaque; over arrays, number by number. Refuses, with `TraceError`, functions tha
 """
 
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,14 +12,14 @@ import numpy as np
 
 from symdiff.errors import ArgumentError, RuleError, TraceError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder
+from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.node import Constant
 from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.rule import Rule
-from symdiff.rulebooks.sites import Site, site_key, takes_whole
+from symdiff.rulebooks.sites import Site, site_key, site_results, takes_whole
 from symdiff.tracing.following.following import recorded_call
-from symdiff.tracing.trace import trace_leaves
+from symdiff.tracing.trace import Spec, trace_leaves
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.heads import Static
@@ -89,51 +88,49 @@ def _record_whole(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...
     origin = user_line()
     leaves, tree = structures.flatten(args, none_is_leaf=True)
     builder = traced_builder(leaves)
-    is_operand = [isinstance(leaf, (Tracer, float, np.floating, np.ndarray)) for leaf in leaves]
+    is_operand = [isinstance(leaf, (Tracer, float, complex, np.inexact, np.ndarray)) for leaf in leaves]
     atoms = [traced_atom(leaf, builder, origin) for leaf, is_one in zip(leaves, is_operand, strict=True) if is_one]
     arrays = Arrays(builder, origin)
-    if any((o.dtype or "d") not in "dfl?" for o in atoms):
-        raise RuleError(f"{origin}: {rule.name} ({rule.source}) has a rule for whole arrays, which are real")
-    atoms = [o if isinstance(o, Constant) or o.dtype == "d" else builder.cast(o, "d") for o in atoms]
+    codes = [o.dtype or ("D" if isinstance(o.value, complex) else "d") for o in atoms]  # type: ignore[union-attr]
+    codes = ["d" if c in "l?" else c for c in codes]
+    atoms = [o if isinstance(o, Constant) or o.dtype == c else builder.cast(o, c) for o, c in zip(atoms, codes, strict=True)]
     static = tuple((k, leaf) for k, (leaf, is_one) in enumerate(zip(leaves, is_operand, strict=True)) if not is_one)
     given = [leaf for leaf, is_one in zip(leaves, is_operand, strict=True) if is_one]
     whole_numbers = [isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu" for leaf in given]
-    kinds = tuple((o.shape, "l" if is_whole else "d") for o, is_whole in zip(atoms, whole_numbers, strict=True))
+    kinds = tuple((o.shape, "l" if is_whole else c) for o, c, is_whole in zip(atoms, codes, whole_numbers, strict=True))
     graph = None
     if "shapes" in rule.body:
-        results, out_tree = _told_results(function, rule, leaves, tree, origin)
+        results, out_tree = _told_results(function, rule, leaves, tree, dtype_of_atoms(tuple(atoms)), origin)
     else:
         places = [k for k, is_one in enumerate(is_operand) if is_one]
-        given = [Tracer(builder, o) if not isinstance(o, Constant) else float(o.value) for o in atoms]
+        given = [Tracer(builder, o) if not isinstance(o, Constant) else _python_number(o) for o in atoms]
         whole = list(leaves)
         for place, value in zip(places, given, strict=True):
             whole[place] = value
         _, full = structures.flatten((args, {}), none_is_leaf=True)
-        paths = [f"x{k}" for k in range(len(places))]
+        paths = [f"x{k}" for k in range(len(leaves))]
         graph = trace_leaves(
             function, whole, full, places, paths, builder, rules=rules_in_force().without(rule), mode="merge"
         ).graph
-        results, out_tree = tuple((o.shape, "d") for o in graph.outputs), graph.out_tree
-        if any(o.dtype not in "dfl?" for o in graph.outputs):
-            raise RuleError(f"{origin}: {rule.name} ({rule.source}) has a rule for whole arrays, which are real")
+        results, out_tree = tuple((o.shape, "d" if o.dtype in "l?" else o.dtype) for o in graph.outputs), graph.out_tree
     try:
         hash(static)
     except TypeError:
         raise RuleError(f"{origin}: {rule.name}: an argument is no number, array or setting that can be compared") from None
     key = site_key(function, tree, tuple((k, type(v), v) for k, v in static), (kinds, results))
-    site = Site(key, rule, function, tree, static, kinds, out_tree, results, graph)
-    packed = builder.bind("site", tuple(atoms), site.shape, "d", Static("site", {"site": site}), origin)
-    found, start = [], 0
-    for shape, _ in results:
-        size = math.prod(shape)
-        part = packed if len(results) == 1 else arrays.getitem(packed, ((start, start + size, 1),))
-        found.append(Tracer(builder, arrays.reshape(part, shape)))
-        start += size
-    return structures.unflatten(out_tree, found)
+    site = Site(key, rule, function, tree, static, kinds, out_tree, results, graph, single=graph)
+    packed = builder.bind("site", tuple(atoms), site.shape, site.code, Static("site", {"site": site}), origin)
+    return structures.unflatten(out_tree, [Tracer(builder, part) for part in site_results(arrays, site, packed)])
 
 
-def _told_results(function: Callable[..., Any], rule: Rule, leaves: list[Any], tree: Any, origin: str) -> tuple[Any, Any]:
-    """The shapes of a primitive's results, and their structure."""
+def _python_number(constant: Constant) -> float | complex:
+    return complex(constant.value) if isinstance(constant.value, complex) else float(constant.value)
+
+
+def _told_results(
+    function: Callable[..., Any], rule: Rule, leaves: list[Any], tree: Any, code: str, origin: str
+) -> tuple[Any, Any]:
+    """The shapes and dtypes of a primitive's results, and their structure; `code` is the arguments' dtype."""
     shapes = rule.body["shapes"]
     stand = [_stand_in(leaf, shapes == "run") for leaf in leaves]
     args = structures.unflatten(tree, stand)
@@ -143,13 +140,22 @@ def _told_results(function: Callable[..., Any], rule: Rule, leaves: list[Any], t
         raise RuleError(f"{origin}: the shapes of {rule.name} ({rule.source}): {type(error).__name__}: {error}") from error
     if shapes == "run":
         arrays, out_tree = structures.flatten(found)
-        return tuple((np.shape(a), "d") for a in arrays), out_tree
-    several = isinstance(found, (tuple, list)) and any(isinstance(n, (tuple, list)) for n in found)
-    told = [tuple(shape) if isinstance(shape, (tuple, list)) else (shape,) for shape in found] if several else [tuple(found)]
-    if not all(isinstance(n, (int, np.integer)) and n >= 0 for shape in told for n in shape):
+        found = list(map(np.asarray, arrays))
+        return tuple((a.shape, a.dtype.char if a.dtype.char in "fFdD" else "d") for a in found), out_tree
+    several = isinstance(found, (tuple, list)) and any(isinstance(n, (tuple, list, Spec)) for n in found)
+    told = [_told(entry, code) for entry in (found if several else [found])]
+    if None in told:
         raise RuleError(f"{origin}: the shapes of {rule.name} ({rule.source}) are {found!r}; a shape, or a list of shapes")
-    out_tree = structures.structure(tuple(0.0 for _ in told)) if several else structures.structure(0.0)
-    return tuple((shape, "d") for shape in told), out_tree
+    return tuple(told), structures.structure(tuple(0.0 for _ in told) if several else 0.0)
+
+
+def _told(entry: Any, code: str) -> tuple[tuple[int, ...], str] | None:
+    """The shape and dtype of one result; None for what is neither a shape nor a `Spec`."""
+    if isinstance(entry, Spec):
+        found = np.dtype(entry.dtype).char
+        return entry.shape, found if found in "fFdD" else "d"
+    shape = tuple(entry) if isinstance(entry, (tuple, list)) else (entry,)
+    return (shape, code) if all(isinstance(n, (int, np.integer)) and n >= 0 for n in shape) else None
 
 
 def _stand_in(leaf: Any, runs: bool) -> Any:
@@ -157,7 +163,8 @@ def _stand_in(leaf: Any, runs: bool) -> Any:
     shape = getattr(leaf, "shape", None)
     if shape is None:
         return leaf
+    code = "d" if leaf.dtype.kind in "biu" and runs is None else leaf.dtype
     if shape == ():
-        return 1.0
+        return np.dtype(code).type(1).item()
     square = len(shape) > 1 and shape[-1] == shape[-2]
-    return np.broadcast_to(np.eye(shape[-1]), shape).copy() if runs and square else np.ones(shape)
+    return np.broadcast_to(np.eye(shape[-1], dtype=code), shape).copy() if runs and square else np.ones(shape, code)

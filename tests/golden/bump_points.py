@@ -36,10 +36,9 @@ def bump_value_and_grad(x: ArrayLike, y: ArrayLike, out: Any = None) -> Result:
     y = _array("y", y, np.float64, ("n",))
     n = _points(x=x.shape[0], y=y.shape[0])
     if out is None:
-        f, (df_dx, df_dy) = (
-            np.empty(n, np.float64),
-            (np.empty(n, np.float64), np.empty(n, np.float64)),
-        )
+        f = np.empty(n, np.float64)
+        df_dx = np.empty(n, np.float64)
+        df_dy = np.empty(n, np.float64)
     else:
         _check_out(
             (out[0], out[1][0], out[1][1]), ((n,), np.float64), ((n,), np.float64), ((n,), np.float64),

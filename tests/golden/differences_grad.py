@@ -54,9 +54,11 @@ def differences_grad(x: ArrayLike, out: Any = None) -> Result:
     blocks_d, = _work()
     with np.errstate(all="ignore"):
         differences_grad_steps(x, df_dx, blocks_d)
-    if out is not None and df_dx is not out:
+    if out is None:
+        return df_dx
+    if df_dx is not out:
         np.copyto(out, df_dx)
-    result: Result = df_dx if out is None else out
+    result: Result = out
     return result
 
 

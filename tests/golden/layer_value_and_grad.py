@@ -63,13 +63,14 @@ def layer_value_and_grad(W: ArrayLike, b: ArrayLike, X: ArrayLike, out: Any = No
     slot0, blocks_d, partial = _work()
     with np.errstate(all="ignore"):
         f = layer_value_and_grad_steps(W, b, X, df_dW, df_db, slot0, blocks_d, partial)
-    if out is not None:
-        out[0][()] = f
-        if df_dW is not out[1][0]:
-            np.copyto(out[1][0], df_dW)
-        if df_db is not out[1][1]:
-            np.copyto(out[1][1], df_db)
-    result: Result = (f, (df_dW, df_db)) if out is None else out
+    if out is None:
+        return f, (df_dW, df_db)
+    out[0][()] = f
+    if df_dW is not out[1][0]:
+        np.copyto(out[1][0], df_dW)
+    if df_db is not out[1][1]:
+        np.copyto(out[1][1], df_db)
+    result: Result = out
     return result
 
 

@@ -11,19 +11,7 @@ __all__ = ["layer_value_and_grad"]
 
 _code = r"""
 // The sum over the threads whose `lane` runs from 0 to `lanes`, a power of 2, `step` threads apart.
-template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsigned lane, unsigned lanes, unsigned step)
-{
-    shared[threadIdx.x] = value;
-    __syncthreads();
-    for (unsigned half = lanes / 2; half; half /= 2) {
-        if (lane < half)
-            shared[threadIdx.x] = shared[threadIdx.x] + shared[threadIdx.x + half * step];
-        __syncthreads();
-    }
-    value = shared[threadIdx.x - lane * step];
-    __syncthreads();
-    return value;
-}
+template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsigned lane, unsigned lanes, unsigned step);
 
 // 256 x 128 cells, 4 operations each.
 extern "C" __global__ void layer_value_and_grad_kernel0(
@@ -70,6 +58,20 @@ extern "C" __global__ void layer_value_and_grad_sum_rows_d(
     if (threadIdx.x == 0)
         total[blockIdx.x] = sum;
 }
+
+template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsigned lane, unsigned lanes, unsigned step)
+{
+    shared[threadIdx.x] = value;
+    __syncthreads();
+    for (unsigned half = lanes / 2; half; half /= 2) {
+        if (lane < half)
+            shared[threadIdx.x] = shared[threadIdx.x] + shared[threadIdx.x + half * step];
+        __syncthreads();
+    }
+    value = shared[threadIdx.x - lane * step];
+    __syncthreads();
+    return value;
+}
 """
 _kernel0 = cp.RawKernel(_code, "layer_value_and_grad_kernel0")
 _sum_rows_d = cp.RawKernel(_code, "layer_value_and_grad_sum_rows_d")
@@ -108,8 +110,8 @@ def layer_value_and_grad(W: Any, b: Any, X: Any, out: Any = None) -> Any:
     slot0, partial_d = _work()
     v0 = slot0.reshape(256, 128)
     cp.matmul(W, X, out=v0)
-    _kernel0((128,), (256,), (b, slot0, df_db, partial_d))
-    _sum_rows_d((1,), (256,), (partial_d, 0, 128, 1, f))
+    _kernel0((128,), (256,), (b, slot0, df_db, partial_d))  # fills slot0, df_db, partial_d
+    _sum_rows_d((1,), (256,), (partial_d, 0, 128, 1, f))  # fills f
     v1 = slot0.reshape(256, 128)
     cp.matmul(v1, X.T, out=df_dW)
     return (f, (df_dW, df_db)) if out is None else out

@@ -116,15 +116,6 @@ def _check_out(arrays: Any, *expected: Any) -> None:
             raise ValueError(f"out {k} has the same memory for several numbers")
 
 
-def _points(**counts: int) -> int:
-    """The number of points, in which all arguments agree."""
-    first, n = next(iter(counts.items()))
-    for name, count in counts.items():
-        if count != n:
-            raise ValueError(f"{count} points in {name}, {n} in {first}")
-    return n
-
-
 def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[NDArray[Any]]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in arrays]

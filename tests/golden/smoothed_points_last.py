@@ -57,7 +57,7 @@ def smoothed_grad(x: ArrayLike, alpha: ArrayLike, out: Any = None) -> Result:
     A loop that fills an array.
     """
     x = _array("x", x, np.float64, (4, "n"))
-    alpha = _array("alpha", alpha, np.float64, ())
+    alpha = np.float64(_array("alpha", alpha, np.float64, ()))
     n = x.shape[-1]
     if out is None:
         df_dx = np.empty((4, n), np.float64)
@@ -105,15 +105,6 @@ def _check_out(arrays: Any, *expected: Any) -> None:
         repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
         if repeated or any(np.shares_memory(a, b) for b in arrays[:k]):
             raise ValueError(f"out {k} has the same memory for several numbers")
-
-
-def _points(**counts: int) -> int:
-    """The number of points, in which all arguments agree."""
-    first, n = next(iter(counts.items()))
-    for name, count in counts.items():
-        if count != n:
-            raise ValueError(f"{count} points in {name}, {n} in {first}")
-    return n
 
 
 def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[NDArray[Any]]:

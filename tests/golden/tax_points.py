@@ -51,10 +51,9 @@ def tax_value_and_grad(income: ArrayLike, rate: ArrayLike, out: Any = None) -> R
     rate = _array("rate", rate, np.float64, ("n",))
     n = _points(income=income.shape[0], rate=rate.shape[0])
     if out is None:
-        f, (df_dincome, df_drate) = (
-            np.empty(n, np.float64),
-            (np.empty(n, np.float64), np.empty(n, np.float64)),
-        )
+        f = np.empty(n, np.float64)
+        df_dincome = np.empty(n, np.float64)
+        df_drate = np.empty(n, np.float64)
     else:
         _check_out(
             (out[0], out[1][0], out[1][1]), ((n,), np.float64), ((n,), np.float64), ((n,), np.float64),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from symdiff.codegen.c_like import INDENT, c_signature
+from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, LONG, cuda_grid_loop, cuda_inside, cuda_place
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
 from symdiff.codegen.names import Names
 from symdiff.lowering.arrays.fusing import Kernel, Sink
@@ -16,23 +17,27 @@ from symdiff.lowering.program import Program, domain_size
 from symdiff.lowering.walks import live_only
 from symdiff.vocabulary.heads import Shape
 
-BLOCK, BLOCKS = 256, 65_535  # threads of a block, and the most blocks of a launch
 SUMMING = 1024  # the most blocks that add up one number
 WIDE = 2**30  # cells from which indices take 64 bits
-SUM_OF_LANES = """// The sum over the threads whose `lane` runs from 0 to `lanes`, a power of 2, `step` threads apart.
-template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsigned lane, unsigned lanes, unsigned step)
-{
+_SUM_HEAD = (
+    "template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsigned lane, unsigned lanes, unsigned step)"
+)
+SUM_DECLARED = f"""// The sum over the threads whose `lane` runs from 0 to `lanes`, a power of 2, `step` threads apart.
+{_SUM_HEAD};
+"""
+SUM_OF_LANES = f"""{_SUM_HEAD}
+{{
     shared[threadIdx.x] = value;
     __syncthreads();
-    for (unsigned half = lanes / 2; half; half /= 2) {
+    for (unsigned half = lanes / 2; half; half /= 2) {{
         if (lane < half)
             shared[threadIdx.x] = shared[threadIdx.x] + shared[threadIdx.x + half * step];
         __syncthreads();
-    }
+    }}
     value = shared[threadIdx.x - lane * step];
     __syncthreads();
     return value;
-}
+}}
 """
 SUM_ROWS = """// total[j] is the sum of partial[first + k * cells + j] over k; one block for each j.
 extern "C" __global__ void {name}(
@@ -85,6 +90,7 @@ class Launch:
     passed: list[str]
     totals: list[Total] = field(default_factory=list)
     shared: frozenset[str] = frozenset()  # the dtypes of which threads of a block add up numbers
+    fills: tuple[str, ...] = ()  # the variables whose arrays it writes
 
 
 def cuda_strides(shape: Shape) -> tuple[int, ...]:
@@ -156,7 +162,7 @@ class KernelText:
         self.cells = domain_size(self.domain)
         self.operands, self.targets = operands, targets
         sizes = [self.cells, *(domain_size(c.shape) for c in (*operands, *targets))]
-        self.index = "long long" if max(sizes) >= WIDE else "int"
+        self.index = LONG if max(sizes) >= WIDE else "int"
         self.names = Names((*CUDA_RESERVED, name, "i", "o", "r", "c", "lane", "own", "step", "end", "shared", "partial",
                             *(f"{letter}{k}" for letter in "ic" for k in range(len(self.domain))),
                             *(f"{stem}_{code}" for stem in ("shared", "partial") for code in "fdFD")), plain=True)  # fmt: skip
@@ -198,7 +204,6 @@ class KernelText:
     def at(self, cells: Cells) -> str:
         """The index of the current cell of the domain in an array, which is broadcast to the domain."""
         missing = len(self.domain) - len(cells.shape)
-        terms = []
         flat = cuda_strides(self.domain)
         strides = [
             0 if axis < missing or cells.shape[axis - missing] == 1 else cells.strides[axis - missing]
@@ -207,17 +212,16 @@ class KernelText:
         wide = [axis for axis, n in enumerate(self.domain) if n > 1]
         if self.domain and all(strides[axis] == flat[axis] for axis in wide):
             self.flat_used = True
-            terms.append("i")
-        else:
-            for axis in wide:
-                if strides[axis]:
-                    self.used.add(axis)
-                    terms.append(f"i{axis}" if strides[axis] == 1 else f"{strides[axis]} * i{axis}")
-        text = terms[0] if terms else ""
-        text += "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in terms[1:])
-        if cells.offset or not terms:
-            text = f"{text} + {cells.offset}" if terms else str(cells.offset)
-        return text
+            return cuda_place([(1, "i")], cells.offset)
+        moving = [axis for axis in wide if strides[axis]]
+        self.used.update(moving)
+        return cuda_place([(strides[axis], f"i{axis}") for axis in moving], cells.offset)
+
+    def flat_index(self) -> str:
+        """The place of the current cell of the domain, from those along its axes."""
+        strides = cuda_strides(self.domain)
+        found = cuda_place((strides[axis], f"i{axis}") for axis, n in enumerate(self.domain) if n > 1)
+        return f"const {self.index} i = {found};"
 
     # -- the body of the loop
 
@@ -267,7 +271,7 @@ class KernelText:
         stores = self.stores(values)
         adding, sums = self.sums(values)
         if self.domain == ():
-            return self.finished([INDENT + line for line in [*body, *stores]], (1,), 1, [])
+            return self.finished([*body, *stores], (1,), 1, [])
         inside = [*self.indices(), *body, *stores, *adding]
         return self.rows(inside, sums) if self.axes else self.flat(inside, sums)
 
@@ -278,7 +282,14 @@ class KernelText:
         head = c_signature(f'extern "C" __global__ void {self.name}', declared)
         passed = [*self.params, *(f"partial_{c}" for c in partial)]
         return Launch(
-            self.name, [*self.comment(), *head, "{", *lines, "}", ""], grid, block, passed, totals, frozenset(self.shared)
+            self.name,
+            [*self.comment(), *head, "{", *cuda_inside(lines), "}", ""],
+            grid,
+            block,
+            passed,
+            totals,
+            frozenset(self.shared),
+            (*(v for v in self.params if v in self.written), *(f"partial_{c}" for c in partial)),
         )
 
     def comment(self) -> list[str]:
@@ -293,14 +304,12 @@ class KernelText:
         blocks = min(-(-self.cells // BLOCK), SUMMING if sums else BLOCKS)
         if self.cells < WIDE and not sums and blocks * BLOCK >= self.cells:
             first = [f"const {self.index} i = blockIdx.x * blockDim.x + threadIdx.x;"]
-            loop = [*first, f"if (i < {self.cells}) {{", *(INDENT + line for line in inside), "}"]
+            loop = [*first, f"if (i < {self.cells}) {{", *cuda_inside(inside), "}"]
         else:
-            start = f"{self.index} i = {'(long long)' if self.index != 'int' else ''}blockIdx.x * blockDim.x + threadIdx.x"
-            step = f"i += {'(long long)' if self.index != 'int' else ''}gridDim.x * blockDim.x"
-            loop = [f"for ({start}; i < {self.cells}; {step}) {{", *(INDENT + line for line in inside), "}"]
+            loop = cuda_grid_loop("i", self.cells, inside, self.index)
         lines = [*self.accumulators(sums), *loop]
         ends, totals = self.block_sums(sums, "blockIdx.x", blocks, {})
-        return self.finished([INDENT + line for line in [*lines, *ends]], (blocks,), BLOCK, totals)
+        return self.finished([*lines, *ends], (blocks,), BLOCK, totals)
 
     def accumulators(self, sums: list[tuple[Sink, str, str]]) -> list[str]:
         """The sums' variables, and the memory that the threads of a block share for them."""
@@ -347,7 +356,7 @@ class KernelText:
             *self.accumulators(sums),
             f"if (o < {results})",
             f"{INDENT}for ({self.index} r = {first}; r < {end}; r += {lanes}) {{",
-            *(INDENT * 2 + line for line in inside),
+            *cuda_inside(cuda_inside(inside)),
             f"{INDENT}}}",
         ]
         taken: dict[str, int] = {}
@@ -367,7 +376,7 @@ class KernelText:
                 totals.append(Total(sink, code, start, chunks, results))
         ends, more = self.block_sums(whole, "blockIdx.y * gridDim.x + blockIdx.x", columns * chunks, taken)
         grid = (columns, chunks) if chunks > 1 else (columns,)
-        return self.finished([INDENT + line for line in [*lines, *ends]], grid, BLOCK, [*totals, *more])
+        return self.finished([*lines, *ends], grid, BLOCK, [*totals, *more])
 
     def part(self, sink: Sink, code: str, rows: int, first: int, row: str, cell: str) -> str:
         """Where a block leaves its part of a sum: among the parts, or in the result where there is only one."""
@@ -393,12 +402,7 @@ class KernelText:
                 if axis in needed and self.domain[axis] > 1:
                     lines.append(f"const {self.index} i{axis} = {cuda_index(letter, stride, self.domain[axis], place == 0)};")
         if self.flat_used:
-            terms = [
-                f"i{axis}" if strides[axis] == 1 else f"{strides[axis]} * i{axis}"
-                for axis in range(len(self.domain))
-                if self.domain[axis] > 1
-            ]
-            lines.append(f"const {self.index} i = {' + '.join(terms) or '0'};")
+            lines.append(self.flat_index())
         return lines
 
 
@@ -419,4 +423,4 @@ def cells_kernel(name: str, sources: list[Cells], target: Cells) -> Launch:
     text = KernelText(name, kernel, sources, [])
     lines = [f"{text.parameter(target)}[{target.offset + k}] = {text.place(source)};" for k, source in enumerate(sources)]
     text.written.add(target.variable)
-    return text.finished([INDENT + line for line in lines], (1,), 1, [])
+    return text.finished(lines, (1,), 1, [])

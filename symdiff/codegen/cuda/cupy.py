@@ -8,7 +8,8 @@ other than CuPy arrays.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from symdiff.codegen.cuda.points import BLOCK, BLOCKS, cuda_leaf_axes, point_kernel
+from symdiff.codegen.cuda.grids import BLOCK, BLOCKS
+from symdiff.codegen.cuda.points import cuda_leaf_axes, point_kernel
 from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.cuda.wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.names import Names

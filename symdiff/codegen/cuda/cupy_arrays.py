@@ -14,6 +14,7 @@ import numpy as np
 
 from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region
 from symdiff.codegen.cuda.arrays import (
+    SUM_DECLARED,
     SUM_OF_LANES,
     SUM_ROWS,
     Cells,
@@ -328,7 +329,8 @@ class _Writer(ArrayWriter):
         """The lines that launch a kernel and add up what its blocks leave."""
         self.launches.append(launch)
         self.kernels.append((self.names.numbered("_kernel"), launch.name))
-        lines = [_call(self.kernels[-1][0], launch.grid, launch.block, launch.passed)]
+        call = _call(self.kernels[-1][0], launch.grid, launch.block, launch.passed)
+        lines = [f"{call}  # fills {', '.join(launch.fills)}"]
         for total in launch.totals:
             self.summed.add(total.code)
             last = total.first + total.rows * total.cells
@@ -337,7 +339,7 @@ class _Writer(ArrayWriter):
             target = f"{home.variable}[{home.offset}:]" if home.offset else home.variable
             passed = [f"partial_{total.code}", str(total.first), str(total.rows), str(total.cells), target]
             block = 32 if total.rows <= 64 else 256
-            lines.append(_call(f"_sum_rows_{total.code}", (total.cells,), block, passed))
+            lines.append(f"{_call(f'_sum_rows_{total.code}', (total.cells,), block, passed)}  # fills {target}")
         return lines
 
     # -- the file
@@ -349,7 +351,8 @@ class _Writer(ArrayWriter):
         functions = [line for launch in self.launches for line in launch.lines]
         rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=cuda_type(c))
                 for c in sorted(self.summed)]  # fmt: skip
-        text = [*preamble(self.programs, frozenset(codes)), *([SUM_OF_LANES] if codes else []), *functions, *rows]
+        first, last = ([SUM_DECLARED], [SUM_OF_LANES]) if codes else ([], [])
+        text = [*preamble(self.programs, frozenset(codes)), *first, *functions, *rows, *last]
         kernels = [*self.kernels, *((f"_sum_rows_{c}", f"{self.stem}_sum_rows_{c}") for c in sorted(self.summed))]
         head = [code_text("\n".join(text))] if kernels else []
         head += [f'{own} = cp.RawKernel(_code, "{kernel}"{cuda_compiler_options(self.as_written)})' for own, kernel in kernels]

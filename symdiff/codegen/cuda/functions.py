@@ -5,6 +5,7 @@ that NaN and infinities pass as C99 has it where the real functions do. The form
 (Branch cuts for complex elementary functions, 1987); division is Smith's.
 """
 
+import math
 import re
 
 from symdiff.codegen.cuda.special import NEEDS as _REAL_NEEDS
@@ -226,9 +227,13 @@ def guarded(name: str, text: str) -> str:
     return f"#ifndef {macro}\n#define {macro}\n{body}\n#endif\n"
 
 
-def macros(texts: list[str]) -> list[str]:
+def macros(programs: list[Program]) -> list[str]:
     """What stands for names of <math.h> in texts of ours, which the run-time compiler does not have."""
-    return [definition for name, definition in _MACROS.items() if any(name in text for text in texts)]
+    needed = {macro for name, _ in _used(programs, frozenset()) for macro in _NEEDS.get(name, ())}
+    for number in (node.params for program in programs for node in program.nodes if node.op == "const"):
+        for part in (number.real, number.imag):
+            needed |= {"NAN"} if part != part else {"INFINITY"} if abs(part) == math.inf else set()
+    return [definition for name, definition in _MACROS.items() if name in needed]
 
 
 def _codes(programs: list[Program], summed: frozenset[str]) -> list[str]:

@@ -20,6 +20,7 @@ from symdiff.codegen.cuda.functions import (
 )
 from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
 from symdiff.codegen.expressions import ATOM, printed_operands
+from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
@@ -93,8 +94,6 @@ def emit(
 ) -> Source:  # fmt: skip
     """The Plan as a header file with one device function."""
     program = plan.program
-    if plan.kind != "point":
-        raise BackendError(f"{program.name}: the CUDA target takes one point; target cupy has the kernel over many")
     names, arguments, targets = cuda_argument_names(program, name)
     function = LANGUAGE.function_text(program, f"{DEVICE} void {name_of(name)}", names, arguments, targets)
     text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], header=True), *function]) + "\n"
@@ -119,9 +118,8 @@ def preamble(programs: list[Program], summed: frozenset[str] = frozenset(), head
     In a `header`, which may be included beside others, each is guarded.
     """
     nodes = [i for p in programs for i in p.nodes]
-    shared = LANGUAGE.helpers(nodes, DEVICE)
-    if header:
-        shared = [guarded("_".join(text.removeprefix(DEVICE).partition("(")[0].split()), text) for text in shared]  # our own
-    own = [*(header_support(programs) if header else cuda_support(programs, summed)), *shared]
-    constants = [LANGUAGE.literal(i.params, i.dtype) for i in nodes if i.op == "const"]
-    return [*macros([*own, *constants]), *own]
+    formulas = [formula_program(name, c)[0] for name, codes in LANGUAGE.formulas(nodes).items() for c in sorted(codes)]
+    every = [*programs, *formulas]
+    support = header_support(every) if header else cuda_support(every, summed)
+    printed = [guarded(name, text) if header else text for name, text in LANGUAGE.helpers(nodes, DEVICE)]
+    return [*macros(every), *support, *printed]

@@ -7,7 +7,8 @@ Refuses what `cuda` refuses.
 from copy import deepcopy
 
 from symdiff.codegen.c_like import INDENT
-from symdiff.codegen.cuda.arrays import BLOCK, BLOCKS, Cells, KernelText, Launch, cuda_box, cuda_index, cuda_strides
+from symdiff.codegen.cuda.arrays import Cells, KernelText, Launch, cuda_box, cuda_index, cuda_strides
+from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, cuda_grid_loop, cuda_inside, cuda_place
 from symdiff.codegen.cuda.header import LANGUAGE
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.program import domain_size
@@ -28,10 +29,7 @@ class PartsText(KernelText):
     def launch(self) -> Launch:
         """The kernel's text and how it is launched."""
         kind = LANGUAGE.types[self.target.code]
-        place = " + ".join(
-            [f"c{axis}" if step == 1 else f"{step} * c{axis}" for axis, step in enumerate(self.target.strides)]
-            + ([str(self.target.offset)] if self.target.offset else [])
-        )
+        place = cuda_place(((step, f"c{axis}") for axis, step in enumerate(self.target.strides)), self.target.offset)
         cell = f"{self.parameter(self.target)}[{place}]"
         self.written.add(self.target.variable)
         body = [*self.indices(), f"{kind} {self.total}{'' if self.parts[0].sinks[0].kind == 'put' else f' = {cell}'};"]
@@ -43,14 +41,7 @@ class PartsText(KernelText):
         body.append(f"{cell} = {self.total};")
         count = domain_size(self.extent)
         blocks = min(-(-count // BLOCK), BLOCKS)
-        wide = "(long long)" if self.index != "int" else ""
-        step = f"{wide}gridDim.x * blockDim.x"
-        loop = [
-            f"for ({self.index} c = {wide}blockIdx.x * blockDim.x + threadIdx.x; c < {count}; c += {step}) {{",
-            *(INDENT + line for line in body),
-            "}",
-        ]
-        return self.finished([INDENT + line for line in loop], (blocks,), BLOCK, [])
+        return self.finished(cuda_grid_loop("c", count, body, self.index), (blocks,), BLOCK, [])
 
     def comment(self) -> list[str]:
         return [f"// {' x '.join(map(str, self.extent))} cells, to which {len(self.parts)} parts are added."]
@@ -76,9 +67,9 @@ class PartsText(KernelText):
         lines = [*self.place_of_part(sink), *body, f"{self.total} = {value if first else f'{self.total} + {value}'};"]
         tests = self.tests(sink)
         if not tests:
-            return ["{", *(INDENT + line for line in lines), "}"]
+            return ["{", *cuda_inside(lines), "}"]
         otherwise = ["} else", f"{INDENT}{self.total} = {cell};"] if first else ["}"]
-        return [f"if ({' && '.join(tests)}) {{", *(INDENT + line for line in lines), *otherwise]
+        return [f"if ({' && '.join(tests)}) {{", *cuda_inside(lines), *otherwise]
 
     def tests(self, sink: Sink) -> list[str]:
         """What holds for the cells of a part's region."""
@@ -93,16 +84,13 @@ class PartsText(KernelText):
 
     def place_of_part(self, sink: Sink) -> list[str]:
         """The cell's place in the part, along each axis and flat."""
-        strides = cuda_strides(self.domain)
-        wide = [axis for axis, n in enumerate(self.domain) if n > 1]
         lines = []
-        for axis in wide:
-            if axis not in self.used and not self.flat_used:
+        for axis, n in enumerate(self.domain):
+            if n == 1 or not (axis in self.used or self.flat_used):
                 continue
             start, _, step = sink.key[axis]
             text = f"{start} - c{axis}" if step < 0 else f"c{axis} - {start}" if start else f"c{axis}"
             lines.append(f"const {self.index} i{axis} = {f'({text}) / {abs(step)}' if abs(step) > 1 else text};")
         if self.flat_used:
-            terms = [f"i{axis}" if strides[axis] == 1 else f"{strides[axis]} * i{axis}" for axis in wide]
-            lines.append(f"const {self.index} i = {' + '.join(terms) or '0'};")
+            lines.append(self.flat_index())
         return lines

@@ -8,12 +8,12 @@ import math
 
 from symdiff.codegen.c_like import INDENT, c_signature
 from symdiff.codegen.cuda.functions import DEVICE
+from symdiff.codegen.cuda.grids import cuda_grid_loop, cuda_inside
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE, cuda_argument_names, name_of, preamble
 from symdiff.codegen.names import Names
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
 
-BLOCK, BLOCKS = 256, 65_535  # threads of a block, and the most blocks of a launch
 KERNEL = 'extern "C" __global__ void'
 UNROLL = "#pragma unroll"
 Leaf = Input | Output
@@ -70,7 +70,7 @@ class PointKernel:
             after += stores
         body = [*before, *self.called(passed), *after]
         signature = c_signature(f"{KERNEL} {self.kernel}", self.parameters())
-        return [*signature, "{", *(INDENT + line for line in self.loop(body)), "}"]
+        return [*signature, "{", *cuda_inside(self.loop(body)), "}"]
 
     def called(self, passed: list[str]) -> list[str]:
         """The call of the device function."""
@@ -78,14 +78,7 @@ class PointKernel:
 
     def loop(self, body: list[str]) -> list[str]:
         """The loop over points."""
-        if not self.batch:
-            return body
-        return [
-            "const long long step = (long long)gridDim.x * blockDim.x;",
-            "for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {",
-            *(INDENT + line for line in body),
-            "}",
-        ]
+        return cuda_grid_loop("i", "n", body) if self.batch else body
 
     def parameters(self) -> list[str]:
         """The kernel's parameters, those of one array together."""

@@ -10,16 +10,6 @@ and polygamma by Euler and Maclaurin's formula.
 REAL = {
     "mantissa": "{t} np_mantissa({t} x)\n{{\n    int exponent;\n    return frexp{f}(x, &exponent);\n}}",
     "exponent": "{t} np_exponent({t} x)\n{{\n    int exponent;\n    frexp{f}(x, &exponent);\n    return exponent;\n}}",
-    "expit": "{t} expit({t} x) {{ return 1 / (1 + exp{f}(-x)); }}",
-    "log_expit": "{t} log_expit({t} x) {{ return fmin{f}(x, 0.0{f}) - log1p{f}(exp{f}(-fabs{f}(x))); }}",
-    "logit": """{t} logit({t} x)
-{{
-    return x < 0.3{f} || x > 0.65{f} ? log{f}(x / (1 - x)) : log1p{f}((2 * x - 1) / (1 - x));
-}}""",
-    "xlogy": "{t} xlogy({t} x, {t} y) {{ return x == 0 && !isnan(y) ? 0 : x * log{f}(y); }}",
-    "xlog1py": "{t} xlog1py({t} x, {t} y) {{ return x == 0 && !isnan(y) ? 0 : x * log1p{f}(y); }}",
-    "exprel": "{t} exprel({t} x) {{ return x == 0 ? 1 : expm1{f}(x) / x; }}",
-    "cosm1": "{t} cosm1({t} x)\n{{\n    const {t} s = sin{f}(x / 2);\n    return -2 * s * s;\n}}",
     "digamma": """{t} digamma({t} x)
 {{
     if (x <= 0 && floor{f}(x) == x)
@@ -35,19 +25,6 @@ REAL = {
     return y + log{f}(x) - 0.5{f} / x
         - r * ((1.0{f} / 12) - r * ((1.0{f} / 120) - r * ((1.0{f} / 252) - r * ((1.0{f} / 240)
         - r * ((1.0{f} / 132) - r * ((691.0{f} / 32760) - r * (1.0{f} / 12)))))));
-}}""",
-    "rgamma": "{t} special_rgamma({t} x) {{ return x <= 0 && floor{f}(x) == x ? 0 : 1 / tgamma{f}(x); }}",
-    "loggamma": "{t} special_loggamma({t} x) {{ return x < 0 ? NAN : lgamma{f}(x); }}",
-    "betaln": "{t} special_betaln({t} a, {t} b) {{ return lgamma{f}(a) + lgamma{f}(b) - lgamma{f}(a + b); }}",
-    "beta": """{t} special_beta({t} a, {t} b)
-{{
-    const {t} direct = tgamma{f}(a) * tgamma{f}(b) / tgamma{f}(a + b);
-    return isfinite(direct) && direct != 0 ? direct : exp{f}(lgamma{f}(a) + lgamma{f}(b) - lgamma{f}(a + b));
-}}""",
-    "log_ndtr": """{t} special_log_ndtr({t} x)
-{{
-    const {t} z = x * 0.7071067811865476{f};
-    return x < -1 ? log{f}(erfcx{f}(-z) / 2) - z * z : log1p{f}(-erfc{f}(z) / 2);
 }}""",
     "zeta": """{t} special_zeta({t} s, {t} q)
 {{
@@ -171,10 +148,11 @@ REAL = {
     }}
     return h * sum;
 }}""",
-    "k0": "{t} special_k0({t} x) {{ return exp{f}(-x) * special_k0e(x); }}",
-    "k1": "{t} special_k1({t} x) {{ return exp{f}(-x) * special_k1e(x); }}",
 }  # fmt: skip
-NEEDS = {"polygamma": ["digamma", "zeta"], "k0": ["k0e"], "k1": ["k1e"]}
-_PLAIN = "expit log_expit logit xlogy xlog1py exprel cosm1 digamma".split()
-NAMES = {name: name if name in _PLAIN else f"special_{name}" for name in REAL}  # in CUDA
+# What functions call, and the macros of <math.h> that they have.
+NEEDS = {
+    "polygamma": ["digamma", "zeta"], "digamma": ["INFINITY", "NAN"], "zeta": ["INFINITY", "NAN"], "exp1": ["INFINITY", "NAN"],
+    "k0e": ["INFINITY", "NAN"], "k1e": ["INFINITY", "NAN"],
+}  # fmt: skip
+NAMES = {name: name if name == "digamma" else f"special_{name}" for name in REAL}  # in CUDA
 NAMES |= {"mantissa": "np_mantissa", "exponent": "np_exponent"}

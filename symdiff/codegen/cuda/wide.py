@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from symdiff.codegen.c_like import INDENT
 from symdiff.codegen.cuda.functions import DEVICE
+from symdiff.codegen.cuda.grids import BLOCK, cuda_grid_loop, cuda_inside
 from symdiff.codegen.cuda.header import LANGUAGE, name_of
-from symdiff.codegen.cuda.points import BLOCK, UNROLL, Leaf, PointKernel, cuda_leaf_axes
+from symdiff.codegen.cuda.points import UNROLL, Leaf, PointKernel, cuda_leaf_axes
 from symdiff.lowering.plan import Plan
 from symdiff.vocabulary.ops import dtype_of_code
 
@@ -184,13 +185,7 @@ class _Pieces(PointKernel):
         return [UNROLL, f"for (int p = 0; p < {self.points}; ++p)", *(INDENT + line for line in lines)]
 
     def loop(self, body: list[str]) -> list[str]:
-        points = self.points
-        return [
-            f"const long long step = {points}LL * gridDim.x * blockDim.x;",
-            f"for (long long i = {points} * ((long long)blockIdx.x * blockDim.x + threadIdx.x); i < n; i += step) {{",
-            *(INDENT + line for line in body),
-            "}",
-        ]
+        return cuda_grid_loop("i", "n", body, points=self.points)
 
 
 class _Rows(PointKernel):
@@ -224,21 +219,19 @@ class _Rows(PointKernel):
                 loads.append(f"load_rows<{size}, {row}>(&{name}[{size} * first], {rows}, lane, count);")
             else:
                 stores.append(f"store_rows<{size}, {row}>({rows}, &{name}[{size} * first], lane, count);")
+        moved = [
+            f"const int count = n - first < {WARP} ? n - first : {WARP};",
+            *loads,
+            "__syncwarp();",
+            "const long long i = first + lane;",
+            *["if (i < n) {", *cuda_inside(body), "}"],
+            "__syncwarp();",
+            *stores,
+        ]
         return [
             f"const int lane = threadIdx.x % {WARP}, warp = threadIdx.x / {WARP};",
             *declared,
-            "const long long step = (long long)gridDim.x * blockDim.x;",
-            f"for (long long first = (long long)blockIdx.x * blockDim.x + {WARP} * warp; first < n; first += step) {{",
-            f"{INDENT}const int count = n - first < {WARP} ? n - first : {WARP};",
-            *(INDENT + line for line in loads),
-            f"{INDENT}__syncwarp();",
-            f"{INDENT}const long long i = first + lane;",
-            f"{INDENT}if (i < n) {{",
-            *(INDENT * 2 + line for line in body),
-            f"{INDENT}}}",
-            f"{INDENT}__syncwarp();",
-            *(INDENT + line for line in stores),
-            "}",
+            *cuda_grid_loop("first", "n", moved, first=f"(long long)blockIdx.x * blockDim.x + {WARP} * warp"),
         ]
 
 

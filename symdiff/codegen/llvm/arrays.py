@@ -25,14 +25,20 @@ def llvm_array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[
 
     `width`: the numbers that the functions of `llvm_functions` take at once, 0 where the machine has none for them.
     """
-    writer = _Writer(nest, lanes, width)
+    writer = _Writer(nest, name, lanes, width)
     body = writer.lines()
     parameters = ", ".join(f"ptr %p{k}" for k in range(len(nest.arrays)))
+    tables = [_table(f"{name}.table{k}", table) for k, table in enumerate(nest.tables)]
     return (
-        "\n".join([f"define void @{name}({parameters}) {{", "entry:", *writer.slots, *body, "  ret void", "}"]),
+        "\n".join([*tables, f"define void @{name}({parameters}) {{", "entry:", *writer.slots, *body, "  ret void", "}"]),
         writer.used,
         writer.declared,
     )
+
+
+def _table(name: str, numbers: tuple[int, ...]) -> str:
+    """Whole numbers that a function reads."""
+    return f"@{name} = private constant [{len(numbers)} x i64] [{', '.join(f'i64 {n}' for n in numbers)}]"
 
 
 class _Sum(NamedTuple):
@@ -50,8 +56,8 @@ class _Sum(NamedTuple):
 
 
 class _Writer(CellLines):
-    def __init__(self, nest: Nest, lanes: int, width: int) -> None:
-        super().__init__(lanes, width)
+    def __init__(self, nest: Nest, name: str, lanes: int, width: int) -> None:
+        super().__init__(name, lanes, width)
         self.nested = nest
         self.domain = nest.domain
         self.inner = len(nest.domain) - 1
@@ -65,6 +71,8 @@ class _Writer(CellLines):
         for result in self.nested.results:
             if self.partial(result):
                 self.clear(result)
+            elif result.kind == "scatter":
+                self.erase(result)
         self.nest(0)
         return self.text
 
@@ -86,9 +94,7 @@ class _Writer(CellLines):
 
     def innermost(self) -> None:
         """The loop over vectors of the last axis, and the vector that is not full."""
-        once = {
-            place: self.number(cells, "0") for place, cells in enumerate(self.nested.operands) if not cells.strides[self.inner]
-        }
+        once = {place: self.number(cells, "0") for place, cells in enumerate(self.nested.operands) if cells.is_fixed()}
         behind = {k: self.carried(r) for k, r in enumerate(self.nested.results) if r.behind}
         full = self.domain[-1] - self.rest
         if full:
@@ -128,7 +134,7 @@ class _Writer(CellLines):
             if result.behind:
                 moved = tuple(self.shifted(slot, v, result.behind, cells) for slot, v in zip(behind[k], before, strict=True))
                 found = self.plus(cells, moved, found)
-            elif result.kind == "add":
+            elif result.kind in ("add", "scatter"):
                 found = self.plus(cells, self.load(cells, place, count), found)
             elif self.partial(result):
                 pairs = zip(self.load(cells, place, count), found, strict=True)
@@ -299,4 +305,14 @@ class _Writer(CellLines):
         scalar = f"0x{struct.unpack('<Q', struct.pack('<d', REDUCED[result.kind]))[0]:016X}"
         place = self.put(f"getelementptr {TYPES[code]}, ptr %p{cells.array}, i64 {index}")
         self.text.append(f"  store {TYPES[code]} {scalar}, ptr {place}")
+        self.end()
+
+    def erase(self, result: Result) -> None:
+        """Zeros in the array to which rows are added."""
+        rows = result.cells.rows
+        assert rows is not None
+        code = self.part_code(result.cells)
+        count = rows.many * rows.step * (2 if is_complex(result.cells.code) else 1)
+        place = self.put(f"getelementptr {TYPES[code]}, ptr %p{result.cells.array}, i64 {self.loop('0', str(count), 1)}")
+        self.text.append(f"  store {TYPES[code]} 0.0, ptr {place}")
         self.end()

@@ -5,7 +5,7 @@ is not full is read and written in as many cells as there are.
 """
 
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.lowering.arrays.nesting import Cells
+from symdiff.lowering.arrays.nesting import Cells, Rows
 from symdiff.vocabulary.ops import is_complex, real_counterpart
 
 _BYTES = {"d": 8, "f": 4, "?": 1}
@@ -14,8 +14,9 @@ _BYTES = {"d": 8, "f": 4, "?": 1}
 class CellLines(Lines):
     """Lines within loops; `index` are those of the open ones, `slots` the variables, which LLVM keeps in registers."""
 
-    def __init__(self, lanes: int, width: int) -> None:
+    def __init__(self, name: str, lanes: int, width: int) -> None:
         super().__init__(lanes, "v", width)
+        self.name = name  # of the function, before those of its tables
         self.slots: list[str] = []
         self.index: list[str] = []
         self._loops: list[tuple[str, str, str, int]] = []
@@ -55,7 +56,18 @@ class CellLines(Lines):
         for index, step in moving:
             if not index.isdigit():
                 total = self.put(f"add i64 {total}, {self.put(f'mul i64 {index}, {step}')}")
+        if cells.rows is not None:
+            row = self.row(cells.rows, place, lane)
+            total = self.put(f"add i64 {total}, {self.put(f'mul i64 {row}, {cells.rows.step * item}')}")
         return self.put(f"getelementptr i8, ptr %p{cells.array}, i64 {total}")
+
+    def row(self, rows: Rows, place: str, lane: int) -> str:
+        """A number of a table."""
+        at = str(lane * rows.strides[-1])
+        for index, step in zip([*self.index, place], rows.strides, strict=True):
+            if step:
+                at = self.put(f"add i64 {at}, {self.put(f'mul i64 {index}, {step}')}")
+        return self.put(f"load i64, ptr {self.put(f'getelementptr i64, ptr @{self.name}.table{rows.table}, i64 {at}')}")
 
     def load(self, cells: Cells, place: str, count: int) -> Value:
         """A vector of cells, 0 in the lanes that are not there."""
@@ -64,7 +76,7 @@ class CellLines(Lines):
         plain = "i8" if code == "?" else TYPES[code]
         if self.lanes == 1:
             return self.number(cells, place)
-        if cells.strides[-1] != 1 or count == 1:
+        if count == 1 or not cells.is_line():
             found = []
             for part in range(parts):
                 vector = "zeroinitializer"
@@ -111,7 +123,7 @@ class CellLines(Lines):
         if self.lanes == 1:
             for part, v in enumerate(value):
                 self.text.append(f"  store {plain} {v}, ptr {self.address(cells, place, part)}")
-        elif cells.strides[-1] != 1 or count == 1:
+        elif count == 1 or not cells.is_line():
             for part, v in enumerate(value):
                 for lane in range(count):
                     one = self.put(f"extractelement {kind} {v}, i32 {lane}")

@@ -7,9 +7,11 @@ any number of lanes. What a method does not reach is handed to libm, number by n
 The formulas stand in `vectors`, one file a family.
 """
 
+import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable
 
+from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.math import circular, complex, exponentials, hyperbolic, inverse, logarithms, powers, single, special
 from symdiff.codegen.math.numbers import Body, Real
 
@@ -24,13 +26,13 @@ FUNCTIONS: dict[str, Formula] = {
         hyperbolic.sinh, hyperbolic.cosh, hyperbolic.tanh, hyperbolic.asinh, hyperbolic.acosh, hyperbolic.atanh,
         inverse.asin, inverse.acos, inverse.atan, inverse.atan2,
         powers.pow, powers.cbrt, powers.hypot,
-        special.erf, special.erfc, special.erfcx, special.ndtr, special.log_ndtr, special.expit, special.log_expit,
-        special.logit, special.xlogy, special.xlog1py, special.cosm1, special.exprel,
+        special.erf, special.erfc, special.erfcx, special.ndtr, special.log_ndtr,
         single.exp_single, single.log_single, single.sincos_single, single.tanh_single, single.pow_single,
         complex.cexp, complex.clog, complex.csqrt, complex.csin, complex.ccos, complex.ctan, complex.csinh, complex.ccosh,
         complex.ctanh, complex.cpow,
     )
 }  # fmt: skip
+FUNCTIONS |= {name: functools.partial(special.tabulated, name) for name in special.TABULATED}
 
 
 def llvm_vector_functions(symbols: Iterable[str], inlined: Collection[str] = ()) -> tuple[list[str], dict[str, str]]:
@@ -54,8 +56,12 @@ def _function(symbol: str, inlined: str) -> tuple[str, Body]:
     """One function and the lines that it was made of."""
     lanes, _, name = symbol.removeprefix("vec").partition("_")
     body = Body(int(lanes))
-    parameters = list(inspect.signature(FUNCTIONS[name]).parameters)
-    found = FUNCTIONS[name](*(body.argument(f"%{p}") for p in parameters))
+    function = FUNCTIONS[name]
+    if name in special.TABULATED:
+        parameters = [leaf.name for leaf in formula_program(name, "d")[0].inputs]
+    else:
+        parameters = list(inspect.signature(function).parameters)
+    found = function(*(body.argument(f"%{p}") for p in parameters))
     results = found if isinstance(found, tuple) else (found,)
     kind = body.kind("d")
     returned, value = kind, results[0].name

@@ -20,8 +20,9 @@ from symdiff.lowering.arrays.plan import ArrayPlan, writes
 from symdiff.lowering.program import domain_size
 from symdiff.vocabulary.ops import dtype_of_code
 
-MEMORY = 1 << 16  # bytes that are asked for at each call; larger work arrays are kept from call to call, by NumPy
+MEMORY = 1 << 16  # bytes of work arrays that are asked for at each call; larger ones are kept from call to call, by NumPy
 INLINED = 4  # calls of an elementary function that take its lines in their place, so that its constants stay in registers
+_NUMBER = 16  # bytes of any number
 _LINE = 64  # bytes: work arrays begin at multiples of these
 
 
@@ -41,7 +42,8 @@ def llvm_nest_functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tupl
         known[key] = ""
         if lacking_in_llvm(nest.program):
             continue
-        count = 1 if nest.domain == (1,) else lanes_of(nest.program, lanes)
+        alone = nest.domain == (1,) or any(r.kind == "scatter" and not r.cells.is_line() for r in nest.results)
+        count = 1 if alone else lanes_of(nest.program, lanes)
         text, own, needed = llvm_array_function(nest, f"kernel{index}", count, count if fused else 0)
         known[key] = f"kernel{index}"
         texts[known[key]] = text
@@ -65,10 +67,10 @@ class Arrangement:
     rooms: list[int] = field(default_factory=list)
     memory: int = 0
 
-    def room(self, count: int) -> str:
-        """A place in memory for so many bytes."""
+    def room(self, count: int, line: int = _LINE) -> str:
+        """A place in memory for so many bytes, up to a multiple of `line`."""
         self.rooms.append(self.memory)
-        self.memory += -(-count // _LINE) * _LINE
+        self.memory += -(-count // line) * line
         return f"%m{self.rooms[-1]}"
 
 
@@ -80,6 +82,8 @@ def llvm_arrangement(plan: ArrayPlan) -> Arrangement | None:
     found = Arrangement({i: f"%in{node.params[0]}" for i, node in enumerate(nodes) if node.op == "input"})
     numbered = {o.value: k for k, o in enumerate(outputs) if o.shape == () and o.value not in early}
     slots = [found.room(dtype_of_code(code).itemsize * cells) for code, cells in plan.slots]
+    if found.memory > MEMORY:
+        return None
     used = list(plan.program.checks)
     for index, task in enumerate(plan.fused.tasks):
         if isinstance(task, Clear):
@@ -92,7 +96,7 @@ def llvm_arrangement(plan: ArrayPlan) -> Arrangement | None:
         kind, k = plan.places.get(value, ("", 0))
         node = nodes[value]
         if kind == "number":
-            found.places[value] = f"%out{numbered[value]}" if value in numbered else found.room(16)
+            found.places[value] = f"%out{numbered[value]}" if value in numbered else found.room(_NUMBER, _NUMBER)
         elif kind in ("output", "work"):
             found.places[value] = f"%out{k}" if kind == "output" else slots[k]
         elif node.op == "const" and domain_size(node.shape) * dtype_of_code(node.dtype).itemsize <= MEMORY:
@@ -102,7 +106,7 @@ def llvm_arrangement(plan: ArrayPlan) -> Arrangement | None:
             return None
     made = [_made(plan, o.value) for o in outputs]
     copied = any(v not in early and found.places.get(v) != f"%out{k}" for k, v in enumerate(made))
-    return None if copied or found.memory > MEMORY else found
+    return None if copied else found
 
 
 def _early(plan: ArrayPlan) -> set[int]:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from itertools import chain
 
+from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.errors import InvariantError
@@ -136,20 +137,6 @@ def emit_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     return _REAL[op](lines, op, code, parts)
 
 
-def _extreme(lines: Lines, op: str, code: str, parts: list[str]) -> str:
-    a, b = parts
-    wins = lines.compare("oge" if op.endswith("max") else "ole", code, a, b)
-    missing = lines.compare("uno", code, *((b, b) if op.startswith("f") else (a, a)))
-    return lines.select(lines.op("or", "?", wins, missing), code, a, b)
-
-
-def _sign(lines: Lines, op: str, code: str, parts: list[str]) -> str:
-    zero, one, a = lines.literal(0.0, code), lines.literal(1.0, code), parts[0]
-    rest = lines.select(lines.compare("oeq", code, a, zero), code, zero, a)  # NaN stays
-    below = lines.select(lines.compare("olt", code, a, zero), code, lines.literal(-1.0, code), rest)
-    return lines.select(lines.compare("ogt", code, a, zero), code, one, below)
-
-
 def _tested(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     a = parts[0]
     if op == "isnan":
@@ -158,42 +145,14 @@ def _tested(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     return lines.compare("oeq" if op == "isinf" else "olt", code, lines.call("llvm.fabs", code, a), inf)
 
 
-def _divided(lines: Lines, op: str, code: str, parts: list[str]) -> str:
-    """NumPy's remainder, which has the divisor's sign, and the quotient that belongs to it."""
-    a, b = parts
-    zero, half = lines.literal(0.0, code), lines.literal(0.5, code)
-    rest = lines.op("frem", code, a, b)
-    crossed = lines.op("xor", "?", lines.compare("olt", code, rest, zero), lines.compare("olt", code, b, zero))
-    some = lines.compare("une", code, rest, zero)
-    moved = lines.select(lines.op("and", "?", crossed, some), code, lines.op("fadd", code, rest, b), rest)
-    found = lines.select(some, code, moved, lines.call("llvm.copysign", code, zero, b))
-    if op == "mod":
-        return found
-    quotient = lines.op("fdiv", code, lines.op("fsub", code, a, rest), b)
-    less = lines.op("fsub", code, quotient, lines.literal(1.0, code))
-    quotient = lines.select(lines.op("and", "?", crossed, some), code, less, quotient)
-    whole = lines.call("llvm.floor", code, quotient)
-    above = lines.compare("ogt", code, lines.op("fsub", code, quotient, whole), half)
-    whole = lines.select(above, code, lines.op("fadd", code, whole, lines.literal(1.0, code)), whole)
-    plain = lines.op("fdiv", code, a, b)
-    whole = lines.select(
-        lines.compare("oeq", code, quotient, zero), code, lines.call("llvm.copysign", code, zero, plain), whole
-    )
-    return lines.select(lines.compare("oeq", code, b, zero), code, plain, whole)
-
-
-def _log_add_exp(lines: Lines, op: str, code: str, parts: list[str]) -> str:
-    """log(exp(a) + exp(b)), or the same to base 2, the larger taken out."""
-    a, b = parts
-    apart = lines.op("fsub", code, a, b)
-    larger = lines.select(lines.compare("ogt", code, apart, lines.literal(0.0, code)), code, a, b)
-    below = lines.neg(code, lines.call("llvm.fabs", code, apart))
-    tail = lines.call("log1p", code, lines.call("exp" if op == "logaddexp" else "exp2", code, below))
-    same = 0.6931471805599453
-    if op == "logaddexp2":
-        tail, same = lines.op("fmul", code, tail, lines.literal(1.4426950408889634, code)), 1.0
-    equal = lines.op("fadd", code, a, lines.literal(same, code))
-    return lines.select(lines.compare("oeq", code, a, b), code, equal, lines.op("fadd", code, larger, tail))
+def _by_formula(lines: Lines, op: str, code: str, parts: list[str]) -> str:
+    """An operation that is put together from others, by its row in `formulas`."""
+    program, _ = formula_program(op, code)
+    values: dict[int, Value] = {}
+    for position, node in enumerate(program.nodes):
+        given = node.op == "input"
+        values[position] = (parts[node.params[0]],) if given else emit_instruction(program, node, lines, values)
+    return values[program.outputs[0].value][0]
 
 
 RealForm = Callable[[Lines, str, str, list[str]], str]
@@ -203,15 +162,12 @@ _REAL: dict[str, RealForm] = {
     **dict.fromkeys(_COMPARISONS, lambda lines, op, code, parts: lines.compare(_COMPARISONS[op], code, *parts)),
     **dict.fromkeys(_INTRINSICS, lambda lines, op, code, parts: lines.call(f"llvm.{_INTRINSICS[op]}", code, *parts)),
     **dict.fromkeys(("conj", "real"), lambda lines, op, code, parts: parts[0]),
-    **dict.fromkeys(("max", "min", "fmax", "fmin"), _extreme),
+    **dict.fromkeys("sign max min fmax fmin mod floordiv logaddexp logaddexp2".split(), _by_formula),
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _tested),
-    **dict.fromkeys(("mod", "floordiv"), _divided),
-    **dict.fromkeys(("logaddexp", "logaddexp2"), _log_add_exp),
     "neg": lambda lines, op, code, parts: lines.neg(code, *parts),
     "copysign": lambda lines, op, code, parts: lines.call("llvm.copysign", code, *parts),
     "imag": lambda lines, op, code, parts: lines.literal(0.0, code),
     "fmod": lambda lines, op, code, parts: lines.op("frem", code, *parts),
-    "sign": _sign,
 }
 
 
@@ -341,7 +297,9 @@ def lacking_in_llvm(program: Program) -> str:
 def _lacking(node: Node, codes: list[str]) -> str:
     """Why there is no machine code for an operation on operands of these dtypes; "" where there is."""
     op = node.op
-    if op in ("input", "const", "select", "cast", "and", "or", "xor", "not"):
+    if op == "loop":
+        return lacking_in_llvm(node.params.body)
+    if op not in OPS or op in ("input", "const", "select", "cast", "and", "or", "xor", "not"):
         return ""
     if op == "call" or (OPS[op].is_special and op not in VECTORS):
         return f"{getattr(node.params, '__name__', op)} runs with NumPy and SciPy only, not as machine code"

@@ -8,8 +8,13 @@ Method: erf near zero by a polynomial in x**2; beyond, erfc(x) = exp(-x**2) erfc
 beyond. All interpolate at the Chebyshev nodes in 60 digits (error 2**-57).
 """
 
+import functools
 import math
+import operator
+from collections.abc import Callable
+from typing import Any, cast
 
+from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.math.exponentials import exp, expm1, parts, times_power_of_two
 from symdiff.codegen.math.hyperbolic import atanh
 from symdiff.codegen.math.logarithms import log, log1p
@@ -81,44 +86,27 @@ def log_ndtr(x: Real) -> Real:
     return where(x.missing(), x, where(x < -1.0, where(size < math.inf, below, -math.inf), above))
 
 
-def expit(x: Real) -> Real:
-    """The logistic function, 1/(1 + exp(-x))."""
-    shrunk = exp(-abs(x))
-    return where(x < 0.0, shrunk, 1.0) / (1.0 + shrunk)
+TABULATED = tuple("expit log_expit logit xlogy xlog1py cosm1 exprel".split())
+_ON_VECTORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg, "abs": abs,
+    "lt": operator.lt, "gt": operator.gt, "eq": Real.equals, "and": operator.and_, "not": operator.invert, "select": where,
+    "isnan": Real.missing, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "atanh": atanh,
+    "sin": functools.partial(call_intrinsic, "sin"),
+}  # fmt: skip
 
 
-def log_expit(x: Real) -> Real:
-    """log(expit(x))."""
-    return where(x.missing(), x, -(log1p(exp(-abs(x))) - lane_min(x, 0.0)))
-
-
-def logit(x: Real) -> Real:
-    """log(x/(1 - x))."""
-    high = x > 0.25
-    far = atanh(where(high, x - 0.5, 0.0) * 2.0)
-    return where(high, far + far, log(x / (1.0 - x)))
-
-
-def xlogy(x: Real, y: Real) -> Real:
-    """x log(y), 0 where x is 0 and y is a number."""
-    return where(x.equals(0.0) & ~y.missing(), 0.0, x * log(y))
-
-
-def xlog1py(x: Real, y: Real) -> Real:
-    """x log(1 + y), 0 where x is 0 and y is a number."""
-    return where(x.equals(0.0) & ~y.missing(), 0.0, x * log1p(y))
-
-
-def cosm1(x: Real) -> Real:
-    """cos(x) - 1."""
-    half = call_intrinsic("sin", x * 0.5)
-    return 0.0 - half * half * 2.0
-
-
-def exprel(x: Real) -> Real:
-    """(exp(x) - 1)/x."""
-    found = expm1(x) / x
-    return where(abs(x) < 2.0**-54, 1.0, where(x.equals(math.inf), x, found))
+def tabulated(name: str, *arguments: Real) -> Real:
+    """A function of the table in `formulas`."""
+    program, _ = formula_program(name, "d")
+    values: list[Any] = []
+    for node in program.nodes:
+        if node.op == "input":
+            values.append(arguments[node.params[0]])
+        elif node.op == "const":
+            values.append(node.params)
+        else:
+            values.append(_ON_VECTORS[node.op](*(values[o] for o in node.operands)))
+    return cast(Real, values[program.outputs[0].value])
 
 
 def _near_erf(x: Real) -> Real:

@@ -15,6 +15,7 @@ from symdiff.inspection.reading.terms import exact_multiple
 from symdiff.inspection.reading.written import cell_name
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom
+from symdiff.rulebooks.calls import called_name
 from symdiff.vocabulary.heads import key_literal
 from symdiff.vocabulary.ops import OPS
 
@@ -53,8 +54,7 @@ def array_formula(graph: Graph) -> Formula:
             inverse = binding.op == "div" and args[0] == 1
             expr = sp.Pow(args[1], -1, evaluate=False) if inverse else build_sympy(binding.op, args)
         else:
-            name = binding.op if binding.op != "call" else binding.params.__name__
-            expr = sp.Function(name)(*args)
+            expr = sp.Function(called_name(binding))(*args)
         if binding not in results and (uses.get(binding, 0) > 1 or deep > DEEP or binding in indexed) and not expr.is_Symbol:
             symbol = sp.Symbol(f"v_{len(where)}")
             where.append(Equation(symbol, expr))

@@ -78,6 +78,7 @@ def bind_moveaxis(a: Arrays, x: Atom, source: Any, destination: Any) -> Atom:
 
 def bind_rollaxis(a: Arrays, x: Atom, axis: int, start: int = 0) -> Atom:
     axis = normalize_axis_index(axis, len(x.shape))
+    start = start + len(x.shape) if start < 0 else start
     return bind_moveaxis(a, x, axis, start - 1 if axis < start else start)
 
 

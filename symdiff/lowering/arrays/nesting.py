@@ -7,9 +7,11 @@ before anything is added to it, going up along the axes. An operand that is no p
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
-from symdiff.lowering.arrays.fusing import Kernel, Sink
+from symdiff.lowering.arrays.fusing import Call, Kernel, Sink
 from symdiff.lowering.arrays.layouts import (
     Layout,
     Strides,
@@ -19,8 +21,23 @@ from symdiff.lowering.arrays.layouts import (
     merge_domain_axes,
     region,
 )
-from symdiff.lowering.program import Input, Output, Program, domain_size, key_of
-from symdiff.vocabulary.heads import Shape
+from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, domain_size, key_of
+from symdiff.lowering.table import Table
+from symdiff.vocabulary.heads import HEADS, Shape, head_slices
+
+MOVED = 256  # cells up to which moves are written one by one
+_MOVING = frozenset({"cells", "concatenate", "put", "set", "set_at", "take", "embed"})
+
+
+class Rows(NamedTuple):
+    """Places that a table tells: `table` is one of `Nest.tables`, read with these strides over the domain; each of its numbers
+    is one of `many` rows, `step` cells apart.
+    """
+
+    table: int
+    strides: Strides
+    step: int
+    many: int
 
 
 class Cells(NamedTuple):
@@ -30,11 +47,20 @@ class Cells(NamedTuple):
     code: str
     offset: int
     strides: Strides
+    rows: Rows | None = None
+
+    def is_line(self) -> bool:
+        """Whether neighbours along the last axis lie side by side."""
+        return self.strides[-1] == 1 and (self.rows is None or not self.rows.strides[-1])
+
+    def is_fixed(self) -> bool:
+        """Whether the last axis stays at one cell."""
+        return not self.strides[-1] and (self.rows is None or not self.rows.strides[-1])
 
 
 class Result(NamedTuple):
-    """What becomes of an output of the kernel's program: "store", "add" to what is there, or the "sum", "max"
-    or "min" over axes of stride 0.
+    """What becomes of an output of the kernel's program: "store", "add" to what is there, "scatter", which adds to zeros, or
+    the "sum", "max" or "min" over axes of stride 0.
 
     `behind`: for an "add", how many cells it lies behind the result just before it, which fills the same array or adds to
     it, where the cells that it reaches first are zero; 0 where the cells are read from memory.
@@ -62,6 +88,7 @@ class Nest:
     operands: list[Cells]
     results: list[Result]
     arrays: list[Held]
+    tables: tuple[tuple[int, ...], ...] = ()
 
 
 def nest_content(nest: Nest) -> tuple[object, ...]:
@@ -103,7 +130,7 @@ def nest(nodes: list[Node], kernel: Kernel, nearest: int) -> Nest:
 
 def _check(nodes: list[Node], kernel: Kernel, sizes: Shape, cells: list[Cells], arrays: list[Held]) -> None:
     """Raise `InvariantError` where loops would leave an array, or leave cells of their own result unwritten."""
-    for place, _, offset, strides in cells:
+    for place, _, offset, strides, _ in cells:
         reach = [s * (n - 1) for s, n in zip(strides, sizes, strict=True)]
         first, last = offset + sum(r for r in reach if r < 0), offset + sum(r for r in reach if r > 0)
         if domain_size(sizes) and not (first >= 0 and last < max(1, domain_size(nodes[arrays[place].value].shape))):
@@ -135,6 +162,111 @@ def product_nest(nodes: list[Node], value: int) -> Nest | None:
     program = Program("matmul", inputs, (Output("z", (), node.dtype, (2,)),), cell)
     sizes = (rows, inner, columns)
     return Nest(program, tuple(sizes[axis] for axis in order), factors, [total], held)
+
+
+def picking_nest(nodes: list[Node], value: int) -> Nest | None:
+    """The loops of rows that are taken from an array, or added to one, at places known ahead; None where an operand needs a
+    copy, or rows do not lie in one line.
+    """
+    node, source = nodes[value], nodes[nodes[value].operands[0]]
+    found = layout(nodes, node.operands[0])
+    if node.op not in ("take", "scatter") or node.dtype == "?" or found is None or source.dtype != node.dtype:
+        return None
+    indices = node.params["indices"]
+    inner = (source if node.op == "take" else node).shape[1:]
+    row, count = domain_size(inner), indices.size
+    own = found.strides[-len(inner) :] if inner else ()
+    if not row * count or own != contiguous_strides(inner):
+        return None
+    if node.op == "take":
+        whole, picked, step, size = Layout(value, 0, (row, 1)), found, found.strides[0], source.shape[0]
+    else:
+        outer = found.strides[: indices.ndim]
+        if any(s != n * outer[-1] for s, n in zip(outer, contiguous_strides(indices.shape), strict=True)):
+            return None
+        whole, picked, step, size = found._replace(strides=(outer[-1], 1)), Layout(value, 0, ()), row, node.shape[0]
+    domain, strides = ((count, row), (0, 1)) if row > 1 else ((count,), (0,))
+    held = list(dict.fromkeys([Held(found.base), Held(value)]))
+    rows = Rows(0, (1, 0)[: len(domain)], step, size)
+    plain = Cells(held.index(Held(whole.base)), node.dtype, whole.offset, whole.strides[: len(domain)])
+    moving = Cells(held.index(Held(picked.base)), node.dtype, picked.offset, strides, rows)
+    cell = [Node("input", (), (), node.dtype, (0, 0))]
+    program = Program(node.op, (Input("x", (), node.dtype),), (Output("y", (), node.dtype, (0,)),), cell)
+    result = Result("store", 0, plain) if node.op == "take" else Result("scatter", 0, moving)
+    operand = moving if node.op == "take" else plain
+    return Nest(program, domain, [operand], [result], held, (tuple(indices.ravel().tolist()),))
+
+
+def moving_nest(nodes: list[Node], call: Call) -> Nest | None:
+    """The moves of few cells into a new array, or parts added to an assembled one, each cell by itself; None where there are
+    more, or an operand needs a copy.
+    """
+    node = nodes[call.value]
+    parts = _added_cells(node, call) if node.op == ASSEMBLE else _moved_cells(nodes, node)
+    if parts is None or node.dtype == "?":
+        return None
+    held: dict[Held, int] = {}
+    operands: list[Cells] = []
+    table = Table()
+    inputs: list[Input] = []
+    outputs: list[Output] = []
+    results: list[Cells] = []
+
+    def read(value: int, cell: int) -> int | None:
+        source = nodes[value]
+        if source.op == "const" and source.shape == ():
+            return table.put("const", (), source.dtype, source.params, "", True)
+        found = layout(nodes, value)
+        if found is None or source.dtype != node.dtype:
+            return None
+        places = np.unravel_index(cell, source.shape)
+        offset = found.offset + sum(int(i) * s for i, s in zip(places, found.strides, strict=True))
+        own = Cells(held.setdefault(Held(found.base), len(held)), node.dtype, offset, (0,))
+        if own not in operands:
+            operands.append(own)
+            inputs.append(Input(f"x{len(inputs)}", (), node.dtype))
+        return table.put("input", (), node.dtype, (operands.index(own), 0), "", True)
+
+    for cell, sources in enumerate(parts):
+        total: int | None = None
+        for value, place in sources:
+            found = read(value, place)
+            if found is None:
+                return None
+            total = found if total is None else table.put("add", (total, found), node.dtype)
+        if total is None:
+            if node.op == ASSEMBLE:
+                continue
+            total = table.constant(0.0, node.dtype)
+        outputs.append(Output(f"y{cell}", (), node.dtype, (total,)))
+        results.append(Cells(held.setdefault(Held(call.value), len(held)), node.dtype, cell, (0,)))
+    kind = "add" if node.op == ASSEMBLE else "store"
+    program = Program("cells", tuple(inputs), tuple(outputs), table.nodes)
+    return Nest(program, (1,), operands, [Result(kind, k, c) for k, c in enumerate(results)], list(held))
+
+
+def _added_cells(node: Node, call: Call) -> list[list[tuple[int, int]]] | None:
+    """For each cell of an assembled array the cells (of which node, the how manieth) that are added to it."""
+    found: list[list[tuple[int, int]]] = [[] for _ in range(domain_size(node.shape))]
+    if len(found) > MOVED:
+        return None
+    places = np.arange(len(found)).reshape(node.shape)
+    for value, key in call.pending:
+        for cell, place in enumerate(places[head_slices(key)].ravel().tolist()):
+            found[place].append((value, cell))
+    return found
+
+
+def _moved_cells(nodes: list[Node], node: Node) -> list[list[tuple[int, int]]] | None:
+    """The same for an operation that moves cells: what it makes of arrays of their numbers, 0 where it makes a zero."""
+    sizes = [domain_size(nodes[o].shape) for o in node.operands]
+    if node.op not in _MOVING or max(domain_size(node.shape), *sizes) > MOVED:
+        return None
+    own = [(o, k) for o, size in zip(node.operands, sizes, strict=True) for k in range(size)]
+    ends = np.cumsum([0, *sizes])
+    numbered = [np.arange(a + 1, b + 1).reshape(nodes[o].shape) for o, a, b in zip(node.operands, ends, ends[1:], strict=False)]
+    moved = HEADS[node.op].function(*numbered, **node.params)
+    return [[own[number - 1]] if number else [] for number in np.asarray(moved).ravel().tolist()]
 
 
 def _target(node: Node, sink: Sink, domain: Shape) -> Layout:

@@ -32,33 +32,26 @@ from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed,
 from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, follow_special_method, follow_sum, iterated, operate
 from symdiff.tracing.following.loads import Loads
 from symdiff.tracing.following.substitution import substituted
-from symdiff.tracing.library.builtin_functions import BUILTINS
+from symdiff.tracing.library.builtin_functions import kind_of
 from symdiff.tracing.library.cupy_names import instead_of_cupy, is_cupy_function
 from symdiff.tracing.library.distributions import of_distribution
 from symdiff.tracing.library.functions import call_library_function, minds_memory
-from symdiff.tracing.library.instead import INSTEAD, scipy_public_name
-from symdiff.tracing.library.making import MAKING, fresh_numpy_array
-from symdiff.tracing.library.mathematics import MATHEMATICS
+from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
-from symdiff.tracing.library.scipy_functions import SCIPY, STEERING
 from symdiff.tracing.library.shaping import instead_of_vectorize
-from symdiff.tracing.library.table import COMPOSED, called
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.assigning import untraced
-from symdiff.tracing.values.exact_numbers import EXACT_NUMBERS, of_number
 from symdiff.tracing.values.operands import as_array, holds_traced
-from symdiff.tracing.values.texts import TEXTS, method
+from symdiff.tracing.values.standing import STANDING, call_standing, way_out
+from symdiff.tracing.values.texts import method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library, user_line
 from symdiff.vocabulary.seams import Seam
 
 Anything = Callable[..., Any]
-_STANDING = BUILTINS | MATHEMATICS | MAKING | EXACT_NUMBERS | TEXTS
-_STANDING["builtins", "float"] = of_number("float", _STANDING["builtins", "float"])
-_STANDING["builtins", "int"] = of_number("int", _STANDING["builtins", "int"])
 _CALLING: dict[tuple[str, str], int | None] = {
     **{("builtins", n): 0 for n in ("map", "filter")},
     **{("builtins", n): None for n in ("max", "min", "sorted")},
@@ -156,11 +149,11 @@ def _found(f: Any, attempt: Attempt) -> Any:
     if kind is types.FunctionType and not is_library(f.__code__.co_filename):
         return _cloned(f, attempt)
     asks = key[0] == "builtins" and key[1] in SPECIAL
+    row = STANDING.get(f) if kind in _HASHED or kind is type or isinstance(f, type) else None
+    found = row.stand if row is not None and row.always else f
     if attempt.thorough and key[0] == "builtins" and key[1] in _ITERATING:
-        found = _STANDING.get(key, f)
         return _iterating(_calling(found, _CALLING[key]) if key in _CALLING else found)
-    if key in _CALLING or key in _STANDING:
-        found = _STANDING.get(key, f)
+    if key in _CALLING or found is not f:
         found = _calling(found, _CALLING[key]) if key in _CALLING else found
         found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
         return follow_special_method(key[1], found, follow) if asks else found
@@ -174,10 +167,10 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return functools.partial(follow_sum, follow)
     if attempt.thorough and key[0] == "_operator" and key[1] in OPERATORS.values():
         return functools.partial(operate, follow, key[1])
-    public = scipy_public_name(f)
-    if public in SCIPY:
+    public = public_name(f)
+    if public in STANDING:
         return _of_scipy(f, public)
-    if public in INSTEAD:
+    if way_out(public, ""):
         return _told(f, public)
     if kind is _DISPATCHED:
         return _dispatched(f, f._obj, f._cls)
@@ -257,13 +250,13 @@ def _dispatched(f: Any, obj: Any, cls: Any, **_: Any) -> Any:
 
 
 def _kind(value: Any) -> Any:
-    return BUILTINS["builtins", "type"](value)
+    return kind_of(value)
 
 
 def _method(f: types.MethodType, attempt: Attempt) -> Any:
     inner = f.__func__
     if inner is Tracer.__array__:
-        return functools.partial(_STANDING["numpy", "asarray"], f.__self__)
+        return functools.partial(STANDING[np.asarray].stand, f.__self__)
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
@@ -435,7 +428,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
     if name.startswith(_LOOKING.get(root, _LOOKING.get(public, ()))) and (name == "setlocale" or not name.startswith("set")):
         return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
-        if type(f) is _Dispatcher and (f in COMPOSED or f is np.sum):
+        if type(f) is _Dispatcher and _takes_lists(f):
             f = _of_lists(f)
         elif type(f) is np.ufunc or type(f) is _Dispatcher:
             f = _OfCells(f)
@@ -456,8 +449,8 @@ def _object(f: Any, attempt: Attempt) -> Any:
         return lambda owner: follow(getattr(owner, name))(*rest)
     if kind is np.vectorize:
         return functools.partial(_vectorized, f)
-    public = scipy_public_name(kind)
-    if public in INSTEAD:
+    public = public_name(kind)
+    if way_out(public, ""):
         return _told(f, public)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
     if isinstance(compiled, types.FunctionType):
@@ -512,7 +505,8 @@ def _of_lists(f: Anything) -> Anything:
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         _note_objects(args, kwargs)
-        if any(map(holds_traced, (*args, *kwargs.values()))):
+        own = args and isinstance(args[0], Tracer) and type(args[0]) is not Tracer  # integers have a protocol of their own
+        if not own and any(map(holds_traced, (*args, *kwargs.values()))):
             args = tuple(_locked(f, a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
             return call_library_function(f, args, kwargs, user_line())
         return f(*args, **kwargs)
@@ -637,37 +631,52 @@ def _guarded(f: Anything) -> Anything:
     return guarded
 
 
-def _of_scipy(f: Anything, public: tuple[str, str]) -> Anything:
+def _of_scipy(f: Anything, public: str) -> Anything:
     """A function of SciPy's that is written with NumPy's where a value is traced."""
 
     def standing(*args: Any, **kwargs: Any) -> Any:
         if not any(map(holds_traced, (*args, *kwargs.values()))):
             return f(*args, **kwargs)
-        name, origin = ".".join(public), user_line()
-        found = called(SCIPY[public], name, args, {k: v for k, v in kwargs.items() if k not in STEERING}, origin)
-        check_answer(f, name, args, kwargs, found, origin)
+        origin = user_line()
+        found = call_standing(f, STANDING[public], args, kwargs, origin)
+        check_answer(f, public, args, kwargs, found, origin)
         return found
 
     return standing
 
 
-def _told(f: Anything, public: tuple[str, str]) -> Anything:
+def _told(f: Anything, public: str) -> Anything:
     """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
 
     def told(*args: Any, **kwargs: Any) -> Any:
         builders = active_builders()
         before = [len(b.bindings) for b in builders]
-        refused = f"{user_line()}: {'.'.join(public)} needs numbers, not traced values; {INSTEAD[public]}"
+        refused = f"{user_line()}: {public} needs numbers, not traced values; {way_out(public)}"
         if holds_traced_inside((args, kwargs)):
             raise TraceError(refused)
         try:
-            return without_traced(f, public[1], args, kwargs)
+            return without_traced(f, public.rpartition(".")[2], args, kwargs)
         except Exception as error:
             if before != [len(b.bindings) for b in builders]:
                 raise TraceError(refused) from error
             raise
 
     return told
+
+
+def public_name(f: Any) -> str:
+    """The name by which a function or class of SciPy's, or one that NumPy does not dispatch, is known; else an empty text."""
+    module, name = getattr(f, "__module__", None) or "", getattr(f, "__name__", "")
+    if type(module) is not str or type(name) is not str or not module.startswith(("scipy.", "numpy")) or type(f) is _Dispatcher:
+        return ""
+    package = ".".join(module.split(".")[:2]) if module.startswith("scipy.") else "numpy"
+    found = f"{package}.{name}".replace("numpy.", "np.")
+    return found if getattr(sys.modules.get(package), name, None) is f else ""
+
+
+def _takes_lists(f: Any) -> bool:
+    """Whether a function of NumPy's takes traced numbers in lists as they are."""
+    return f in STANDING and not hasattr(STANDING[f].stand, "__wrapped__") and f not in _OF_PARTS
 
 
 def _unfollowed(name: str, why: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.tracing.following.patterns import pattern
-from symdiff.tracing.library.builtin_functions import BUILTINS, attribute_of
+from symdiff.tracing.library.builtin_functions import attribute_of, is_other
 from symdiff.tracing.library.functions import turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
@@ -52,7 +52,7 @@ def _within(text: Any, values: Any) -> bool:
 
 _ASKING = {
     "in_": _within, "not_in": lambda a, b: not _within(a, b),
-    "is_": traced_is, "is_not": BUILTINS["_operator", "is_not"], "class": pattern, "formatted": format_traced,
+    "is_": traced_is, "is_not": is_other, "class": pattern, "formatted": format_traced,
     "joined": join_traced_texts,
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.tracing.library.builtin_functions import BUILTINS
+from symdiff.tracing.library.builtin_functions import is_instance
 from symdiff.tracing.values.truths import traced_is
 
 _SAMPLES = (
@@ -41,7 +41,7 @@ def _stand_in(cls: Any) -> Any:
     def matches(_: Any, subject: Any) -> bool:
         if type(cls) is bool:
             return bool(traced_is(subject, cls))
-        return bool(BUILTINS["builtins", "isinstance"](subject, cls))
+        return is_instance(subject, cls)
 
     base = int if cls is bool else cls if cls in (int, float) else object  # `case float(x)` names the subject itself
     return type("Matching", (type,), {"__instancecheck__": matches})(getattr(cls, "__name__", str(cls)), (base,), {})

@@ -5,6 +5,7 @@ are one condition, and that `isinstance` and `type` answer for the number or arr
 `id`, with `TraceError`.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +15,11 @@ from symdiff.errors import TraceError
 from symdiff.tracing.library.mathematics import as_cmath_number, pythons, real, traced
 from symdiff.tracing.library.ordering import largest, least, sorted_list
 from symdiff.tracing.state.late import Late
+from symdiff.tracing.values.exact_numbers import check_number
 from symdiff.tracing.values.integers import Integer, as_int
 from symdiff.tracing.values.operators import check_modulus
 from symdiff.tracing.values.selecting import Selected
+from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.tracer import Tracer, may_catch, rounded_value
 from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import user_line
@@ -26,10 +29,13 @@ _SPLIT = 2.0**27 + 1
 _WHOLE = 2.0**52  # doubles from here on have no fraction
 
 
+@stands_for(float, always=True)
 def _float(*args: Any) -> Any:
+    check_number("float", args[0] if args else None)
     return real(args[0], "float") if args and traced(args[0]) else float(*args)
 
 
+@stands_for(complex, always=True)
 def _complex(*args: Any, **kwargs: Any) -> Any:
     values = [*args, *kwargs.values()]
     if not traced(*values):
@@ -40,26 +46,32 @@ def _complex(*args: Any, **kwargs: Any) -> Any:
     return first if len(args) == 1 else first + 1j * args[1]
 
 
+@stands_for(round, always=True)
 def _round(number: Any, ndigits: Any = None) -> Any:
     return round(number) if ndigits is None else round(number, ndigits)
 
 
+@stands_for(pow, always=True)
 def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is not None and traced(base, exp, mod):
         check_modulus()
     return pow(base, exp) if mod is None else pow(base, exp, mod)
 
 
+@stands_for(int, always=True)
 def _int(*args: Any, **kwargs: Any) -> Any:
+    check_number("int", args[0] if args else None)
     if not args or not traced(args[0]):
         return int(*args, **kwargs)
     return as_int(args[0] if isinstance(args[0], Integer) else real(args[0], "int"))
 
 
+@stands_for(range, always=True)
 def _range(*args: Any) -> range:
     return range(*(a.decided() if isinstance(a, Integer) else a for a in args))
 
 
+@stands_for(len, always=True)
 def _len(value: Any, /) -> Any:
     return value.count() if isinstance(value, Selected) else len(value)
 
@@ -107,22 +119,28 @@ def _joined(stop: bool, join: Standing) -> Standing:
     return standing
 
 
-def _isinstance(value: Any, classes: Any, /) -> bool:
+@stands_for(isinstance, always=True)
+def is_instance(value: Any, classes: Any, /) -> bool:
+    """`isinstance(value, classes)`."""
     if not isinstance(value, Tracer):
         return isinstance(value, classes)
     return bool(value.asked(lambda example: isinstance(example, classes)))
 
 
-def _type(*args: Any, **kwargs: Any) -> Any:
+@stands_for(type, always=True)
+def kind_of(*args: Any, **kwargs: Any) -> Any:
+    """`type(x)`."""
     if len(args) != 1 or not isinstance(args[0], Tracer):
         return args[0].__class__ if len(args) == 1 and type(args[0]) is Late else type(*args, **kwargs)
     return args[0].asked(type)
 
 
+@stands_for(hasattr, always=True)
 def _hasattr(value: Any, name: str, /) -> bool:
     return bool(value.asked(lambda example: hasattr(example, name))) if isinstance(value, Tracer) else hasattr(value, name)
 
 
+@stands_for(getattr, always=True)
 def _getattr(value: Any, name: str, /, *default: Any) -> Any:
     if isinstance(value, Tracer):
         return attribute_of(value, name) if not default or _hasattr(value, name) else default[0]
@@ -134,20 +152,23 @@ def attribute_of(value: Tracer, name: str) -> Any:
     elsewhere Python's numbers have what NumPy's have.
     """
     if name == "__class__":
-        return _type(value)
+        return kind_of(value)
     if value.shape == () and may_catch() and not _hasattr(value, name):
         raise AttributeError(f"{user_line()}: {value.named()!r} object has no attribute {name!r}")
     return getattr(value, name)
 
 
+@stands_for(dir, always=True)
 def _dir(*args: Any) -> list[str]:
     return args[0].asked(dir) if args and isinstance(args[0], Tracer) else dir(*args)
 
 
+@stands_for(np.isscalar, always=True)
 def _is_scalar(element: Any) -> bool:
     return bool(element.asked(np.isscalar)) if isinstance(element, Tracer) else np.isscalar(element)
 
 
+@stands_for(id, always=True)
 def _id(value: Any, /) -> int:
     if isinstance(value, Tracer):
         raise TraceError(
@@ -156,26 +177,13 @@ def _id(value: Any, /) -> int:
     return id(value)
 
 
-BUILTINS: dict[tuple[str, str], Standing] = {
-    ("builtins", "float"): _float,
-    ("builtins", "complex"): _complex,
-    ("builtins", "int"): _int,
-    ("builtins", "range"): _range,
-    ("builtins", "len"): _len,
-    ("builtins", "round"): _round,
-    ("builtins", "pow"): _pow,
-    ("builtins", "max"): largest,
-    ("builtins", "min"): least,
-    ("builtins", "sorted"): sorted_list,
-    ("builtins", "any"): _joined(True, np.logical_or),
-    ("builtins", "all"): _joined(False, np.logical_and),
-    ("builtins", "isinstance"): _isinstance,
-    ("builtins", "type"): _type,
-    ("builtins", "hasattr"): _hasattr,
-    ("builtins", "getattr"): _getattr,
-    ("builtins", "dir"): _dir,
-    ("builtins", "id"): _id,
-    ("numpy", "isscalar"): _is_scalar,
-    ("_operator", "is_"): traced_is,
-    ("_operator", "is_not"): lambda a, b: np.logical_not(traced_is(a, b)),
-}
+def is_other(a: Any, b: Any) -> Any:
+    """`a is not b`."""
+    return np.logical_not(traced_is(a, b))
+
+
+for _function, _stand in {
+    max: largest, min: least, sorted: sorted_list, any: _joined(True, np.logical_or), all: _joined(False, np.logical_and),
+    operator.is_: traced_is, operator.is_not: is_other,
+}.items():  # fmt: skip
+    stands_for(_function, always=True)(_stand)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symdiff.tracing.values.operands import as_array, holds_traced
+from symdiff.tracing.values.standing import stands_for
 
 
 def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
@@ -19,6 +20,7 @@ def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 # -- differences
 
 
+@stands_for(np.diff, memory="itself")
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     a = as_array(a)
     axis = normalize_axis_index(axis, a.ndim)
@@ -40,6 +42,7 @@ def _beside(part: Any, a: Any, axis: int) -> Any:
     return part if part.ndim else np.broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
 
 
+@stands_for(np.ediff1d, memory="own")
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     found = np.diff(np.ravel(as_array(ary)))
     parts = [None if p is None else np.ravel(as_array(p)) for p in (to_begin, to_end)]
@@ -47,6 +50,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return np.concatenate(parts) if len(parts) > 1 else found
 
 
+@stands_for(np.gradient)
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     f = as_array(f)
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
@@ -97,6 +101,7 @@ def _end(f: Any, steps: Any, axis: int, last: int, edge_order: int) -> Any:
     return sign * (a * ends[0] + b * ends[1] + c * ends[2])
 
 
+@stands_for(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """By NumPy's own rules of broadcasting: an x with one axis lies along that of y, others have the axes that they have."""
     y = as_array(y)
@@ -114,6 +119,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 _CHAINED = 100
 
 
+@stands_for(np.interp, memory="own")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear: every point is compared with all nodes, so that nodes may be traced, too."""
     x, xp, fp = (y.astype(np.result_type(y.dtype, np.float64)) for y in map(as_array, (x, xp, fp)))
@@ -168,6 +174,7 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 # -- running functions
 
 
+@stands_for(np.unwrap)
 def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Any:
     p = as_array(p)
     axis = normalize_axis_index(axis, p.ndim)
@@ -179,10 +186,12 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
     return np.concatenate([_part(p, axis, 0, 1), _part(p, axis, 1, None) + np.cumsum(away, axis=axis)], axis=axis)
 
 
+@stands_for(np.cumulative_sum)
 def cumulative_sum(x: Any, *, axis: int | None = None, include_initial: bool = False) -> Any:
     return _running(np.cumsum, 0.0, x, axis, include_initial)
 
 
+@stands_for(np.cumulative_prod)
 def cumulative_prod(x: Any, *, axis: int | None = None, include_initial: bool = False) -> Any:
     return _running(np.cumprod, 1.0, x, axis, include_initial)
 
@@ -199,11 +208,9 @@ def _running(function: Any, first: float, x: Any, axis: int | None, include_init
     return np.concatenate([lead, found], axis=axis)
 
 
+@stands_for(np.i0)
 def i0(x: Any) -> Any:
     """By SciPy's function of the same name, which has a rule."""
     from scipy import special  # type: ignore[import-untyped]
 
     return special.i0(x)
-
-
-CALCULUS = (diff, ediff1d, gradient, trapezoid, interp, unwrap, cumulative_sum, cumulative_prod, i0)

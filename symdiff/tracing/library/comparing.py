@@ -8,9 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.tracer import Tracer, record, traced_atom, traced_builder
+from symdiff.vocabulary.libraries import user_line
 
 
+@stands_for(np.isclose)
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     a, b = as_array(a), as_array(b)
     near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)
@@ -18,10 +23,12 @@ def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan:
     return found | (np.isnan(a) & np.isnan(b)) if equal_nan else found
 
 
+@stands_for(np.allclose)
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     return np.all(isclose(a, b, rtol, atol, equal_nan))
 
 
+@stands_for(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     a1, a2 = as_array(a1), as_array(a2)
     if a1.shape != a2.shape:
@@ -30,56 +37,110 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same)
 
 
+@stands_for(np.array_equiv)
 def array_equiv(a1: Any, a2: Any) -> Any:
     return np.all(as_array(a1) == as_array(a2))
 
 
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return np.sum(np.where(as_array(a) != 0, 1.0, 0.0), axis=axis, keepdims=keepdims)
-
-
+@stands_for(np.fix)
 def fix(x: Any) -> Any:
     return np.trunc(as_array(x))
 
 
+@stands_for(np.isposinf)
 def isposinf(x: Any) -> Any:
     return as_array(x) == np.inf
 
 
+@stands_for(np.isneginf)
 def isneginf(x: Any) -> Any:
     return as_array(x) == -np.inf
 
 
+@stands_for(np.isreal)
 def isreal(x: Any) -> Any:
     return np.imag(as_array(x)) == 0
 
 
+@stands_for(np.iscomplex)
 def iscomplex(x: Any) -> Any:
     return np.imag(as_array(x)) != 0
 
 
+@stands_for(np.isin)
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
     found = np.any(as_array(element)[..., None] == np.ravel(as_array(test_elements)), axis=-1)
     return ~found if invert else found
 
 
+@stands_for(np.astype, memory="itself")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     return as_array(x).astype(dtype, copy=copy)
 
 
+@stands_for(np.tril_indices_from)
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
     return np.tril_indices(arr.shape[-2], k, arr.shape[-1])
 
 
+@stands_for(np.triu_indices_from)
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
     return np.triu_indices(arr.shape[-2], k, arr.shape[-1])
 
 
+@stands_for(np.diag_indices_from)
 def diag_indices_from(arr: Any) -> Any:
     return np.diag_indices(arr.shape[0], arr.ndim)
 
 
-COMPARING = (
-    isclose, allclose, array_equal, array_equiv, count_nonzero, fix, isposinf, isneginf, isreal, iscomplex, isin, astype,
-    tril_indices_from, triu_indices_from, diag_indices_from,
-)  # fmt: skip
+# -- choices and parts of numbers
+
+
+@stands_for(np.where)
+def where(condition: Any, *arms: Any) -> Any:
+    if not arms:
+        return np.nonzero(condition)
+    origin = user_line()
+    a, b = arms
+    builder = traced_builder((condition, a, b))
+    operands = tuple(traced_atom(v, builder, origin) for v in (condition, a, b))
+    return Tracer(builder, record(builder, "select", operands, origin), ARRAY)
+
+
+@stands_for(np.select, memory="own")
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    result = default
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = np.where(condition, choice, result)
+    return result
+
+
+@stands_for(np.clip)
+def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low, high = a_min if min is None else min, a_max if max is None else max
+    a = a if low is None else np.maximum(a, low)
+    return a if high is None else np.minimum(a, high)
+
+
+@stands_for(np.round, np.around, memory="own")
+def around(a: Any, decimals: int = 0) -> Any:
+    a = as_array(a)
+    return np.rint(a) if decimals == 0 else np.rint(a * 10.0**decimals) / 10.0**decimals
+
+
+for _function, _stand in {
+    np.shape: lambda a: as_array(a).shape,
+    np.ndim: lambda a: as_array(a).ndim,
+    np.iscomplexobj: lambda x: as_array(x).dtype.kind == "c",
+    np.isrealobj: lambda x: as_array(x).dtype.kind != "c",
+    np.result_type: lambda *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
+    np.copy: lambda a, order="K", subok=False: as_array(a).copy(order),
+}.items():
+    stands_for(_function)(_stand)
+stands_for(np.real, memory="itself")(lambda val: as_array(val).real)
+stands_for(np.imag, memory="itself")(lambda val: as_array(val).imag)
+
+
+@stands_for(np.size)
+def size(a: Any, axis: Any = None) -> Any:
+    return np.size(np.empty(as_array(a).shape, np.int8), axis)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.ir.arrays.reducing import REDUCING
 from symdiff.rulebooks.book import default_rules, functions_without_rule
-from symdiff.tracing.library.functions import on_arrays, trace_rule_call
+from symdiff.tracing.library.atoms import trace_rule_call
+from symdiff.tracing.values.standing import STANDING, call_standing
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -26,7 +26,6 @@ _SAME = frozenset({"asarray", "ascontiguousarray", "asfortranarray", "asanyarray
 _MAKERS = frozenset(
     "zeros ones empty full eye identity arange linspace array zeros_like ones_like empty_like full_like".split()
 )
-_OF_SPECIAL = frozenset({"logsumexp", "softmax", "log_softmax"})
 
 
 def is_cupy_function(value: Any) -> bool:
@@ -80,8 +79,9 @@ def _special(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """A special function on traced values, by its rule or its rules."""
     origin, book = user_line(), default_rules()
     for name in names:
-        if name in _OF_SPECIAL:
-            return on_arrays(REDUCING[name], args, kwargs, origin, name)
+        row = STANDING.get(f"symdiff.special.{name}")
+        if row is not None:
+            return call_standing(row.name, row, args, kwargs, origin)
         for home in () if kwargs else ("scipy.special", "symdiff.special", "numpy"):
             rule = book.lookup(home, name, len(args))
             if rule is not None:

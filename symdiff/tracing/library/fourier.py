@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.tracing.values.operands import as_array, traced_operands, traced_result
+from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.heads import half_weights
 
 _BACKWARDS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -48,10 +49,12 @@ def _scale(n: int, norm: str | None) -> float:
     return 1.0 if norm in (None, "backward") else 1 / n if norm == "forward" else 1 / math.sqrt(n)
 
 
+@stands_for(np.fft.fft, "scipy.fft.fft")
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     return _transformed("fft", a, n, axis, norm)
 
 
+@stands_for(np.fft.ifft, "scipy.fft.ifft")
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     return _transformed("bfft", a, n, axis, _other(norm))
 
@@ -60,6 +63,7 @@ def _other(norm: str | None) -> str | None:
     return _BACKWARDS.get(norm, norm)
 
 
+@stands_for(np.fft.rfft, "scipy.fft.rfft")
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     x = as_array(a)
     if x.dtype.kind == "c":
@@ -67,6 +71,7 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _transformed("rfft", x, n, axis, norm)
 
 
+@stands_for(np.fft.irfft, "scipy.fft.irfft")
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The real part of a transform in which all but the ends of the half spectrum count twice."""
     z = as_array(a)
@@ -81,10 +86,12 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     return found if scale == 1 else found * scale
 
 
+@stands_for(np.fft.hfft, "scipy.fft.hfft")
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     return irfft(np.conj(as_array(a)), n, axis, _other(norm))
 
 
+@stands_for(np.fft.ihfft, "scipy.fft.ihfft")
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     return np.conj(rfft(a, n, axis, _other(norm)))
 
@@ -101,10 +108,12 @@ def _axes(x: Any, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int | None,
     return places, (None,) * len(places) if s is None else tuple(None if n in (-1, None) else int(n) for n in s)
 
 
+@stands_for(np.fft.fftn, "scipy.fft.fftn")
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     return _over(fft, as_array(a), s, axes, norm)
 
 
+@stands_for(np.fft.ifftn, "scipy.fft.ifftn")
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     return _over(ifft, as_array(a), s, axes, norm)
 
@@ -116,6 +125,7 @@ def _over(one: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
     return x
 
 
+@stands_for(np.fft.rfftn, "scipy.fft.rfftn")
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     x = as_array(a)
     places, sizes = _axes(x, s, axes)
@@ -125,6 +135,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> A
     return x
 
 
+@stands_for(np.fft.irfftn, "scipy.fft.irfftn")
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     x = as_array(a)
     places, sizes = _axes(x, s, axes)
@@ -133,26 +144,32 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> 
     return irfft(x, sizes[-1], places[-1], norm)
 
 
+@stands_for(np.fft.fft2, "scipy.fft.fft2")
 def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     return fftn(a, s, axes, norm)
 
 
+@stands_for(np.fft.ifft2, "scipy.fft.ifft2")
 def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     return ifftn(a, s, axes, norm)
 
 
+@stands_for(np.fft.rfft2, "scipy.fft.rfft2")
 def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     return rfftn(a, s, axes, norm)
 
 
+@stands_for(np.fft.irfft2, "scipy.fft.irfft2")
 def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
     return irfftn(a, s, axes, norm)
 
 
+@stands_for(np.fft.fftshift, "scipy.fft.fftshift")
 def fftshift(x: Any, axes: Any = None) -> Any:
     return _shifted(as_array(x), axes, 1)
 
 
+@stands_for(np.fft.ifftshift, "scipy.fft.ifftshift")
 def ifftshift(x: Any, axes: Any = None) -> Any:
     return _shifted(as_array(x), axes, -1)
 
@@ -163,8 +180,3 @@ def _shifted(x: Any, axes: Any, sign: int) -> Any:
         n = x.shape[axis]
         x = np.roll(x, n // 2 if sign > 0 else -(n // 2), axis=axis)
     return x
-
-
-FOURIER = (
-    fft, ifft, rfft, irfft, hfft, ihfft, fftn, ifftn, rfftn, irfftn, fft2, ifft2, rfft2, irfft2, fftshift, ifftshift,
-)  # fmt: skip

@@ -15,25 +15,19 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_item, is_basic, view_key
-from symdiff.ir.arrays.moving import MOVING, bind_diagonal
-from symdiff.ir.arrays.products import LINALG, PRODUCTS, bind_hermitian, bind_trace
-from symdiff.ir.arrays.reducing import REDUCING
+from symdiff.ir.arrays.products import bind_hermitian
 from symdiff.ir.building import array_atom
-from symdiff.ir.node import Atom
 from symdiff.rulebooks.book import default_rules, functions_without_rule
-from symdiff.rulebooks.calls import formula_site
-from symdiff.rulebooks.rule import apply
-from symdiff.tracing.library.searching import SEARCHING
-from symdiff.tracing.library.table import COMPOSED, called
-from symdiff.tracing.library.ufunc_methods import METHODS
+from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awaited
-from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_read, signature_of
-from symdiff.tracing.values.assigning import array_dtype, compute_untraced, filled, untraced
+from symdiff.tracing.values.answers import check_answer, check_flat_answer
+from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import ARRAY, NUMPY, resulting
-from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
+from symdiff.tracing.values.kinds import NUMPY, resulting
+from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
+from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
 from symdiff.tracing.values.storage import Lens, Storage, View, storage_cells
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts
 from symdiff.tracing.values.tracer import (
@@ -84,8 +78,10 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
         return call_library_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
-    if method in METHODS and ufunc.nin == 2 and ufunc.nout == 1:
-        found = called(functools.partial(METHODS[method], ufunc), f"np.{name}.{method}", inputs, kwargs, origin)
+    row = STANDING.get(f"ufunc.{method}")
+    if row is not None and ufunc.nin == 2 and ufunc.nout == 1:
+        row = row._replace(name=f"np.{name}.{method}")
+        found = call_standing(f"ufunc.{method}", row, (ufunc, *inputs), kwargs, origin)
         check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
         return found
     if method != "__call__":
@@ -206,30 +202,10 @@ def _is_scipy(ufunc: Any) -> bool:
     return special is not None and getattr(special, ufunc.__name__, None) is ufunc
 
 
-def trace_rule_call(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
-    """A function of the rule table on traced values: its operation, or a call that its formula replaces later."""
-    builder = traced_builder(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
-    operands = tuple(traced_atom(a, builder, origin) for a in args)
-    if rule.op is not None:
-        return Tracer(builder, record(builder, rule.op, operands, origin))
-    if rule.primal is None:
-        raise TraceError(f"{origin}: the rule table does not say how {rule.module}.{rule.name} is computed")
-    if rule.module == "numpy" and not (rule.kinks and any(op == "select" for op, _, _ in rule.primal.steps)):
-        outer, builder.origin = builder.origin, origin
-        try:
-            return Tracer(builder, apply(rule.primal, operands, None, builder.emit))
-        finally:
-            builder.origin = outer
-    site = formula_site(rule, operands)
-    shape = np.broadcast_shapes(*(o.shape for o in operands))
-    code = site.graph.outputs[0].dtype  # type: ignore[union-attr]
-    return Tracer(builder, builder.bind("call", operands, shape, code, site, origin))
-
-
 @function_called.written
 def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
-    name = getattr(function, "__name__", str(function))
+    row = STANDING.get(function, _UNKNOWN_ROW)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     check_plain(origin, *leaves)
     if any(isinstance(leaf, Flat) for leaf in leaves):
@@ -242,29 +218,25 @@ def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str
     if out is not None:
         args, kwargs, target = out
         return _written(function, args, kwargs, target, origin)
-    if (
-        function not in _ASKED
-        and function not in _IN_PLACE
-        and all(leaf is None or untraced(leaf) is not None for leaf in leaves)
-    ):
+    if not minds_memory(function) and all(leaf is None or untraced(leaf) is not None for leaf in leaves):
         known = compute_untraced(function, args, kwargs)
         if known is not None:
             return known
     if getattr(function, "__module__", None) == "numpy.linalg":
         _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
-    if name.startswith("atleast_") and len(args) > 1:
+    if function in _EACH and len(args) > 1:
         return tuple(function(a) for a in args)
-    if function in _ASKED and not (name == "einsum" and sum(isinstance(leaf, (Tracer, np.ndarray)) for leaf in leaves) > 1):
+    if row.memory == "view" and not (function is np.einsum and sum(isinstance(v, (Tracer, np.ndarray)) for v in leaves) > 1):
         return _viewed(function, args, kwargs, origin)
-    if args and function in _FACTORING and is_awaited(np.linalg.LinAlgError):
+    if args and row.fails and is_awaited(np.linalg.LinAlgError):
         args = (_factored(function, args, kwargs, origin), *args[1:])
     found = _recorded(function, args, kwargs, origin)
-    if function in _IN_PLACE:
+    if row.memory == "itself":
         return found
-    check_flat_answer(function, _full_name(function), leaves, tree, found, origin)
+    check_flat_answer(function, name_of(function), leaves, tree, found, origin)
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     found = _of_their_kinds(function, args, kwargs, _each(functools.partial(_alone, given), found))
-    if function not in _FRESH and not any(map(callable, leaves)):
+    if row.memory != "own" and not any(map(callable, leaves)):
         found = _perhaps_viewed(function, args, kwargs, found)
     if any(map(has_traced_order, leaves)):
         return _each(functools.partial(turned, function, args, kwargs), found)
@@ -311,16 +283,6 @@ def _told(value: Any) -> Any:
     return type(value), value if isinstance(value, Hashable) else repr(value)
 
 
-_FACTORING = {
-    np.linalg.inv: "Singular matrix",
-    np.linalg.solve: "Singular matrix",
-    np.linalg.matrix_power: "Singular matrix",
-    np.linalg.cholesky: "Matrix is not positive definite",
-    np.linalg.eig: "Array must not contain infs or NaNs",
-    np.linalg.eigvals: "Array must not contain infs or NaNs",
-}  # functions that raise `LinAlgError` for some matrices
-
-
 def _factored(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """The matrices, where none makes NumPy raise; those that would, on other paths, are the identity there."""
     x = as_array(args[0])
@@ -336,7 +298,7 @@ def _factored(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
     else:
         fails = np.linalg.slogdet(x)[0] == 0  # a pivot is zero
     if np.any(fails) if fails.shape else fails:
-        raise np.linalg.LinAlgError(_FACTORING[function])
+        raise np.linalg.LinAlgError(STANDING[function].fails)
     return np.where(fails[..., None, None] if fails.shape else fails, np.eye(x.shape[-1], dtype=x.dtype), x)
 
 
@@ -387,53 +349,20 @@ def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: 
     return found.like(storage_cells(found.builder, found.atom, found.dtype.char, asked, ""))
 
 
-_OF_NUMBERS = frozenset("sum prod max min amax amin mean any all".split())  # that NumPy takes with an axis of a number, too
-_OF_ONE = frozenset("cumsum cumprod ptp argsort argmax argmin".split())  # that take a number as an array of one cell
 _UNASKED = "whether NumPy has this array in memory of its own is not known; assign to a copy of it: y = y.copy()"
 _UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
 
 def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """The result of a function by what stands for it."""
+    row = STANDING.get(function)
+    if row is not None:
+        return call_standing(function, row, args, kwargs, origin)
     name = getattr(function, "__name__", str(function))
-    if name in _OF_ONE and args and np.shape(args[0]) == () and not kwargs.get("keepdims"):
-        args = (np.ravel(args[0]), *args[1:])
-    special = _SPECIAL.get(name)
-    if special is not None and _of_numpy(function, name):
-        if name != "select" and args and isinstance(args[0], (list, tuple)) and holds_traced(args[0]):
-            args = (as_array(args[0]), *args[1:])
-        return _bound(special, name, args, kwargs, origin)
-    if function in COMPOSED:
-        return called(COMPOSED[function], _full_name(function), args, kwargs, origin)
-    implementation = _IMPLEMENTED.get(function)
-    if implementation is not None:
-        if name in _OF_NUMBERS and args and np.shape(args[0]) == ():
-            args, kwargs = (*args[:1], None, *args[2:]) if args[1:] and args[1] in (0, -1) else args, dict(kwargs)
-            kwargs |= {"axis": None} if kwargs.get("axis", 1) in (0, -1) else {}
-        found = on_arrays(implementation, args, kwargs, origin, name)
-        if name in ("sum", "cumsum") and getattr(args[0], "dtype", None) == np.bool_:
-            return Integer.of(found)
-        return _SlogdetResult(*found) if name == "slogdet" else found
     rule = default_rules().lookup("numpy", name, len(args))
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
         return trace_rule_call(rule, args, origin)
-    instead = _INSTEAD.get(name, "write it with elementwise functions")
-    raise TraceError(f"{origin}: {_full_name(function)} of a traced value is not supported; {instead}")
-
-
-def _bound(special: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
-    try:
-        bound = signature_of(special).bind(origin, *args, **kwargs)
-    except TypeError as error:
-        raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
-    check_read(special, bound, f"np.{name}", origin)
-    try:
-        return special(origin, *args, **kwargs)
-    except (IndexError, TypeError, AttributeError) as error:
-        if ".py:" in str(error):
-            raise
-        kind = IndexError if isinstance(error, IndexError) else TraceError
-        raise kind(f"{origin}: np.{name}: {error}") from None
+    raise TraceError(f"{origin}: {name_of(function)} of a traced value is not supported; {way_out(name_of(function))}")
 
 
 def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -460,13 +389,12 @@ def _place_of_out(function: Any) -> int | None:
 
 def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """A function that NumPy may give a view for: it is asked with the memory of the arrays."""
-    name = getattr(function, "__name__", str(function))
-    implementation = _IMPLEMENTED.get(function)
+    implementation = function if _is_of_atoms(function) else None
     found = _recorded(function, args, kwargs, origin) if implementation is None else None
     try:
         asked, arrays = _asked(function, args, kwargs)
     except (ValueError, TypeError, IndexError) as error:
-        raise TraceError(f"{origin}: np.{name}: {error}") from None
+        raise TraceError(f"{origin}: {name_of(function)}: {error}") from None
     if isinstance(asked, np.ndarray) and asked.shape == () and _stays_number(function, args, kwargs):
         found = _recorded(function, args, kwargs, origin) if found is None else found
         return found.of_kind(NUMPY) if isinstance(found, Tracer) else found
@@ -530,7 +458,7 @@ def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Trac
         given = structures.map_leaves(lambda v: base if isinstance(v, Tracer) else v, (args, kwargs))
         if not isinstance(base, Tracer):
             return array_atom(np.asarray(function(*given[0], **given[1])))
-        found = on_arrays(_IMPLEMENTED[function], given[0], given[1], arrays.origin, function.__name__)
+        found = call_standing(function, STANDING[function], given[0], given[1], arrays.origin)
         return found.atom if isinstance(found, Tracer) else array_atom(np.asarray(found))
 
     return View(x.shared().storage, place, x.shared(), None, how)
@@ -561,73 +489,10 @@ def _is_of(place: np.ndarray, x: Tracer) -> bool:
     return place is x.shared().layout()
 
 
-def _full_name(function: Any) -> str:
-    module = getattr(function, "__module__", "numpy") or "numpy"
-    return f"{module}.{getattr(function, '__name__', function)}".replace("numpy.", "np.", 1)
-
-
 def _once(operands: list[Tracer]) -> None:
     """Linear algebra on captured arrays alone is done once, for what it costs and for the errors that it may raise."""
     if operands and all(value.atom in value.builder.fixed for value in operands):
         need_contents(operands[0])
-
-
-def _of_numpy(function: Any, name: str) -> bool:
-    return getattr(np, name, None) is function or getattr(np.linalg, name, None) is function
-
-
-def on_arrays(implementation: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str, name: str) -> Any:
-    """A function on whole arrays recorded: its array arguments become operands, the others are static."""
-    signature, operands, lists = _parameters(implementation)
-    builder = traced_builder(_cells_of((args, kwargs)))
-    kwargs = {k: v for k, v in kwargs.items() if not (v is None and k in ("out", "dtype"))}
-    arrays = Arrays(builder, origin)
-    try:
-        bound = signature.bind(arrays, *args, **kwargs)
-    except TypeError as error:
-        raise TraceError(f"{origin}: np.{name} of a traced value: {error}; leave these arguments away") from None
-    check_read(implementation, bound, f"np.{name}", origin)
-    for key, value in bound.arguments.items():
-        if key in operands:
-            several = signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
-            if several:
-                bound.arguments[key] = tuple(as_atom(v, builder, origin) for v in value)
-            elif value is not None:
-                bound.arguments[key] = as_atom(value, builder, origin)
-        elif key in lists:
-            bound.arguments[key] = [as_atom(v, builder, origin) for v in value]
-    outer, builder.origin = builder.origin, origin
-    try:
-        found = implementation(*bound.args, **bound.kwargs)
-    except IndexError as error:
-        raise IndexError(str(error) if str(error).startswith(origin) else f"{origin}: np.{name}: {error}") from None
-    except ValueError as error:
-        raise TraceError(f"{origin}: np.{name}: {error}") from None
-    finally:
-        builder.origin = outer
-    return tuple(_given(f, builder) for f in found) if isinstance(found, tuple) else _given(found, builder)
-
-
-@functools.lru_cache(maxsize=512)
-def _parameters(implementation: Any) -> tuple[inspect.Signature, frozenset[str], frozenset[str]]:
-    """The signature, the parameters that are arrays, and those that are lists of arrays."""
-    signature = inspect.signature(implementation)
-    kinds = (Atom, Atom | None)
-    plain = inspect.Parameter.empty  # the parameters of lambdas
-    named = signature.parameters.items()
-    arrays = frozenset(n for n, p in named if p.annotation in kinds or (n == "x" and p.annotation is plain))
-    return signature, arrays, frozenset(n for n, _ in named if n == "parts")
-
-
-def _cells_of(values: Any) -> list[Any]:
-    found: list[Any] = []
-    for leaf in structures.leaves(values, none_is_leaf=True):
-        found += leaf.ravel().tolist() if isinstance(leaf, np.ndarray) and leaf.dtype == object else [leaf]
-    return found
-
-
-def _given(atom: Any, builder: Any) -> Any:
-    return Tracer(builder, atom) if atom.op != "const" else atom.value
 
 
 @item_of.written
@@ -657,157 +522,15 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
     return x.like(bind_item(Arrays(x.builder, origin), x.atom, key))
 
 
-def _shape_of(origin: str, x: Any) -> Any:
-    return x.shape
-
-
-def _zeros_like(origin: str, x: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
-                *, device: Any = None) -> Any:  # fmt: skip
-    kind = np.int64 if isinstance(x, Integer) else x.dtype
-    return filled(x.builder, np.zeros_like(x._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
-
-
-def _ones_like(origin: str, x: Any, *args: Any, **kwargs: Any) -> Any:
-    return _full_like(origin, x, 1.0, *args, **kwargs)
-
-
-def _full_like(origin: str, x: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
-    made = _zeros_like(origin, x, *args, **kwargs)
-    made[...] = fill_value
-    return made
-
-
-def _insert(origin: str, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    dtype = array_dtype(arr)
-    x, cells = as_array(arr), as_array(values).astype(dtype)
-    whole = dtype.kind in "iu"
-    found = on_arrays(MOVING["insert"], (x.astype(float) if whole else x, obj, cells, axis), {}, origin, "insert")
-    return Integer.of(found) if whole else found
-
-
-def _where(origin: str, condition: Any, *arms: Any) -> Any:
-    if not arms:
-        return np.nonzero(condition)
-    a, b = arms
-    builder = traced_builder((condition, a, b))
-    operands = tuple(traced_atom(v, builder, origin) for v in (condition, a, b))
-    return Tracer(builder, record(builder, "select", operands, origin), ARRAY)
-
-
-def _select(origin: str, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    result = default
-    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = np.where(condition, choice, result)
-    return result
-
-
-def _clip(origin: str, x: Any, low: Any = None, high: Any = None, *, a_min: Any = None, a_max: Any = None,
-          min: Any = None, max: Any = None) -> Any:  # fmt: skip
-    low = next((v for v in (low, a_min, min) if v is not None), None)
-    high = next((v for v in (high, a_max, max) if v is not None), None)
-    if low is not None:
-        x = np.maximum(x, low)
-    return x if high is None else np.minimum(x, high)
-
-
-def _around(origin: str, x: Any, decimals: int = 0) -> Any:
-    return np.rint(x) if decimals == 0 else np.rint(x * 10.0**decimals) / 10.0**decimals
-
-
-def _real(origin: str, x: Any) -> Any:
-    return x.real
-
-
-def _imag(origin: str, x: Any) -> Any:
-    return x.imag
-
-
-def _copyto(origin: str, dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    if not isinstance(dst, Tracer):
-        note_stuck()
-        raise TraceError(f"{origin}: np.copyto writes a traced value into an array made elsewhere; copy it first")
-    dst[...] = src if where is True else np.where(where, src, dst)
-
-
-_SHOWN = "a trace has no numbers to show or store; do it outside, with what the function returns"
-_COUNTED = "how many cells it gives depends on the numbers; np.where(condition, a, b) keeps them all"
-_INSTEAD = {
-    "lexsort": "np.sort gives the numbers of one array in order",
-    "real_if_close": "x.real, where the imaginary part is known to vanish",
-    "sort_complex": "complex numbers have no order; sort np.abs(x) or x.real",
-    "trim_zeros": "how long its result is depends on the numbers; np.polyval(c, x) takes leading zeros",
-    **dict.fromkeys("unique intersect1d union1d setdiff1d setxor1d".split(), _COUNTED),
-    **dict.fromkeys("save savez savetxt array2string array_str array_repr".split(), _SHOWN),
-}
-_SPECIAL: dict[str, Callable[..., Any]] = {
-    "shape": _shape_of,
-    "ndim": lambda origin, x: len(x.shape),
-    "size": lambda origin, x: x.size,
-    "zeros_like": _zeros_like,
-    "empty_like": _zeros_like,
-    "ones_like": _ones_like,
-    "full_like": _full_like,
-    "insert": _insert,
-    "where": _where,
-    "select": _select,
-    "clip": _clip,
-    "round": _around,
-    "around": _around,
-    "real": _real,
-    "imag": _imag,
-    "copyto": _copyto,
-    **SEARCHING,
-    "iscomplexobj": lambda origin, x: x.dtype.kind == "c",
-    "isrealobj": lambda origin, x: x.dtype.kind != "c",
-    "result_type": lambda origin, *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
-    "copy": lambda origin, x, order="K", subok=False: x.copy(order),
-}
-_SlogdetResult = type(np.linalg.slogdet(np.eye(1)))
-
-
-def _implementations() -> dict[Any, Any]:
-    """What stands for NumPy's functions on whole arrays, by function."""
-    found = {}
-    for module, table in ((np, MOVING | REDUCING | PRODUCTS), (np.linalg, PRODUCTS | LINALG | MOVING)):
-        for name, implementation in table.items():
-            function = getattr(module, name, None)
-            if function is not None:
-                found.setdefault(function, implementation)
-    found[np.linalg.vector_norm] = REDUCING["vector_norm"]
-    found[np.linalg.trace] = lambda a, x, *, offset=0: bind_trace(a, x, offset, -2, -1)
-    found[np.linalg.diagonal] = lambda a, x, *, offset=0: bind_diagonal(a, x, offset, -2, -1)
-    return found
-
-
-_IMPLEMENTED = _implementations()
-_IN_PLACE = frozenset(
-    getattr(np, name)
-    for name in """copyto fill_diagonal place put put_along_axis putmask real imag nan_to_num polyint polyder diff astype
-                apply_over_axes""".split()
-    if hasattr(np, name)
-)  # functions that change an array, or give it itself
-_ASKED = frozenset(
-    f
-    for module, names in (
-        (
-            np,
-            """reshape ravel transpose matrix_transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to
-                flip fliplr flipud rot90 atleast_1d atleast_2d atleast_3d diagonal diag broadcast_arrays split array_split
-                hsplit vsplit dsplit unstack meshgrid einsum""",
-        ),
-        (np.linalg, "diagonal matrix_transpose"),
-        (np.lib.stride_tricks, "sliding_window_view"),
-    )
-    for f in (getattr(module, name, None) for name in names.split())
-    if f is not None
-)  # functions whose result may be a view
-_MAKING = "select apply_along_axis ediff1d linspace logspace geomspace polyfit polyval roots interp round around".split()
-_FRESH = (
-    frozenset(getattr(np, name, None) for name in (*REDUCING, *SEARCHING, *PRODUCTS, *_MAKING))
-    | frozenset(f for module in (np.linalg, np.fft) for f in vars(module).values() if callable(f))
-) - {np.linalg.matrix_power}  # functions whose result is always in memory of its own
-
-
 def minds_memory(function: Any) -> bool:
     """Whether a function's result may be a view of its argument, or its argument is changed."""
-    return function in _ASKED or function in _IN_PLACE
+    return STANDING.get(function, _UNKNOWN_ROW).memory in ("view", "itself")
+
+
+def _is_of_atoms(function: Any) -> bool:
+    """Whether a function only moves cells, as a function of atoms says."""
+    return hasattr(STANDING[function].stand, "__wrapped__")
+
+
+_UNKNOWN_ROW = Row(lambda: None, "")
+_EACH = (np.atleast_1d, np.atleast_2d, np.atleast_3d)  # arguments are arrays of their own

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import products
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -48,6 +49,7 @@ def _real(x: Any, name: str) -> Any:
 # -- decompositions
 
 
+@stands_for(np.linalg.svd)
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     x = _real(_matrices(a), "svd")
     if hermitian and compute_uv:
@@ -63,10 +65,12 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     return type(np.linalg.svd(np.eye(1)))(u, s, vh)
 
 
+@stands_for(np.linalg.svdvals, "scipy.linalg.svdvals")
 def svdvals(x: Any) -> Any:
     return _head("singular_values", _real(_matrices(x), "svd"))
 
 
+@stands_for(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
     x = _real(_matrices(a), "qr")
     m, n = x.shape[-2:]
@@ -81,6 +85,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     return r if mode == "r" else type(np.linalg.qr(np.eye(1)))(q, r)
 
 
+@stands_for(np.linalg.eig, fails="Array must not contain infs or NaNs")
 def eig(a: Any) -> Any:
     """Complex always; each vector has norm 1, its phase is LAPACK's in the value and kept in the derivative."""
     x = _square(a)
@@ -89,15 +94,18 @@ def eig(a: Any) -> Any:
     return type(np.linalg.eig(np.eye(1)))(_head("general_eigenvalues", x), v / length)
 
 
+@stands_for(np.linalg.eigvals, fails="Array must not contain infs or NaNs")
 def eigvals(a: Any) -> Any:
     return _head("general_eigenvalues", _square(a))
 
 
+@stands_for(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     x = _hermitian(a, UPLO)
     return type(np.linalg.eigh(np.eye(1)))(_eigenvalues(x), _head("eigenvectors", x))
 
 
+@stands_for(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
     return _eigenvalues(_hermitian(a, UPLO))
 
@@ -114,6 +122,7 @@ def _hermitian(x: Any, uplo: str) -> Any:
     return traced_result(a, products.bind_hermitian(a, atom))
 
 
+@stands_for(np.linalg.cholesky, fails="Matrix is not positive definite")
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     found = _head("cholesky", _hermitian(a, "U" if upper else "L"))
     return np.conj(np.swapaxes(found, -1, -2)) if upper else found
@@ -124,6 +133,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 _ROUNDING = 1e-12  # of the largest singular value: what is cut below it moves no derivative by more
 
 
+@stands_for(np.linalg.pinv)
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
     x = _real(_matrices(a), "pinv")
     x = _hermitian(x, "L") if hermitian else x
@@ -137,9 +147,12 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     return np.swapaxes(vh, -1, -2) @ (inverse[..., None] * np.swapaxes(u, -1, -2))
 
 
+@stands_for(np.linalg.lstsq, "scipy.linalg.lstsq")
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """Residuals are those of full rank, and NaN where a singular value vanishes."""
     x, y = _matrices(a), as_array(b)
+    if not x.size:
+        raise ValueError("matrices without cells")
     m, n = x.shape
     columns = y if y.ndim == 2 else np.reshape(y, (-1, 1))
     if columns.shape[0] != m:
@@ -163,6 +176,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     return found, np.where(rank == n, left, np.nan), rank, s
 
 
+@stands_for(np.einsum, memory="view")
 def einsum(*operands: Any, optimize: Any = False) -> Any:
     """With subscripts as text, or behind each operand as a list of integers."""
     spec, rest = operands[0], operands[1:]
@@ -181,6 +195,7 @@ def _letters(sublist: Any) -> str:
     return "".join("..." if axis is Ellipsis else chr(ord("a") + int(axis)) for axis in sublist)
 
 
+@stands_for(np.linalg.tensorsolve)
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     a, b = as_array(a), as_array(b)
     if axes is not None:
@@ -191,6 +206,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     return np.reshape(np.linalg.solve(np.reshape(a, (-1, n)), np.ravel(b)), shape)
 
 
+@stands_for(np.linalg.tensorinv)
 def tensorinv(a: Any, ind: int = 2) -> Any:
     a = as_array(a)
     shape = (*a.shape[ind:], *a.shape[:ind])
@@ -201,6 +217,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 # -- norms
 
 
+@stands_for(np.linalg.norm, "scipy.linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     x = as_array(x)
     places = None if axis is None else normalize_axis_tuple(axis, x.ndim)
@@ -210,6 +227,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return traced_result(a, products.reducing.bind_norm(a, atom, ord, axis, keepdims))
 
 
+@stands_for(np.linalg.matrix_norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norm(_matrices(x), ord, (-2, -1), keepdims)
 
@@ -221,6 +239,7 @@ def _of_singular_values(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool)
     return np.reshape(found, kept) if keepdims else found
 
 
+@stands_for(np.linalg.cond)
 def cond(x: Any, p: Any = None) -> Any:
     x = _matrices(x)
     if 0 in x.shape[-2:]:
@@ -237,13 +256,3 @@ def cond(x: Any, p: Any = None) -> Any:
     known = np.all(x == x, axis=(-2, -1))
     endless = np.exp(1e3 + np.sum(np.abs(x), axis=(-2, -1)))  # infinite, without a finite slope
     return np.where(np.logical_and(np.isnan(found), known), endless, found)
-
-
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    raise _refuse("np.linalg.matrix_rank", "it is an integer without derivative: compute it outside and pass it as an int")
-
-
-LINEAR_ALGEBRA = (
-    svd, svdvals, qr, eig, eigvals, eigh, eigvalsh, cholesky, pinv, lstsq, tensorsolve, tensorinv, norm, matrix_norm, cond,
-    matrix_rank,
-)  # fmt: skip

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.ir.arrays.reducing import REDUCING
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import default_rules
-from symdiff.tracing.library.functions import on_arrays, trace_rule_call
+from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.library.polynomials import fit
-from symdiff.tracing.library.searching import take
 from symdiff.tracing.values.assigning import array_dtype, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
+from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.storage import View, numbers
 from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
 from symdiff.vocabulary.libraries import user_line
@@ -38,6 +37,7 @@ def fresh_numpy_array(result: Any, args: tuple[Any, ...]) -> Any:
 
 
 def _array(native: Standing) -> Standing:
+    @stands_for(native, always=True)
     def standing(values: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not holds_traced(values):
             return native(values, dtype, *args, **kwargs)
@@ -70,17 +70,20 @@ def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kw
     return x if np.may_share_memory(asked, place) else copied(x, asked)
 
 
-def _require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
+@stands_for(np.require, always=True)
+def require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
     if not isinstance(a, Tracer):
         return np.require(a, dtype, requirements, **kwargs)
     return _as_array(lambda x, dtype, *args: np.require(x, dtype, requirements, **kwargs), a, dtype, (), {})
 
 
-def _getdata(a: Any, subok: bool = True) -> Any:
+@stands_for(np.ma.getdata, always=True)
+def getdata(a: Any, subok: bool = True) -> Any:
     return a if isinstance(a, Tracer) else np.ma.getdata(a, subok)
 
 
-def _as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Any:
+@stands_for(np.lib.stride_tricks.as_strided, always=True)
+def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Any:
     if not isinstance(x, Tracer):
         return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable)
     view, origin = x.shared(), user_line()
@@ -93,18 +96,6 @@ def _as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fa
     if chosen.size and not (chosen.min() >= 0 and chosen.max() < view.storage.memory.size):
         raise TraceError(f"{origin}: as_strided: the view reaches beyond the array")
     return x.like(View(view.storage, found))
-
-
-def _unfit(name: str, instead: str) -> Standing:
-    """A function of NumPy's that knows plain arrays only."""
-    native = getattr(np, name)
-
-    def standing(*args: Any, **kwargs: Any) -> Any:
-        if any(map(holds_traced, (*args, *kwargs.values()))):
-            raise TraceError(f"{user_line()}: np.{name} of a traced value; {instead}")
-        return native(*args, **kwargs)
-
-    return standing
 
 
 def _cells(values: Any) -> np.ndarray | None:
@@ -134,21 +125,25 @@ def _fit(module: str, short: str) -> Standing:
     """A fit of `numpy.polynomial` by the matrix of its basis."""
     functions = getattr(np.polynomial, module)
     native, traced = getattr(functions, f"{short}fit"), fit(getattr(functions, f"{short}vander"))
-    return lambda *args, **kwargs: (traced if any(map(holds_traced, (*args, *kwargs.values()))) else native)(*args, **kwargs)
 
-
-def _fromiter(native: Standing) -> Standing:
-    def standing(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
-        values = list(iter)
-        if not any(map(holds_traced, values)):
-            return native(values, dtype, count, **kwargs)
-        found = _array(np.array)(values if count < 0 else values[:count])
-        return found if found.dtype == np.dtype(dtype) else found.astype(dtype)
+    @stands_for(native, always=True)
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        return (traced if any(map(holds_traced, (*args, *kwargs.values()))) else native)(*args, **kwargs)
 
     return standing
 
 
-def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
+@stands_for(np.fromiter, always=True)
+def fromiter(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
+    values = list(iter)
+    if not any(map(holds_traced, values)):
+        return np.fromiter(values, dtype, count, **kwargs)
+    found = _array_of(values if count < 0 else values[:count])
+    return found if found.dtype == np.dtype(dtype) else found.astype(dtype)
+
+
+@stands_for(np.piecewise, always=True)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(holds_traced, (x, condlist, funclist))):
         return np.piecewise(x, condlist, funclist, *args, **kwargs)
     conditions = list(condlist) if isinstance(condlist, (list, tuple)) or np.ndim(condlist) > 1 else [condlist]
@@ -160,32 +155,8 @@ def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) 
     return found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
 
 
-def _take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
-    """NumPy asks the array only, not the places, whether it is traced."""
-    if is_traced(a) or not holds_traced(indices):
-        return np.take(a, indices, *args, **kwargs)
-    return take(user_line(), a, indices, *args, **kwargs)
-
-
-def _of_scipy(name: str, count: int | None) -> Standing:
-    """A Python function of SciPy's: by its rule on traced values, else as it stands."""
-
-    def standing(*args: Any, **kwargs: Any) -> Any:
-        from scipy import special  # type: ignore[import-untyped]
-
-        if not any(map(holds_traced, args)):
-            return getattr(special, name)(*args, **kwargs)
-        if count is None:
-            return on_arrays(REDUCING[name], args, kwargs, user_line(), name)
-        rule = default_rules().lookup("symdiff.special", name, len(args))
-        if rule is None or kwargs:
-            raise TraceError(f"{user_line()}: special.{name} of a traced value takes {count} arguments")
-        return trace_rule_call(rule, args, user_line())
-
-    return standing
-
-
 def _number_type(kind: Any) -> Standing:
+    @stands_for(kind, always=True)
     def standing(*args: Any) -> Any:
         if not args or not isinstance(args[0], Tracer):
             return kind(*args)
@@ -203,7 +174,12 @@ def _decided(native: Standing) -> Standing:
             tuple(map(known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
         )
 
-    return lambda *args, **kwargs: native(*map(known, args), **{k: known(v) for k, v in kwargs.items()})
+    @stands_for(native, always=True)
+    def standing(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple(map(known, args)), {k: known(v) for k, v in kwargs.items()}
+        return (_full if native is np.full else native)(*args, **kwargs)
+
+    return standing
 
 
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -219,25 +195,52 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: 
     return found
 
 
-MAKING: dict[tuple[str, str], Standing] = {
-    ("numpy", "array"): _array(np.array),
-    ("numpy", "require"): _require,
-    ("numpy.ma.core", "getdata"): _getdata,
-    **{("numpy", n): _unfit(n, "loop over its rows, over x.flat or np.ndindex(x.shape)") for n in ("nditer", "nested_iters")},
-    **{("numpy", n): _unfit(n, "write it with arrays: np.block, a @ b") for n in ("bmat", "asmatrix", "matrix")},
-    **{("numpy", n): _unfit(n, "a trace has no bytes; x itself does") for n in ("frombuffer", "from_dlpack", "fromstring")},
-    ("numpy.lib.stride_tricks", "as_strided"): _as_strided,
-    **{("numpy", n): _array(getattr(np, n)) for n in ("asarray", "asanyarray", "ascontiguousarray", "asfortranarray")},
-    ("numpy", "asarray_chkfinite"): _array(np.asarray_chkfinite),
-    ("numpy", "piecewise"): _piecewise,
-    ("numpy", "fromiter"): _fromiter(np.fromiter),
-    **{(f"numpy.polynomial.{module}", f"{short}fit"): _fit(module, short) for module, short in _FITS.items()},
-    **{("numpy", k.__name__): _number_type(k) for k in (np.float64, np.float32, np.complex128, np.complex64)},
-    **{("numpy", k.__name__): _number_type(k) for k in (np.int64, np.int32, np.intp)},
-    ("numpy", "take"): _take,
-    **{("numpy", name): _decided(getattr(np, name)) for name in "arange zeros ones empty eye identity linspace".split()},
-    ("numpy", "full"): _decided(_full),
-    ("scipy.special._basic", "polygamma"): _of_scipy("polygamma", 2),
-    ("scipy.special._basic", "zeta"): _of_scipy("zeta", 2),
-    **{("scipy.special._logsumexp", n): _of_scipy(n, None) for n in ("logsumexp", "softmax", "log_softmax")},
-}
+_array_of = _array(np.array)
+for _native in (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.asarray_chkfinite):
+    _array(_native)
+for _module, _short in _FITS.items():
+    _fit(_module, _short)
+for _kind in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp):
+    _number_type(_kind)
+for _maker in (np.arange, np.zeros, np.ones, np.empty, np.eye, np.identity, np.full):
+    _decided(_maker)
+
+
+# -- arrays like others
+
+
+@stands_for(np.zeros_like, np.empty_like)
+def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+    a = as_array(a)
+    kind = np.int64 if isinstance(a, Integer) else a.dtype
+    return filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
+
+
+@stands_for(np.full_like)
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+    made = zeros_like(a, dtype, order, subok, shape)
+    made[...] = fill_value
+    return made
+
+
+@stands_for(np.ones_like)
+def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
+    return full_like(a, 1.0, dtype, order, subok, shape)
+
+
+# -- functions of SciPy's that are written in Python, by their rules
+
+
+def _ruled(name: str, wide: bool = False) -> None:
+    @stands_for(f"scipy.special.{name}")
+    def standing(*args: Any) -> Any:
+        if wide:  # SciPy's is of integers and numbers, which is double precision
+            args = tuple(a.astype(float) if isinstance(a, Tracer) and a.dtype.kind == "f" else a for a in args)
+        rule = default_rules().lookup("symdiff.special", name, len(args))
+        if rule is None:
+            raise TypeError(f"{len(args)} arguments")
+        return trace_rule_call(rule, args, user_line())
+
+
+_ruled("polygamma", wide=True)
+_ruled("zeta")

@@ -8,6 +8,7 @@ raises: `math.sqrt(-1.0)` of a traced value is NaN, `math.log(0.0)` is -inf, `ma
 import cmath
 import functools
 import math
+import statistics
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,12 +17,13 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import default_rules
-from symdiff.tracing.library.functions import trace_rule_call
+from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.library.summing import traced_fsum
 from symdiff.tracing.state.raising import awaited_complex, awaited_mathematics, check_awaited_range, raise_if_awaited
 from symdiff.tracing.values.assigning import array_of
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import PYTHON, resulting, traced_form
+from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -204,8 +206,6 @@ def _rect(r: Any, phi: Any) -> Any:
 
 def _of_sample(name: str, formula: Standing) -> Standing:
     def standing(sample: Any, *args: Any, **kwargs: Any) -> Any:
-        import statistics
-
         values = list(sample)
         weights = [w for a in (*args, *kwargs.values()) for w in (a if isinstance(a, (list, tuple)) else [a])]
         if not traced(*values, *weights):
@@ -242,8 +242,6 @@ def _spread(x: Any, centre: Any, count: int) -> Any:
 @functools.cache
 def _takes_zeros() -> bool:
     """Whether Python has a geometric mean of zeros, as from 3.13 on."""
-    import statistics
-
     try:
         return statistics.geometric_mean([0.0]) == 0.0
     except statistics.StatisticsError:
@@ -270,27 +268,21 @@ _STATISTICS: dict[str, Standing] = {
 }
 
 
-def _table() -> dict[tuple[str, str], Standing]:
-    found: dict[tuple[str, str], Standing] = {}
+def _enter() -> None:
     names = {n: n for n in _SAME} | _RENAMED
     formulas: dict[str, Standing] = {name: getattr(np, numpy) for name, numpy in names.items()}
     formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
     formulas |= {name: _whole(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
     formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": _modf, "frexp": np.frexp, "ldexp": _ldexp}
-    for name, formula in formulas.items():
-        if hasattr(math, name):
-            found["math", name] = _through(math, name, formula, real)
-    for name in _OF_INTEGERS:
-        found["math", name] = _of_numbers(name)
-    found |= {("math", f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}
-    found["math", "prod"] = _prod
-    for name in _COMPLEX:
-        found["cmath", name] = _through(cmath, name, getattr(np, names[name]), as_cmath_number)
-    for name, formula in (("log", _log), ("phase", np.angle), ("polar", _polar)):
-        found["cmath", name] = _through(cmath, name, formula, as_cmath_number)
-    found["cmath", "rect"] = _rect
-    found |= {("statistics", name): _of_sample(name, formula) for name, formula in _STATISTICS.items()}
-    return found
+    found = {(math, name): _through(math, name, formula, real) for name, formula in formulas.items() if hasattr(math, name)}
+    found |= {(math, name): _of_numbers(name) for name in _OF_INTEGERS} | {(math, "prod"): _prod, (cmath, "rect"): _rect}
+    found |= {(math, f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}
+    of_complex = {name: getattr(np, names[name]) for name in _COMPLEX} | {"log": _log, "phase": np.angle, "polar": _polar}
+    found |= {(cmath, name): _through(cmath, name, formula, as_cmath_number) for name, formula in of_complex.items()}
+    found |= {(statistics, name): _of_sample(name, formula) for name, formula in _STATISTICS.items()}
+    for (module, name), stand in found.items():
+        if hasattr(module, name):  # older versions of Python have fewer
+            stands_for(getattr(module, name), always=True)(stand)
 
 
-MATHEMATICS = _table()
+_enter()

@@ -11,9 +11,11 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.libraries import user_line
 
 
+@stands_for(np.polyval, memory="own")
 def polyval(p: Any, x: Any) -> Any:
     p, x = as_array(p), as_array(x)
     y = x * 0
@@ -22,6 +24,7 @@ def polyval(p: Any, x: Any) -> Any:
     return y
 
 
+@stands_for(np.polyder, memory="itself")
 def polyder(p: Any, m: int = 1) -> Any:
     p = as_array(p)
     for _ in range(m):
@@ -30,6 +33,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return p
 
 
+@stands_for(np.polyint, memory="itself")
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     p = as_array(p)
     constants = np.zeros(m) if k is None else as_array(k)
@@ -46,20 +50,24 @@ def _matched(a1: Any, a2: Any) -> tuple[Any, Any]:
     return np.pad(first, (n - first.shape[0], 0)), np.pad(second, (n - second.shape[0], 0))
 
 
+@stands_for(np.polyadd)
 def polyadd(a1: Any, a2: Any) -> Any:
     first, second = _matched(a1, a2)
     return first + second
 
 
+@stands_for(np.polysub)
 def polysub(a1: Any, a2: Any) -> Any:
     first, second = _matched(a1, a2)
     return first - second
 
 
+@stands_for(np.polymul)
 def polymul(a1: Any, a2: Any) -> Any:
     return np.convolve(np.atleast_1d(as_array(a1)), np.atleast_1d(as_array(a2)))
 
 
+@stands_for(np.polydiv)
 def polydiv(u: Any, v: Any) -> Any:
     u, v = np.atleast_1d(as_array(u)), np.atleast_1d(as_array(v))
     n, m = u.shape[0], v.shape[0]
@@ -74,6 +82,7 @@ def polydiv(u: Any, v: Any) -> Any:
     return np.stack(quotient), np.stack(rest[n - m + 1 :]) if m > 1 else np.zeros(1)
 
 
+@stands_for(np.poly)
 def poly(seq_of_zeros: Any) -> Any:
     zeros = as_array(seq_of_zeros)
     if not zeros.size:
@@ -86,6 +95,7 @@ def poly(seq_of_zeros: Any) -> Any:
     return found
 
 
+@stands_for(np.roots, memory="own")
 def roots(p: Any) -> Any:
     """The eigenvalues of the companion matrix, complex ones always; the first coefficient is not zero."""
     p = as_array(p)
@@ -96,6 +106,7 @@ def roots(p: Any) -> Any:
     return np.linalg.eigvals(np.concatenate([first, np.eye(n - 1, n)], axis=0))
 
 
+@stands_for(np.vander)
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     x = as_array(x)
     if x.ndim != 1:
@@ -109,6 +120,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     return np.stack(powers if increasing else powers[::-1], axis=1)
 
 
+@stands_for(np.polyfit, memory="own")
 def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
     if full or cov:
         raise TraceError(f"{user_line()}: np.polyfit(full=True or cov=True) of traced values; leave them away")
@@ -135,6 +147,3 @@ def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
         return _fitted(as_array(basis(as_array(x), deg)), y, w)
 
     return fitted
-
-
-POLYNOMIALS = (polyval, polyder, polyint, polyadd, polysub, polymul, polydiv, poly, roots, vander, polyfit)

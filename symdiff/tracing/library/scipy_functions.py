@@ -14,6 +14,7 @@ from symdiff.errors import TraceError
 from symdiff.tracing.library import fourier, linear_algebra
 from symdiff.tracing.library.linear import linear_along_axis
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
 
@@ -24,6 +25,7 @@ def _symmetric(a: Any, lower: bool) -> Any:
     return linear_algebra._hermitian(a, "L" if lower else "U")
 
 
+@stands_for("scipy.linalg.solve")
 def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
     a = as_array(a)
     if assume_a in ("sym", "symmetric") and a.dtype.kind == "c":
@@ -38,6 +40,7 @@ def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, tran
     return np.linalg.solve(a.T if transposed else a, as_array(b))
 
 
+@stands_for("scipy.linalg.solve_triangular")
 def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
     a = np.tril(as_array(a)) if lower else np.triu(as_array(a))
     if unit_diagonal:
@@ -47,10 +50,12 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_d
     return np.linalg.solve(np.conj(turned) if trans in (2, "C") else turned, as_array(b))
 
 
+@stands_for("scipy.linalg.cholesky")
 def cholesky(a: Any, lower: bool = False) -> Any:
     return linear_algebra.cholesky(a, upper=not lower)
 
 
+@stands_for("scipy.linalg.cho_factor")
 def cho_factor(a: Any, lower: bool = False) -> Any:
     import scipy.linalg
 
@@ -62,12 +67,14 @@ def cho_factor(a: Any, lower: bool = False) -> Any:
     return factor + (np.triu(a, 1) if lower else np.tril(a, -1)), lower
 
 
+@stands_for("scipy.linalg.cho_solve")
 def cho_solve(c_and_lower: Any, b: Any) -> Any:
     factor, lower = c_and_lower
     factor = np.tril(as_array(factor)) if lower else np.conj(np.swapaxes(np.triu(as_array(factor)), -1, -2))
     return np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), np.linalg.solve(factor, as_array(b)))
 
 
+@stands_for("scipy.linalg.eigh")
 def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = False) -> Any:
     x = _symmetric(a, lower)
     if b is None:
@@ -81,15 +88,18 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
     return w, np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), v)
 
 
+@stands_for("scipy.linalg.eigvalsh")
 def eigvalsh(a: Any, b: Any = None, *, lower: bool = True) -> Any:
     return eigh(a, b, lower=lower, eigvals_only=True)
 
 
+@stands_for("scipy.linalg.svd")
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     found = linear_algebra.svd(a, full_matrices, compute_uv)
     return tuple(found) if compute_uv else found
 
 
+@stands_for("scipy.linalg.qr")
 def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
     if pivoting:
         raise TraceError(f"{user_line()}: scipy.linalg.qr(pivoting=True) of a traced matrix; leave it away")
@@ -97,6 +107,7 @@ def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
     return (found,) if mode == "r" else tuple(found)
 
 
+@stands_for("scipy.linalg.eig")
 def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
     if left or b is not None:
         raise TraceError(f"{user_line()}: scipy.linalg.eig(a, b) or with left=True of traced matrices; use eig(solve(b, a))")
@@ -104,10 +115,12 @@ def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
     return tuple(found) if right else found[0]
 
 
+@stands_for("scipy.linalg.eigvals")
 def eigvals(a: Any, b: Any = None) -> Any:
     return np.linalg.eigvals(as_array(a) if b is None else np.linalg.solve(as_array(b), as_array(a)))
 
 
+@stands_for("scipy.linalg.pinv")
 def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     x = as_array(a)
     if atol is not None or return_rank:
@@ -115,12 +128,14 @@ def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fals
     return linear_algebra.pinv(x, max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if rtol is None else rtol)
 
 
+@stands_for("scipy.linalg.expm")
 def expm(A: Any) -> Any:
     x = linear_algebra._matrices(A)
     a, (atom,) = traced_operands(x)
     return traced_result(a, a.bind("expm", atom))
 
 
+@stands_for("scipy.linalg.null_space")
 def null_space(A: Any, rcond: Any = None) -> Any:
     """Of matrices of full rank, which is a condition."""
     x = as_array(A)
@@ -131,12 +146,14 @@ def null_space(A: Any, rcond: Any = None) -> Any:
     return np.swapaxes(vh[..., min(x.shape[-2:]) :, :], -1, -2)
 
 
+@stands_for("scipy.linalg.polar")
 def polar(a: Any, side: str = "right") -> Any:
     u, s, vh = np.linalg.svd(as_array(a), full_matrices=False)
     s = s[..., None, :]
     return u @ vh, (np.swapaxes(vh, -1, -2) * s) @ vh if side == "right" else (u * s) @ np.swapaxes(u, -1, -2)
 
 
+@stands_for("scipy.linalg.solve_sylvester")
 def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """By one system for all cells of the solution, of size n*m."""
     a, b, q = as_array(a), as_array(b), as_array(q)
@@ -144,11 +161,13 @@ def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
 
 
+@stands_for("scipy.linalg.solve_continuous_lyapunov")
 def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     a = as_array(a)
     return solve_sylvester(a, np.conj(a.T), np.reshape(q, np.shape(q) or a.shape))
 
 
+@stands_for("scipy.linalg.solve_discrete_lyapunov")
 def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     a, q = as_array(a), as_array(q)
     q = np.reshape(q, q.shape or a.shape)
@@ -156,29 +175,27 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
     return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
 
 
+@stands_for("scipy.linalg.circulant")
 def circulant(c: Any) -> Any:
     c = as_array(c)
     n = c.shape[-1]
     return np.take(c, (np.arange(n)[:, None] - np.arange(n)) % n, axis=-1)
 
 
+@stands_for("scipy.linalg.inv")
 def inv(a: Any) -> Any:
     return np.linalg.inv(as_array(a))
 
 
+@stands_for("scipy.linalg.det")
 def det(a: Any) -> Any:
     return np.linalg.det(as_array(a))
 
 
-_MATRICES = (
-    solve, solve_triangular, cholesky, cho_factor, cho_solve, eigh, eigvalsh, svd, qr, eig, eigvals, pinv, expm, circulant, inv,
-    det, linear_algebra.norm, linear_algebra.svdvals, linear_algebra.lstsq, null_space, polar, solve_sylvester,
-    solve_continuous_lyapunov, solve_discrete_lyapunov,
-)  # fmt: skip
-
 # -- scipy.integrate
 
 
+@stands_for("scipy.integrate.simpson")
 def simpson(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     from scipy import integrate  # type: ignore[import-untyped]
 
@@ -200,17 +217,23 @@ def _cosines(name: str) -> Callable[..., Any]:
                     orthogonalize: bool | None = None) -> Any:  # fmt: skip
         from scipy import fft
 
+        if orthogonalize and as_array(x).dtype.kind == "c":
+            raise ValueError("orthogonalize=True of complex numbers; transform x.real and x.imag")
         return linear_along_axis(
             lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}"
         )
 
-    transformed.__name__ = name
     return transformed
+
+
+for _name in ("dct", "idct", "dst", "idst"):
+    stands_for(f"scipy.fft.{_name}")(_cosines(_name))
 
 
 # -- scipy.signal and scipy.ndimage
 
 
+@stands_for("scipy.signal.convolve")
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     x, y = as_array(in1), as_array(in2)
     if x.ndim != y.ndim:
@@ -221,17 +244,20 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     return _centred(whole, x.shape, y.shape, mode)
 
 
+@stands_for("scipy.signal.correlate")
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     y = as_array(in2)
     return convolve(in1, np.conj(np.flip(y)) if y.dtype.kind == "c" else np.flip(y), mode)
 
 
+@stands_for("scipy.signal.fftconvolve", "scipy.signal.oaconvolve")
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
     x, y = as_array(in1), as_array(in2)
     places = tuple(range(x.ndim)) if axes is None else tuple(normalize_axis_index(int(i), x.ndim) for i in np.atleast_1d(axes))
     return _centred(_spectral(x, y, places), x.shape, y.shape, mode, places)
 
 
+@stands_for("scipy.signal.convolve2d")
 def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0) -> Any:
     """By shifted copies for each cell of the smaller array."""
     x, y = as_array(in1), as_array(in2)
@@ -270,28 +296,34 @@ def _centred(whole: Any, first: Shape, second: Shape, mode: str, axes: tuple[int
     return whole[tuple(key)]
 
 
+@stands_for("scipy.signal.lfilter")
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     if zi is not None:
         raise TraceError(f"{user_line()}: scipy.signal.lfilter(zi=...) of traced values; write the recursion as a loop")
     return _filtered("signal", "lfilter", lambda f, e: f(b, a, e, axis=0), x, axis, (a, b))
 
 
+@stands_for("scipy.signal.filtfilt")
 def filtfilt(b: Any, a: Any, x: Any, axis: int = -1, **options: Any) -> Any:
     return _filtered("signal", "filtfilt", lambda f, e: f(b, a, e, axis=0, **options), x, axis, (a, b))
 
 
+@stands_for("scipy.signal.sosfilt")
 def sosfilt(sos: Any, x: Any, axis: int = -1) -> Any:
     return _filtered("signal", "sosfilt", lambda f, e: f(sos, e, axis=0), x, axis, (sos,))
 
 
+@stands_for("scipy.signal.sosfiltfilt")
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, **options: Any) -> Any:
     return _filtered("signal", "sosfiltfilt", lambda f, e: f(sos, e, axis=0, **options), x, axis, (sos,))
 
 
+@stands_for("scipy.signal.detrend")
 def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0) -> Any:
     return _filtered("signal", "detrend", lambda f, e: f(e, axis=0, type=type, bp=bp), data, axis, (bp,))
 
 
+@stands_for("scipy.signal.savgol_filter")
 def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
                   mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
     if mode == "constant" and cval:
@@ -303,6 +335,7 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
     return _filtered("signal", "savgol_filter", lines, x, axis, (window_length, polyorder, deriv, delta))
 
 
+@stands_for("scipy.signal.hilbert")
 def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
     return _filtered("signal", "hilbert", lambda f, e: f(e, N, axis=0), x, axis, ())
 
@@ -315,7 +348,6 @@ def _along_axis(name: str) -> Callable[..., Any]:
             raise TraceError(f"{user_line()}: scipy.ndimage.{name} with cval of traced values; pad with np.pad first")
         return _filtered("ndimage", name, lambda f, e: f(e, *args, axis=0, **options), input, axis, args)
 
-    filtered.__name__ = name
     return filtered
 
 
@@ -330,7 +362,6 @@ def _along_axes(name: str) -> Callable[..., Any]:
             x = _along_axis(f"{name}1d")(x, own, axis=axis, **options)
         return x
 
-    filtered.__name__ = name
     return filtered
 
 
@@ -346,31 +377,7 @@ def _filtered(
     return linear_along_axis(lambda e: lines(function, e), x, axis, f"scipy.{package}.{name}")
 
 
-def _table() -> dict[tuple[str, str], Callable[..., Any]]:
-    signal = (
-        convolve,
-        correlate,
-        fftconvolve,
-        convolve2d,
-        lfilter,
-        filtfilt,
-        sosfilt,
-        sosfiltfilt,
-        detrend,
-        savgol_filter,
-        hilbert,
-    )
-    lines = [_along_axis(n) for n in ("gaussian_filter1d", "uniform_filter1d", "convolve1d", "correlate1d")]
-    packages = {
-        "linalg": _MATRICES,
-        "integrate": (simpson,),
-        "fft": (*fourier.FOURIER, *map(_cosines, ("dct", "idct", "dst", "idst"))),
-        "signal": signal,
-        "ndimage": (*lines, *map(_along_axes, ("gaussian_filter", "uniform_filter"))),
-    }
-    found = {(f"scipy.{package}", f.__name__): f for package, functions in packages.items() for f in functions}
-    return found | {("scipy.signal", "oaconvolve"): fftconvolve}
-
-
-SCIPY = _table()
-STEERING = frozenset("overwrite_a overwrite_b overwrite_x check_finite lapack_driver workers plan overwrite_ab driver".split())
+for _name in ("gaussian_filter1d", "uniform_filter1d", "convolve1d", "correlate1d"):
+    stands_for(f"scipy.ndimage.{_name}")(_along_axis(_name))
+for _name in ("gaussian_filter", "uniform_filter"):
+    stands_for(f"scipy.ndimage.{_name}")(_along_axes(_name))

@@ -16,24 +16,29 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.values.integers import Integer, integer
+from symdiff.tracing.values.operands import as_array, traced_operands
 from symdiff.tracing.values.selecting import count_mask, pattern
+from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.traced_keys import read, traced_key_parts
-from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
 
 
-def _along(name: str, x: Any, axis: int, origin: str) -> Any:
+def _along(name: str, x: Any, axis: int) -> Any:
     """A head that gives places along an axis."""
     if x.dtype.kind == "c":
-        raise TraceError(f"{origin}: np.{name} of complex numbers, which have no order; take np.abs(z) or z.real")
+        raise TraceError(f"{user_line()}: np.{name} of complex numbers, which have no order; take np.abs(z) or z.real")
     x = x.astype(float) if x.dtype.kind == "b" else x
-    return integer(x.builder, Arrays(x.builder, origin).bind(name, x.atom, axis=normalize_axis_index(axis, x.ndim)))
+    return integer(x.builder, Arrays(x.builder, user_line()).bind(name, x.atom, axis=normalize_axis_index(axis, x.ndim)))
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    def place(origin: str, x: Any, axis: int | None = None, out: None = None, *, keepdims: bool = False) -> Any:
+    def place(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        x = as_array(x)
+        x = x if x.ndim or keepdims else np.ravel(x)
         if math.prod(x.shape if axis is None else (x.shape[axis],)) == 0:
-            raise ValueError(f"attempt to get {name} of an empty sequence")
-        found = _along(name, np.ravel(x) if axis is None else x, 0 if axis is None else axis, origin)
+            raise ValueError(f"{user_line()}: attempt to get {name} of an empty sequence")
+        found = _along(name, np.ravel(x) if axis is None else x, 0 if axis is None else axis)
         if not keepdims:
             return found
         return np.reshape(found, (1,) * x.ndim) if axis is None else np.expand_dims(found, axis)
@@ -41,109 +46,136 @@ def _extreme(name: str) -> Callable[..., Any]:
     return place
 
 
-def argsort(origin: str, x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+for _function in (np.argmax, np.argmin):
+    stands_for(_function, memory="own")(_extreme(_function.__name__))
+
+
+@stands_for(np.argsort, memory="own")
+def argsort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The places in sorted order; equal cells keep theirs."""
-    return _along("order", np.ravel(x), 0, origin) if axis is None else _along("order", x, axis, origin)
+    x = np.atleast_1d(as_array(x))
+    return _along("order", np.ravel(x), 0) if axis is None else _along("order", x, axis)
 
 
-def argpartition(origin: str, x: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+@stands_for(np.argpartition, memory="own")
+def argpartition(x: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """The places in sorted order, in which every part is in its place."""
-    return argsort(origin, x, axis)
+    return argsort(x, axis)
 
 
-def searchsorted(origin: str, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+@stands_for(np.searchsorted, memory="own")
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """The places before which `v` keeps `a` sorted; `side` tells whether before or after equal ones."""
     if sorter is not None:
-        raise TraceError(f"{origin}: np.searchsorted(sorter=...) of a traced value; sort the array first: a[sorter]")
+        raise TraceError(f"{user_line()}: np.searchsorted(sorter=...) of a traced value; sort the array first: a[sorter]")
     if side not in ("left", "right"):
-        raise ValueError(f"{origin}: np.searchsorted(side={side!r}); 'left' or 'right'")
-    builder = traced_builder((a, v))
-    found = Arrays(builder, origin).bind(
-        "searchsorted", traced_atom(a, builder, origin), traced_atom(v, builder, origin), side=side
-    )
-    return integer(builder, found)
+        raise ValueError(f"side={side!r}; 'left' or 'right'")
+    arrays, (edges, points) = traced_operands(a, v)
+    return integer(arrays.builder, arrays.bind("searchsorted", edges, points, side=side))
 
 
-def digitize(origin: str, x: Any, bins: Any, right: bool = False) -> Any:
+@stands_for(np.digitize, memory="own")
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The bins of `x`, whose edges rise or fall."""
     if isinstance(bins, Tracer):
-        raise TraceError(f"{origin}: np.digitize with traced edges; use np.searchsorted for edges that rise")
+        raise TraceError(f"{user_line()}: np.digitize with traced edges; use np.searchsorted for edges that rise")
     edges = np.asarray(bins)
     side = "left" if right else "right"
     if edges.size and edges[-1] < edges[0]:
-        return edges.size - searchsorted(origin, edges[::-1], x, side)
-    return searchsorted(origin, edges, x, side)
+        return edges.size - searchsorted(edges[::-1], x, side)
+    return searchsorted(edges, x, side)
 
 
 # -- masks
 
 
 def _truth(x: Any) -> Any:
+    x = as_array(x)
     return x if x.dtype.kind == "b" else x != 0
 
 
-def nonzero(origin: str, x: Any) -> Any:
+@stands_for(np.nonzero, memory="own")
+def nonzero(x: Any) -> Any:
     """The places of the cells that are not zero: which they are becomes a condition."""
     return np.nonzero(pattern(_truth(x)))
 
 
-def count_nonzero(origin: str, x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+@stands_for(np.flatnonzero, memory="own")
+def flatnonzero(a: Any) -> Any:
+    """The places in the flattened array."""
+    return np.nonzero(np.ravel(as_array(a)))[0]
+
+
+@stands_for(np.argwhere, memory="own")
+def argwhere(a: Any) -> Any:
+    """The places, one a row."""
+    return np.transpose(np.nonzero(as_array(a)))
+
+
+@stands_for(np.count_nonzero, memory="own")
+def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many cells are not zero."""
     if axis is None and not keepdims:
         return count_mask(_truth(x))
     return Integer.of(np.sum(np.where(_truth(x), 1.0, 0.0), axis=axis, keepdims=keepdims))
 
 
-def compress(origin: str, condition: Any, a: Any, axis: int | None = None, out: None = None) -> Any:
+@stands_for(np.compress, memory="own")
+def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     """The rows of `a` where the condition holds."""
     if not isinstance(condition, Tracer):
         return np.take(a, np.flatnonzero(condition), axis)
     rows = np.ravel(a) if axis is None else np.moveaxis(a, axis, 0)
-    found = read(rows, _truth(condition), origin)
+    found = read(rows, _truth(condition), user_line())
     return found if not axis else np.moveaxis(found, 0, axis)
 
 
-def extract(origin: str, condition: Any, arr: Any) -> Any:
+@stands_for(np.extract, memory="own")
+def extract(condition: Any, arr: Any) -> Any:
     """The cells where the condition holds."""
     if not isinstance(condition, Tracer):
         return np.ravel(arr)[np.flatnonzero(condition)]
-    return read(np.ravel(arr), np.ravel(_truth(condition)), origin)
+    return read(np.ravel(arr), np.ravel(_truth(condition)), user_line())
 
 
-def putmask(origin: str, a: Any, mask: Any, values: Any) -> None:
+@stands_for(np.putmask, memory="itself")
+def putmask(a: Any, mask: Any, values: Any) -> None:
     """`a[mask] = values[mask]`, values repeated as often as needed."""
-    _check_own(origin, a, "putmask")
+    check_own(a, "putmask")
     if not np.size(values):
         return
     values = values if np.ndim(values) == 0 or np.shape(values) == a.shape else np.resize(values, a.shape)
     a[...] = np.where(mask, values, a)
 
 
-def place(origin: str, arr: Any, mask: Any, vals: Any) -> None:
+@stands_for(np.place, memory="itself")
+def place(arr: Any, mask: Any, vals: Any) -> None:
     """`arr[mask] = vals`, the values one after the other."""
-    _check_own(origin, arr, "place")
+    check_own(arr, "place")
     if np.size(vals) == 1:
         cells = np.array(vals, dtype=object) if isinstance(vals, (list, tuple)) else vals
         arr[...] = np.where(mask, np.ravel(cells)[0] if np.ndim(cells) else cells, arr)
         return
     if isinstance(vals, Tracer) and arr.shared().overlaps(vals.shared()):
-        raise TraceError(f"{origin}: np.place reads values from the array while it changes it; give a copy: vals.copy()")
+        raise TraceError(f"{user_line()}: np.place reads values from the array while it changes it; give a copy: vals.copy()")
     known = pattern(_truth(mask)) if isinstance(mask, Tracer) else np.asarray(mask, bool)
     if not np.size(vals) and known.any():
-        raise ValueError(f"{origin}: Cannot insert from an empty array!")
+        raise ValueError(f"{user_line()}: Cannot insert from an empty array!")
     arr[known] = np.resize(vals, int(known.sum()))
 
 
-def _check_own(origin: str, array: Any, name: str) -> None:
+def check_own(array: Any, name: str) -> None:
+    """Refuse an array of another place than the trace to be written to."""
     if not isinstance(array, Tracer):
         note_stuck()
-        raise TraceError(f"{origin}: np.{name} writes a traced value into an array made elsewhere; copy it first")
+        raise TraceError(f"{user_line()}: np.{name} writes a traced value into an array made elsewhere; copy it first")
 
 
 # -- traced places
 
 
-def take(origin: str, a: Any, indices: Any, axis: int | None = None, out: None = None, mode: str = "raise") -> Any:
+@stands_for(np.take, memory="own")
+def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     """The cells at places along an axis."""
     if axis is None:
         a, axis = np.ravel(a), 0
@@ -153,32 +185,34 @@ def take(origin: str, a: Any, indices: Any, axis: int | None = None, out: None =
     indices = indices.astype(int) if indices.dtype.kind == "b" else indices
     if mode != "raise":
         indices = indices % n if mode == "wrap" else np.clip(indices, 0, n - 1)
-    return read(a, (slice(None),) * normalize_axis_index(axis, np.ndim(a)) + (indices,), origin)
+    return read(a, (slice(None),) * normalize_axis_index(axis, np.ndim(a)) + (indices,), user_line())
 
 
-def take_along_axis(origin: str, arr: Any, indices: Any, axis: int | None = -1) -> Any:
+@stands_for(np.take_along_axis, memory="own")
+def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """The cells at places of their own along an axis."""
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = normalize_axis_index(axis, np.ndim(arr))
     shape = tuple(max(n, m) for n, m in zip(np.shape(arr), np.shape(indices), strict=True))
     grid = [
-        np.arange(n).reshape(tuple(-1 if k == place else 1 for k in range(len(shape)))) if np.shape(arr)[place] > 1 else 0
+        np.arange(n).reshape(tuple(-1 if k == place else 1 for k in range(len(shape)))) if np.shape(arr)[place] != 1 else 0
         for place, n in enumerate(shape)
     ]
-    return read(arr, tuple(indices if place == axis else part for place, part in enumerate(grid)), origin)
+    return read(arr, tuple(indices if place == axis else part for place, part in enumerate(grid)), user_line())
 
 
-def choose(origin: str, a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
+@stands_for(np.choose, memory="own")
+def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     """The choice that each place names."""
     choices = list(choices)
     a = a if isinstance(a, Tracer) else np.asarray(a)
     if isinstance(a, Tracer) and not isinstance(a, Integer) and a.dtype.kind != "b":
-        raise TraceError(f"{origin}: np.choose by numbers that are no integers; write x.astype(int)")
+        raise TraceError(f"{user_line()}: np.choose by numbers that are no integers; write x.astype(int)")
     n = len(choices)
     if mode == "raise":
         if not np.all(np.logical_and(a >= 0, a < n)):
-            raise ValueError("invalid entry in choice array")
+            raise ValueError(f"{user_line()}: invalid entry in choice array")
     else:
         a = a % n if mode == "wrap" else np.clip(a, 0, n - 1)
     found = choices[-1]
@@ -187,22 +221,13 @@ def choose(origin: str, a: Any, choices: Any, out: None = None, mode: str = "rai
     return found
 
 
-def unravel_index(origin: str, indices: Any, shape: Any, order: str = "C") -> Any:
+@stands_for(np.unravel_index, memory="own")
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     """A place in the flattened array as one along each axis."""
     if order != "C":
-        raise TraceError(f"{origin}: np.unravel_index(order={order!r}) of a traced place; C is possible")
+        raise TraceError(f"{user_line()}: np.unravel_index(order={order!r}) of a traced place; C is possible")
     found = []
     for n in reversed(tuple(np.atleast_1d(shape).tolist())):
         found.append(indices % n)
         indices = indices // n
     return tuple(reversed(found))
-
-
-SEARCHING: dict[str, Callable[..., Any]] = {
-    "argmax": _extreme("argmax"), "argmin": _extreme("argmin"), "argsort": argsort, "argpartition": argpartition,
-    "searchsorted": searchsorted, "digitize": digitize, "nonzero": nonzero, "count_nonzero": count_nonzero,
-    "flatnonzero": lambda origin, x: np.nonzero(np.ravel(x))[0],
-    "argwhere": lambda origin, x: np.transpose(np.nonzero(x)),
-    "compress": compress, "extract": extract, "putmask": putmask, "place": place, "take": take,
-    "take_along_axis": take_along_axis, "choose": choose, "unravel_index": unravel_index,
-}  # fmt: skip

@@ -14,8 +14,13 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import moving
+from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.library.linear import along
+from symdiff.tracing.library.searching import check_own
+from symdiff.tracing.values.assigning import array_dtype
+from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -30,6 +35,7 @@ def _static(value: Any, what: str) -> np.ndarray:
 # -- grids
 
 
+@stands_for(np.meshgrid, memory="view")
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
     if indexing not in ("xy", "ij"):
         raise ValueError(f"indexing={indexing!r}; 'xy' or 'ij'")
@@ -43,12 +49,14 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     return tuple(np.broadcast_to(x, shape).copy() for x in lines)
 
 
+@stands_for(np.broadcast_arrays, memory="view")
 def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     arrays = [as_array(x) for x in args]
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     return tuple(np.broadcast_to(x, shape) for x in arrays)
 
 
+@stands_for(np.linspace, memory="own")
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0) -> Any:  # fmt: skip
     start, stop = as_array(start), as_array(stop)
@@ -61,11 +69,13 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     return (found, (stop - start) / count) if retstep else found
 
 
+@stands_for(np.logspace, memory="own")
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Any:
     found = np.power(base, np.linspace(start, stop, num, endpoint))
     return found if dtype is None else found.astype(dtype)
 
 
+@stands_for(np.geomspace, memory="own")
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
     start, stop = as_array(start), as_array(stop)
     found = start * (stop / start) ** np.linspace(0.0, 1.0, num, endpoint)
@@ -75,6 +85,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
 # -- blocks and pieces
 
 
+@stands_for(np.block)
 def block(arrays: Any) -> Any:
     depth = _depth(arrays)
     rank = max(depth, max(np.ndim(x) if not isinstance(x, Tracer) else x.ndim for x in _inside(arrays)))
@@ -97,6 +108,7 @@ def _joined(nested: Any, level: int, depth: int, rank: int) -> Any:
     return np.concatenate([_joined(part, level + 1, depth, rank) for part in nested], axis=rank - depth + level)
 
 
+@stands_for(np.split, memory="view")
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ary = as_array(ary)
     count = ary.shape[axis]
@@ -105,6 +117,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return array_split(ary, indices_or_sections, axis)
 
 
+@stands_for(np.array_split, memory="view")
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     ary = as_array(ary)
     axis = normalize_axis_index(axis, ary.ndim)
@@ -113,23 +126,28 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return [ary[(*lead, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in pieces]
 
 
+@stands_for(np.hsplit, memory="view")
 def hsplit(ary: Any, indices_or_sections: Any) -> Any:
     ary = as_array(ary)
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
+@stands_for(np.vsplit, memory="view")
 def vsplit(ary: Any, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 0)
 
 
+@stands_for(np.dsplit, memory="view")
 def dsplit(ary: Any, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 2)
 
 
+@stands_for(np.unstack, memory="view")
 def unstack(x: Any, *, axis: int = 0) -> Any:
     return tuple(np.moveaxis(x, axis, 0)[i] for i in range(x.shape[axis]))
 
 
+@stands_for(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
     a = as_array(a)
     shape = tuple(int(n) for n in np.atleast_1d(new_shape))
@@ -140,6 +158,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     return np.reshape(np.take(flat, np.arange(count) % a.size), shape)
 
 
+@stands_for(np.lib.stride_tricks.sliding_window_view, memory="view")
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False) -> Any:
     sizes = tuple(int(n) for n in np.atleast_1d(window_shape))
     axes = tuple(range(x.ndim)) if axis is None else tuple(int(i) for i in np.atleast_1d(axis))
@@ -158,53 +177,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 # -- cells chosen by constant integers and masks
 
 
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    places = _static(indices, "the indices of np.take_along_axis")
-    if axis is None:
-        return np.take(np.ravel(arr), places)
-    axis = normalize_axis_index(axis, arr.ndim)
-    shape = (*arr.shape[:axis], places.shape[axis], *arr.shape[axis + 1 :])
-    if places.ndim != arr.ndim:
-        raise ValueError(f"indices with {places.ndim} axes for an array with {arr.ndim}")
-    wide = np.broadcast_shapes(places.shape, (*arr.shape[:axis], 1, *arr.shape[axis + 1 :]))
-    along = [np.arange(n).reshape((-1,) + (1,) * (len(shape) - i - 1)) for i, n in enumerate(arr.shape)]
-    along[axis] = np.broadcast_to(places, wide)
-    return arr[tuple(along)]
-
-
-def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
-    places = np.flatnonzero(_static(condition, "the condition of np.compress"))
-    return np.take(np.ravel(a) if axis is None else a, places, axis=0 if axis is None else axis)
-
-
-def extract(condition: Any, arr: Any) -> Any:
-    return np.take(np.ravel(arr), np.flatnonzero(_static(condition, "the condition of np.extract")))
-
-
-def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
-    arrays = [as_array(c) for c in choices]
-    places = _static(a, "the choice of np.choose")
-    if mode != "raise":
-        places = places % len(arrays) if mode == "wrap" else np.clip(places, 0, len(arrays) - 1)
-    elif places.size and not (places.min() >= 0 and places.max() < len(arrays)):
-        raise ValueError("invalid entry in choice array")
-    found = arrays[0]
-    for k, choice in enumerate(arrays[1:], 1):
-        found = np.where(places == k, choice, found)
-    return found if places.size and np.shape(found) else np.broadcast_to(found, np.shape(places))
-
-
-def putmask(a: Any, mask: Any, values: Any) -> None:
-    values = as_array(values)
-    cells = values if values.shape in ((), a.shape) else np.resize(values, a.shape)
-    a[...] = np.where(mask, cells, a)
-
-
-def place(arr: Any, mask: Any, vals: Any) -> None:
-    where = _static(mask, "the mask of np.place").astype(bool)
-    arr[where] = np.resize(as_array(vals), (int(where.sum()),))
-
-
+@stands_for(np.put, memory="itself")
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     places = np.atleast_1d(_static(ind, "the places of np.put"))
     if mode != "raise":
@@ -213,6 +186,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = np.resize(as_array(v), places.shape)
 
 
+@stands_for(np.fill_diagonal, memory="itself")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
         raise ValueError("an array of two axes, or of several that are equally long, is needed")
@@ -223,6 +197,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 # -- paddings with values that are computed
 
 
+@stands_for(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
     x = as_array(array)
     if isinstance(pad_width, dict):
@@ -303,6 +278,7 @@ _EDGES: dict[Any, Callable[..., Any]] = {
 # -- functions of slices
 
 
+@stands_for(np.apply_along_axis, memory="own", calls=True)
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     arr = as_array(arr)
     axis = normalize_axis_index(axis, arr.ndim)
@@ -317,6 +293,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return np.transpose(whole, order)
 
 
+@stands_for(np.apply_over_axes, memory="itself", calls=True)
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
     for axis in np.atleast_1d(axes):
         found = func(a, int(axis))
@@ -357,7 +334,22 @@ def _core_ranks(signature: str) -> list[int]:
     return [len([c for c in part.split(",") if c]) for part in operands.strip("()").split("),(")]
 
 
-SHAPING = (
-    meshgrid, broadcast_arrays, pad, linspace, logspace, geomspace, block, split, array_split, hsplit, vsplit, dsplit, unstack,
-    resize, take_along_axis, compress, extract, choose, putmask, place, put, fill_diagonal, apply_along_axis, apply_over_axes,
-)  # fmt: skip
+# -- assignments
+
+
+_inserted = of_atoms(moving.bind_insert)
+
+
+@stands_for(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    dtype = array_dtype(arr)
+    x, cells = as_array(arr), as_array(values).astype(dtype)
+    whole = dtype.kind in "iu"
+    found = _inserted(x.astype(float) if whole else x, obj, cells, axis)
+    return Integer.of(found) if whole else found
+
+
+@stands_for(np.copyto, memory="itself")
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    check_own(dst, "copyto")
+    dst[...] = src if where is True else np.where(where, src, dst)

@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -65,7 +66,12 @@ def _at(x: Any, q: float, method: str) -> Any:
     if place == low:
         return first
     second = _order(x, low + 1)
-    return (first + second) / 2 if method == "middle" else first + (place - low) * (second - first)
+    return (first + second) / 2 if method == "middle" else _between(first, second, place - low)
+
+
+def _between(first: Any, second: Any, share: float) -> Any:
+    """As NumPy has it: from the nearer one, so that an infinite one stays."""
+    return first + share * (second - first) if share < 0.5 else second - (1 - share) * (second - first)
 
 
 def _levels(q: Any, method: str, name: str) -> np.ndarray:
@@ -88,14 +94,17 @@ def _stacked(levels: np.ndarray, one: Any) -> Any:
     return whole.astype(np.result_type(whole.dtype, levels.dtype))
 
 
+@stands_for(np.quantile)
 def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
     return _quantile("quantile", a, q, axis, method, keepdims)
 
 
+@stands_for(np.percentile)
 def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
     return _quantile("percentile", a, np.true_divide(q, 100), axis, method, keepdims)
 
 
+@stands_for(np.median)
 def median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     return _quantile("median", a, 0.5, axis, "middle", keepdims)
 
@@ -115,14 +124,17 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool)
     return _stacked(levels, one)
 
 
+@stands_for(np.nanquantile)
 def nanquantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
     return _nanquantile("nanquantile", a, q, axis, method, keepdims)
 
 
+@stands_for(np.nanpercentile)
 def nanpercentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
     return _nanquantile("nanpercentile", a, np.true_divide(q, 100), axis, method, keepdims)
 
 
+@stands_for(np.nanmedian)
 def nanmedian(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     return _nanquantile("nanmedian", a, 0.5, axis, "linear", keepdims)
 
@@ -161,27 +173,33 @@ def _filled(a: Any, value: float) -> Any:
     return np.where(np.isnan(a), value, a)
 
 
+@stands_for(np.nansum)
 def nansum(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return np.sum(_filled(a, 0.0), axis=axis, keepdims=keepdims)
 
 
+@stands_for(np.nanprod)
 def nanprod(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return np.prod(_filled(a, 1.0), axis=axis, keepdims=keepdims)
 
 
+@stands_for(np.nancumsum)
 def nancumsum(a: Any, axis: Any = None) -> Any:
     return np.cumsum(_filled(a, 0.0), axis=axis)
 
 
+@stands_for(np.nancumprod)
 def nancumprod(a: Any, axis: Any = None) -> Any:
     return np.cumprod(_filled(a, 1.0), axis=axis)
 
 
+@stands_for(np.nanmean)
 def nanmean(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     a = as_array(a)
     return nansum(a, axis, keepdims) / _counted(a, axis, keepdims)
 
 
+@stands_for(np.nanvar)
 def nanvar(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     a = as_array(a)
     away = np.where(np.isnan(a), 0.0, a - nanmean(a, axis, True))
@@ -190,14 +208,17 @@ def nanvar(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> A
     return np.where(count > ddof, total / np.where(count > ddof, count - ddof, 1.0), np.nan)
 
 
+@stands_for(np.nanstd)
 def nanstd(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     return np.sqrt(nanvar(a, axis, ddof, keepdims))
 
 
+@stands_for(np.nanmax)
 def nanmax(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return _nan_extreme(np.max, -np.inf, as_array(a), axis, keepdims)
 
 
+@stands_for(np.nanmin)
 def nanmin(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return _nan_extreme(np.min, np.inf, as_array(a), axis, keepdims)
 
@@ -207,6 +228,7 @@ def _nan_extreme(extreme: Any, nothing: float, a: Any, axis: Any, keepdims: bool
     return np.where(_counted(a, axis, keepdims) > 0, found, np.nan)
 
 
+@stands_for(np.nan_to_num, memory="itself")
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     x = as_array(x)
     if not copy and isinstance(x, Tracer):
@@ -223,6 +245,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
 # -- covariances
 
 
+@stands_for(np.cov)
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
         fweights: Any = None, aweights: Any = None) -> Any:  # fmt: skip
     x = _variables(m, rowvar)
@@ -249,6 +272,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
     return np.atleast_2d(x) if rowvar or x.ndim < 2 or x.shape[0] == 1 else x.T
 
 
+@stands_for(np.corrcoef)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
     c = cov(x, y, rowvar)
     if c.ndim == 0:
@@ -267,6 +291,7 @@ def _added_up(places: np.ndarray, size: int, weights: Any) -> Any:
     return traced_result(a, a.bind("scatter", atom, indices=places.astype(np.intp), size=size))
 
 
+@stands_for(np.bincount)
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     if holds_traced(x):
         raise TraceError(f"{user_line()}: np.bincount of traced places; pass them as integers, the weights may be traced")
@@ -274,6 +299,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     return _added_up(places, max(int(places.max(initial=-1)) + 1, minlength), weights)
 
 
+@stands_for(np.histogram)
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     if any(map(holds_traced, (a, bins, range))):
         raise TraceError(
@@ -286,9 +312,3 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     places = np.minimum(np.searchsorted(edges, inside[kept], "right") - 1, len(edges) - 2)
     found = _added_up(places, len(edges) - 1, np.ravel(as_array(weights))[kept])
     return (found / np.diff(edges) / np.sum(found) if density else found), edges
-
-
-STATISTICS = (
-    quantile, percentile, median, nanquantile, nanpercentile, nanmedian, nansum, nanprod, nancumsum, nancumprod, nanmean,
-    nanvar, nanstd, nanmax, nanmin, nan_to_num, cov, corrcoef, bincount, histogram,
-)  # fmt: skip

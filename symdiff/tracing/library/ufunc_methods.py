@@ -11,6 +11,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import as_array, holds_traced
+from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.libraries import user_line
 
 _RUNNING = {np.add: np.cumsum, np.multiply: np.cumprod}
@@ -18,6 +19,7 @@ _EXACT = frozenset({np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np
 _EXPONENTIAL = frozenset({np.logaddexp, np.logaddexp2})
 
 
+@stands_for("ufunc.accumulate")
 def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None) -> Any:
     x = _first(ufunc, array, dtype)
     axis = normalize_axis_index(axis, x.ndim)
@@ -52,11 +54,13 @@ def _shifted(function: Any, lines: Any, axis: int | None) -> Any:
     return function(lines - shift) + (shift if axis is None else np.expand_dims(shift, axis))
 
 
+@stands_for("ufunc.outer")
 def outer(ufunc: Any, a: Any, b: Any) -> Any:
     a, b = as_array(a), as_array(b)
     return ufunc(np.reshape(a, a.shape + (1,) * b.ndim), b)
 
 
+@stands_for("ufunc.reduceat")
 def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
     if holds_traced(indices):
         raise TraceError(f"{user_line()}: np.{ufunc.__name__}.reduceat at traced places; pass them as integers")
@@ -66,7 +70,7 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
     n = x.shape[axis]
     starts = [int(i) for i in np.atleast_1d(indices)]
     if not all(0 <= i < n for i in starts):
-        raise IndexError(f"indices {starts} for an axis of size {n}")
+        raise ValueError(f"indices {starts} for an axis of size {n}")
     found = []
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
         part = x[(*lead, slice(start, stop if stop > start else start + 1))]
@@ -74,6 +78,7 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
     return np.stack(found, axis=axis)
 
 
+@stands_for("ufunc.reduce")
 def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims: bool = False) -> Any:
     """Along one axis that has cells, one operand after the other."""
     x = _first(ufunc, array, dtype)
@@ -100,6 +105,3 @@ def _first(ufunc: Any, array: Any, dtype: Any) -> Any:
     x = as_array(array)
     found = ufunc.resolve_dtypes((x.dtype, x.dtype, None))[2] if dtype is None else np.dtype(dtype)
     return x if found == x.dtype else x != 0 if found == np.bool_ else x.astype(found)
-
-
-METHODS = {"reduce": reduce, "accumulate": accumulate, "outer": outer, "reduceat": reduceat}

@@ -6,6 +6,7 @@ Refuses, with `TraceError`, graphs that would unroll to more than `LIMIT` scalar
 """
 
 import math
+from collections.abc import Set
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.loops import sizes_of_binding
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.unrolling import placing, reductions
+from symdiff.tracing.unrolling.choosing import cells_of_binding, chosen_bindings
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
 from symdiff.tracing.unrolling.rounds import unrolled
 from symdiff.tracing.values.kinds import PYTHON
@@ -63,7 +65,7 @@ def is_unrolled(graph: Graph) -> bool:
 
 def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0, most: int = UNROLLED) -> Graph:
     """The graph in its regime: unrolled up to `most` operations on cells, `MOVED` results and `EAGER` cells of arrays
-    that are `differentiated`, or as `unroll` says.
+    that are `differentiated`, or as `unroll` says; beyond that what works on few cells is (`chosen_bindings`).
 
     A few operations on numbers out of such an array stay as they are; its derivatives are noted to be whole arrays.
     """
@@ -72,32 +74,37 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0, m
         graph.notes[WHOLE] = True
     if unroll is False or in_unrolled_regime(graph):
         return graph
-    if unroll is None:
-        if wide or sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
-            return graph
-        cells = 0
-        for binding in graph.bindings:
-            if binding.op == "loop":
-                if binding.params.tested or sizes_of_binding(binding):
-                    return graph
-                cells += binding.params.operations()
-            head = HEADS.get(binding.op)
-            if head is not None and not head.cells:
-                return graph
-            shapes = [o.shape for o in binding.operands]
-            cells += (
-                math.prod(binding.shape) if head is None else (head.unrolled or head.cost)(*shapes, **binding.params.params)
-            )
-            if cells > most:
-                return graph
-    return scalarize(graph)
+    if unroll or (not wide and _is_short(graph, most)):
+        return scalarize(graph)
+    if any(binding.op == "loop" for binding in graph.bindings):
+        return graph
+    chosen = chosen_bindings(graph)
+    return scalarize(graph, chosen) if chosen else graph
 
 
-def scalarize(graph: Graph) -> Graph:
-    """The same function over scalar symbols only."""
+def _is_short(graph: Graph, most: int) -> bool:
+    """Whether all of a graph is unrolled without being asked."""
+    if sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
+        return False
+    cells = 0
+    for binding in graph.bindings:
+        if binding.op == "loop":
+            if binding.params.tested or sizes_of_binding(binding):
+                return False
+            cells += binding.params.operations()
+        if binding.op in HEADS and not HEADS[binding.op].cells:
+            return False
+        cells += cells_of_binding(binding)
+        if cells > most:
+            return False
+    return True
+
+
+def scalarize(graph: Graph, chosen: Set[Node] | None = None) -> Graph:
+    """The same function over scalar symbols only; or only the `chosen` bindings cell by cell, the others as they are."""
     if in_unrolled_regime(graph):
         return graph
-    graph = unrolled(graph)
+    graph = unrolled(graph) if chosen is None else graph
     builder = Builder()
     cells = Cells(builder, graph.origin)
     scalars: dict[Atom, Atom] = {}
@@ -106,17 +113,25 @@ def scalarize(graph: Graph) -> Graph:
         if leaf.node.shape == ():
             scalars[leaf.node] = symbol
         else:
-            cells.read(leaf.node, symbol)
+            cells.read(leaf.node, symbol, chosen is not None)
     for binding in graph.bindings:
         builder.origin = binding.origin
         builder.primal = binding.primal
         if len(builder.bindings) > LIMIT:
             raise TraceError(f"{binding.origin}: unrolling {graph.name} passes {LIMIT} scalar operations; use smaller arrays")
-        _unroll(binding, builder, cells, scalars)
+        if chosen is None or binding in chosen or (binding.op in OPS and all(o.shape == () for o in binding.operands)):
+            _unroll(binding, builder, cells, scalars)
+        else:
+            operands = tuple(_whole(o, builder, cells, scalars) for o in binding.operands)
+            made = builder.bind(binding.op, operands, binding.shape, binding.dtype, binding.params, binding.origin)
+            if binding.shape == ():
+                scalars[binding] = made
+            else:
+                cells.read(binding, made, True)
     outputs = []
     for output in graph.outputs:
-        if output.shape == ():
-            atom = scalars.get(output.atom, output.atom)
+        if chosen is not None or output.shape == ():
+            atom = _whole(output.atom, builder, cells, scalars)
         else:
             atom = builder.array(list(_cells_of(output.atom, cells, scalars).ravel()), output.shape, output.dtype)
         outputs.append(GraphOutput(output.name, atom))
@@ -134,12 +149,21 @@ class Cells(dict[Atom, np.ndarray]):
         self._origin = origin
         self._parts: dict[Atom, tuple[Node, np.ndarray]] = {}
         self._items: dict[tuple[Node, int], Node] = {}
+        self._arrays: dict[Atom, Node] = {}
 
-    def read(self, leaf: Node, symbol: Node) -> None:
-        """An input array: `symbol` is the builder's."""
+    def read(self, leaf: Node, symbol: Node, late: bool) -> None:
+        """An array that stays one: `symbol` is the builder's. Its cells are bound `late`, or at once."""
         self._parts[leaf] = symbol, np.arange(math.prod(leaf.shape)).reshape(leaf.shape)
-        if math.prod(leaf.shape) <= EAGER:
+        self._arrays[leaf] = symbol
+        if not late and math.prod(leaf.shape) <= EAGER:
             self[leaf] = self.__missing__(leaf)
+
+    def whole(self, atom: Atom) -> Atom:
+        """An array, put together from its cells where it has become numbers."""
+        found = self._arrays.get(atom)
+        if found is None:
+            found = self._arrays[atom] = self._builder.array(list(self[atom].ravel()), atom.shape, atom.dtype)
+        return found
 
     def move(self, binding: Node) -> bool:
         """Cells moved out of a large input by a structural binding; False where it is none."""
@@ -214,6 +238,11 @@ def _picked(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, A
     mask, yes, no = (np.broadcast_to(_cells_of(o, cells, scalars), binding.shape).ravel() for o in binding.operands)
     chosen = [a if m.value else b for m, a, b in zip(mask, yes, no, strict=True)]
     return _grid([_typed(c, binding.dtype, builder) for c in chosen], binding.shape)
+
+
+def _whole(atom: Atom, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> Atom:
+    """What stands for an atom where it is not looked into."""
+    return cells.whole(atom) if atom in cells else scalars.get(atom, atom)
 
 
 def _cells_of(atom: Atom, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:

@@ -22,9 +22,10 @@ from symdiff.vocabulary import structures
 
 _MOST = 20_000  # answers that are known
 _LARGEST = 1 << 13  # cells that are asked with
-_STEERING = frozenset(
-    """assume_unique copy device kind method optimize origin out overwrite_input stable subok A tol rtol""".split()
-)  # what changes nothing, or is read by who calls
+STEERING = frozenset(
+    """assume_unique copy device kind method optimize overwrite_input stable subok overwrite_a overwrite_b overwrite_x
+        overwrite_ab check_finite lapack_driver workers plan driver""".split()
+)  # what changes nothing, or how something is computed alone
 _NUMBERS = (Tracer, Integer, int, float, complex, bool)
 _known: dict[Any, "Answer | None"] = {}
 
@@ -41,7 +42,7 @@ class Answer(NamedTuple):
 
 def check_read(implementation: Callable[..., Any], bound: inspect.BoundArguments, name: str, origin: str) -> None:
     """Refuse arguments that the implementation does not read, unless they are its defaults."""
-    for key in _unread(implementation):
+    for key in unread(implementation):
         default = bound.signature.parameters[key].default
         value = bound.arguments.get(key, default)
         if default is not inspect.Parameter.empty and (type(value), repr(value)) != (type(default), repr(default)):
@@ -52,13 +53,14 @@ signature_of = functools.lru_cache(maxsize=1024)(inspect.signature)
 
 
 @functools.lru_cache(maxsize=1024)
-def _unread(implementation: Callable[..., Any]) -> tuple[str, ...]:
-    code = getattr(getattr(implementation, "func", implementation), "__code__", None)
+def unread(implementation: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters that an implementation does not read."""
+    code = getattr(inspect.unwrap(implementation), "__code__", None)
     if code is None:
         return ()
     read = {name for i in dis.get_instructions(code) if i.opname.startswith("LOAD") for name in _names(i.argval)}
     parameters = signature_of(implementation).parameters
-    return tuple(n for n in parameters if n not in read and n not in code.co_cellvars and n not in _STEERING)
+    return tuple(n for n in parameters if n not in read and n not in code.co_cellvars and n not in STEERING)
 
 
 def _names(value: Any) -> tuple[Any, ...]:

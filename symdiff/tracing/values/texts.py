@@ -12,6 +12,7 @@ from typing import Any
 from symdiff.errors import TraceError
 from symdiff.tracing.captures.reaching import PRINTING
 from symdiff.tracing.state.attempt import current
+from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.libraries import user_line
 
 _MADE = frozenset({"format", "format_map", "join"})  # texts of others
@@ -100,17 +101,15 @@ def join_traced_texts(*parts: str) -> Any:
     return _joined("")(parts)
 
 
+@stands_for(print, always=True)
 def _print(*values: Any, **options: Any) -> None:
     of_text(print, *(str(v) if type(v) is Text else v for v in values), **options)
 
 
+@stands_for(warnings.warn, always=True)
 def _warn(message: Any, category: Any = None, stacklevel: int = 1, *args: Any, **kwargs: Any) -> None:
     warnings.warn(str(message) if type(message) is Text else message, category, stacklevel + 1, *args, **kwargs)
 
 
-TEXTS: dict[tuple[str, str], Callable[..., Any]] = {
-    **{("builtins", f.__name__): functools.partial(of_text, f) for f in (str, repr, ascii, format)},
-    ("builtins", "print"): _print,
-    ("_warnings", "warn"): _warn,
-    ("warnings", "warn"): _warn,
-}
+for _function in (str, repr, ascii, format):
+    stands_for(_function, always=True)(functools.partial(of_text, _function))

@@ -23,6 +23,7 @@ from symdiff.errors import TraceError, TruthError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.rulebooks.book import functions_instead
 from symdiff.tracing.state.attempt import current, current_reading, note_shown, note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_operator, check_awaited_range
 from symdiff.tracing.values.kinds import (
@@ -537,7 +538,9 @@ class Tracer(Operators):
             return self._part("imag")
         self.asked(lambda value: type(value.imag))
         return np.imag(
-            np.broadcast_to(0.0, self.shape) if self.shape else example_of_kind("d", (), self.whole, self.settled().kind)
+            np.broadcast_to(np.zeros((), np.int64 if self.whole else self.dtype), self.shape)
+            if self.shape
+            else example_of_kind("d", (), self.whole, self.settled().kind)
         )
 
     @imag.setter
@@ -685,7 +688,7 @@ class Tracer(Operators):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # NumPy asks each value for several
             raise AttributeError(f"a traced value has no attribute {name!r}")
-        instead = _REFUSED.get(name)
+        instead = functions_instead().get(f"ndarray.{name}")
         if instead is not None:
             raise self._refuse(f"x.{name}", instead)
         # NumPy calls x.exp() and its like on the cells of object arrays.
@@ -718,21 +721,7 @@ class Tracer(Operators):
         return f"<traced {self.atom.name} shape={self.shape} dtype={self.dtype}>"
 
 
-_REFUSED = {
-    **dict.fromkeys("tobytes tofile dump dumps data ctypes".split(), "do it outside, with what the function returns"),
-    **dict.fromkeys("byteswap getfield setfield newbyteorder".split(), "take x.real, x.imag or x.astype"),
-    "base": "np.shares_memory does, too; keep the array itself by a name of its own",
-    "setflags": "no array in a trace can be locked; take a copy instead",
-    "resize": "write x = np.resize(x, shape)",
-    "to_device": "the derivative runs where its arguments are",
-}
-_METHODS = frozenset(
-    """
-    sum prod mean dot ravel reshape transpose squeeze swapaxes conj conjugate cumsum cumprod trace diagonal
-    clip min max take repeat var std round any all
-    argmax argmin argsort argpartition choose compress nonzero ptp put searchsorted
-    """.split()
-)
+_METHODS = frozenset(name for name in dir(np.ndarray) if callable(getattr(np, name, None)))  # which are NumPy's functions
 
 
 class Flat:

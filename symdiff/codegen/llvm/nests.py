@@ -1,0 +1,265 @@
+"""Programs with loops to LLVM IR: blocks around instructions on numbers, variables that LLVM brings into registers.
+
+Assumes a Program whose operations `scalar` and `nests` have. Guarantees the arithmetic of `scalar` in the rounds' order; unless
+it is told to keep that, sums of rounds that are independent may be taken in another. What is too large for variables of the
+function lies in memory that the caller gives; what grows while a loop counts its rounds, in memory of its own.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.codegen.llvm.calls import Calls
+from symdiff.codegen.llvm.scalar import called, emit_instruction, emit_joint, emit_load, emit_store
+from symdiff.codegen.math.lines import TYPES, Lines, Value
+from symdiff.codegen.nests import Buffer, Index, Nest, Words, is_small, nest_of
+from symdiff.lowering.program import Program
+from symdiff.vocabulary.extents import Count, Extent, Shape, Size
+from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
+
+_LINE = 64
+_ROOM = 2048  # bytes that something which grows has before it needs memory of its own
+# More bytes for what has some: `own` is its first room.
+_MORE = """
+define private ptr @more(ptr %old, ptr %own, i64 %room, i64 %bytes) noinline cold nounwind {
+  %first = icmp eq ptr %old, %own
+  %from = select i1 %first, ptr null, ptr %old
+  %new = call ptr @PyMem_RawRealloc(ptr %from, i64 %bytes)
+  %missing = icmp eq ptr %new, null
+  %stays = xor i1 %first, true
+  %done = or i1 %missing, %stays
+  br i1 %done, label %end, label %copy
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %room, i1 false)
+  br label %end
+end:
+  ret ptr %new
+}
+"""
+_NEEDED = {
+    "memset": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+    "truncated": "declare i64 @llvm.fptosi.sat.i64.f64(double)",
+    "smin": "declare i64 @llvm.smin.i64(i64, i64)",
+    "smax": "declare i64 @llvm.smax.i64(i64, i64)",
+}
+
+
+class Looped(NamedTuple):
+    """The IR of a function, the bytes of memory that it is given, and whether it returns true where it finds no more."""
+
+    text: str
+    memory: int
+    grows: bool
+
+
+def looped_function(program: Program, name: str, together: int = 0, ordered: bool = False) -> Looped:
+    """A function over pointers to contiguous inputs and outputs, and to memory; `ordered`: sums are taken round by round."""
+    words = _Words(together, ordered)
+    inputs, outputs = program.inputs, program.outputs
+    given = [
+        words.cells(Buffer(f"%in{k}", leaf.shape, leaf.dtype))
+        if leaf.shape
+        else words.load(Buffer(f"%in{k}", (), leaf.dtype), ())
+        for k, leaf in enumerate(inputs)
+    ]
+    nest_of(words, program, given, [Buffer(f"%out{k}", o.shape, o.dtype) for k, o in enumerate(outputs)])
+    ending = words.ending()
+    bodies, needed = called(words.lines)
+    parameters = [f"ptr noalias readonly %in{k}" for k in range(len(inputs))]
+    parameters += [f"ptr noalias %out{k}" for k in range(len(outputs))] + ["ptr noalias %memory"] * bool(words.memory)
+    kind = "i1" if words.grown else "void"
+    text = [
+        *{**words.lines.declared, **needed}.values(), *words.tables, *bodies,
+        f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables, *words.lines.text,
+        *ending, "}",
+    ]  # fmt: skip
+    return Looped("\n".join(text) + "\n", words.memory, bool(words.grown))
+
+
+class _Words(Words):
+    """Blocks and instructions."""
+
+    def __init__(self, together: int, ordered: bool) -> None:
+        super().__init__()
+        self.lines = Lines(most=together)
+        self.sum = "" if ordered else " reassoc"
+        self.variables: list[str] = []  # what is reserved before all else
+        self.tables: list[str] = []
+        self.names = itertools.count()
+        self.memory = 0
+        self.grown: list[str] = []
+        self.sizes: dict[str, str] = {}
+        self.exits: list[str] = []
+
+    # -- instructions
+
+    def calls(self, program: Program) -> Any:
+        return Calls(program, self.lines.most)
+
+    def operation(self, nest: Nest, position: int) -> dict[int, Value]:
+        return emit_joint(nest.program, position, nest.calls, self.lines, nest.values)
+
+    def cell(self, program: Program, position: int, values: dict[int, Value]) -> Value:
+        return emit_instruction(program, program.nodes[position], self.lines, values)
+
+    def real(self, whole: Count) -> Value:
+        return (self.lines.put(f"sitofp i64 {self._text(whole)} to double"),)
+
+    def whole(self, value: Value, size: Count) -> Extent:
+        found = self._called("i64", "truncated", f"double {value[0]}")
+        found = self._called("i64", "smax", f"i64 {found}, i64 0")
+        return self._size(self._called("i64", "smin", f"i64 {found}, i64 {self._text(size - 1)}"))
+
+    def product(self, a: Count, b: Count) -> Count:
+        return self._size(self.lines.put(f"mul nsw i64 {self._text(a)}, {self._text(b)}"))
+
+    def _called(self, kind: str, name: str, operands: str) -> str:
+        self.lines.declared[name] = _NEEDED[name]
+        symbol = _NEEDED[name].partition("@")[2].partition("(")[0]
+        return self.lines.put(f"call {kind} @{symbol}({operands})")
+
+    def _size(self, text: str) -> Extent:
+        name = f"#{next(self.names)}"
+        self.sizes[name] = text
+        return Extent(0, ((Size(name, 0), 1),))
+
+    def _text(self, whole: Count) -> str:
+        """A whole number as an operand."""
+        if not isinstance(whole, Extent):
+            return str(whole)
+        total = ""
+        for size, times in whole.terms:
+            text = self.sizes[size.name]
+            term = text if times == 1 else self.lines.put(f"mul nsw i64 {text}, {times}")
+            total = self.lines.put(f"add nsw i64 {total}, {term}") if total else term
+        return self.lines.put(f"add nsw i64 {total}, {whole.constant}") if whole.constant else total
+
+    # -- memory
+
+    def table(self, value: np.ndarray) -> Buffer:
+        name = f"@table{len(self.tables)}"
+        cells = "".join(f"\\{byte:02x}" for byte in value.tobytes())
+        self.tables.append(f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {_LINE}')
+        return Buffer(name, value.shape, value.dtype.char)
+
+    def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
+        place = f"%b{next(self.names)}"
+        if any(isinstance(n, Extent) for n in shape):
+            self.variables += [f"  {place}.own = alloca [{_ROOM} x i8], align 16", f"  {place} = alloca ptr"]
+            self.variables += [f"  store ptr {place}.own, ptr {place}", f"  {place}.room = alloca i64"]
+            self.variables.append(f"  store i64 {_ROOM}, ptr {place}.room")
+            self.grown.append(place)
+            return Buffer(place, shape, code)
+        count = math.prod(shape) * dtype_of_code(code).itemsize
+        if is_small(shape):
+            self.variables.append(f"  {place} = alloca [{count} x i8], align 16")
+        else:
+            self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
+            self.memory += -(-count // _LINE) * _LINE
+        return Buffer(place, shape, code)
+
+    def _bytes(self, buffer: Buffer, rows: Count) -> str:
+        cells: Count = rows if buffer.shape else 1
+        for n in buffer.shape[1:]:
+            cells = self.product(cells, n) if isinstance(n, Extent) and isinstance(cells, Extent) else cells * n
+        return self._text(cells * dtype_of_code(buffer.dtype).itemsize)
+
+    def reserve(self, buffer: Buffer, rows: Count) -> None:
+        if buffer.name not in self.grown:
+            return
+        wanted, label = self._bytes(buffer, rows), f"r{next(self.names)}"
+        room = self.lines.put(f"load i64, ptr {buffer.name}.room")
+        less = self.lines.put(f"icmp ult i64 {room}, {wanted}")
+        self._run(f"br i1 {less}, label %{label}, label %{label}.has", f"{label}:")
+        more = self._called("i64", "smax", f"i64 {self.lines.put(f'add i64 {room}, {room}')}, i64 {wanted}")
+        old = self.lines.put(f"load ptr, ptr {buffer.name}")
+        new = self.lines.put(f"call ptr @more(ptr {old}, ptr {buffer.name}.own, i64 {room}, i64 {more})")
+        missing = self.lines.put(f"icmp eq ptr {new}, null")
+        self._run(f"br i1 {missing}, label %short, label %{label}.new", f"{label}.new:")
+        self._run(f"store ptr {new}, ptr {buffer.name}", f"store i64 {more}, ptr {buffer.name}.room")
+        self._run(f"br label %{label}.has", f"{label}.has:")
+
+    def ending(self) -> list[str]:
+        """The end of the function."""
+        start = len(self.lines.text)
+        if not self.grown:
+            return ["  ret void"]
+        self._run("br label %last", "last:", "br label %end", "short:", "br label %end", "end:")
+        state = self.lines.put("phi i1 [false, %last], [true, %short]")
+        self.lines.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+        self.tables.append(_MORE)
+        for place in self.grown:
+            at, label = self.lines.put(f"load ptr, ptr {place}"), f"f{next(self.names)}"
+            own = self.lines.put(f"icmp eq ptr {at}, {place}.own")
+            self._run(f"br i1 {own}, label %{label}.end, label %{label}", f"{label}:")
+            self._run(f"call void @PyMem_RawFree(ptr {at})", f"br label %{label}.end", f"{label}.end:")
+        self._run(f"ret i1 {state}")
+        ended, self.lines.text[start:] = self.lines.text[start:], []
+        return ended
+
+    def clear(self, buffer: Buffer) -> None:
+        pointer = self._pointer(buffer, "0")
+        self.lines.declared["memset"] = _NEEDED["memset"]
+        count = self._bytes(buffer, buffer.shape[0] if buffer.shape else 1)
+        self._run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
+
+    def _pointer(self, buffer: Buffer, place: str) -> str:
+        base = self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name
+        if place == "0":
+            return base
+        kind = f"[{dtype_of_code(buffer.dtype).itemsize} x i8]"
+        if buffer.dtype != "?":
+            part = TYPES[real_counterpart(buffer.dtype) if is_complex(buffer.dtype) else buffer.dtype]
+            kind = f"[2 x {part}]" if is_complex(buffer.dtype) else part
+        return self.lines.put(f"getelementptr inbounds {kind}, ptr {base}, i64 {place}")
+
+    def load(self, buffer: Buffer, index: Index) -> Value:
+        pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
+        if buffer.dtype == "?":
+            return (self.lines.put(f"trunc i8 {self.lines.put(f'load i8, ptr {pointer}')} to i1"),)
+        return emit_load(self.lines, pointer, 0, buffer.dtype)
+
+    def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
+        pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
+        if add:
+            old = emit_load(self.lines, pointer, 0, buffer.dtype)
+            part = real_counterpart(buffer.dtype) if is_complex(buffer.dtype) else buffer.dtype
+            value = tuple(self.lines.put(f"fadd{self.sum} {TYPES[part]} {a}, {b}") for a, b in zip(old, value, strict=True))
+        emit_store(self.lines, pointer, 0, value, buffer.dtype)
+
+    # -- loops
+
+    @contextmanager
+    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+        label = f"l{next(self.names)}"
+        stop = "" if count is None else self._text(count - 1 if backward else count)
+        first, step = (stop, -1) if backward else ("0", 1)
+        self._run(f"br label %{label}.before", f"{label}.before:", f"br label %{label}", f"{label}:")
+        self._run(f"%{label}.k = phi i64 [{first}, %{label}.before], [%{label}.next, %{label}.latch]")
+        if count is None:
+            self._run(f"br label %{label}.body")
+        else:
+            more = f"icmp sge i64 %{label}.k, 0" if backward else f"icmp slt i64 %{label}.k, {stop}"
+            self._run(f"br i1 {self.lines.put(more)}, label %{label}.body, label %{label}.exit")
+        self._run(f"{label}.body:")
+        k = self._size(f"%{label}.k")
+        if count is not None:
+            self.bounds[k.terms[0][0].name] = count - 1
+        if size:
+            self.sizes[size] = f"%{label}.k"
+        self.exits.append(f"{label}.exit")
+        yield k
+        self.exits.pop()
+        self._run(f"br label %{label}.latch", f"{label}.latch:", f"%{label}.next = add nsw i64 %{label}.k, {step}")
+        self._run(f"br label %{label}", f"{label}.exit:")
+
+    def leave_unless(self, condition: Value) -> None:
+        label = f"g{next(self.names)}"
+        self._run(f"br i1 {condition[0]}, label %{label}, label %{self.exits[-1]}", f"{label}:")
+
+    def _run(self, *lines: str) -> None:
+        self.lines.text += [line if line.endswith(":") else f"  {line}" for line in lines]

@@ -1,0 +1,625 @@
+"""Programs with loops as nests: what machine code and C do in the same order, each in its own words.
+
+A straight program is a nest without axes; a loop is a serial axis, whose carried values and sums are variables, and whose
+stacks and larger values lie in memory. Operations on arrays are formulas for a cell until something needs the array itself, so
+that those with one use run inside the loop of their user.
+
+Assumes a Program whose inputs are numbers or contiguous arrays. Guarantees the rounds' order and the evaluator's order of
+operations. Refuses, with `BackendError`, operations on whole arrays that have no formula for a cell.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.codegen.names import cell_name
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Output, Program
+from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
+from symdiff.vocabulary.extents import Count, Extent, Shape
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import OPS
+
+SMALL = 64  # cells of an array that is a variable of the function
+Index = tuple[Count, ...]
+Number = Any  # a target's text of a number: names of registers, or an expression
+
+
+class Buffer(NamedTuple):
+    """Cells in memory, in C order from `start` on."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    start: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """An array, by the formula for a cell; `buffer` where it is in memory."""
+
+    shape: Shape
+    dtype: str
+    at: Callable[[Index], Number]
+    buffer: Buffer | None = None
+
+
+class InOrder:
+    """One value after the other."""
+
+    def before(self, position: int, known: Collection[int]) -> Iterable[int]:
+        """What is to be computed for a value, itself the last, none of the `known`."""
+        return () if position in known else (position,)
+
+
+class Words:
+    """What a target says for the parts of a nest."""
+
+    few = 16  # cells that are written one by one, without a loop
+
+    def __init__(self) -> None:
+        self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
+
+    def calls(self, program: Program) -> Any:
+        """The order of a program's values."""
+        return InOrder()
+
+    def operation(self, nest: "Nest", position: int) -> dict[int, Number]:
+        """An operation on numbers among the nest's values, with those that are made together with it."""
+        raise NotImplementedError
+
+    def cell(self, program: Program, position: int, values: dict[int, Number]) -> Number:
+        """An operation on numbers, in a formula for a cell."""
+        raise NotImplementedError
+
+    def named(self, name: str, value: Number, code: str) -> Number:
+        """A number that is read several times, or in another place."""
+        return value
+
+    def table(self, value: np.ndarray) -> Buffer:
+        """The cells of a constant."""
+        raise NotImplementedError
+
+    def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
+        """A variable, or an array, which has no value yet."""
+        raise NotImplementedError
+
+    def reserve(self, buffer: Buffer, rows: Count) -> None:
+        """Room for so many rows, which the target may have given already."""
+
+    def clear(self, buffer: Buffer) -> None:
+        """Zeros in all cells."""
+        raise NotImplementedError
+
+    def load(self, buffer: Buffer, index: Index) -> Number:
+        """The value of a cell."""
+        raise NotImplementedError
+
+    def store(self, buffer: Buffer, index: Index, value: Number, add: bool = False) -> None:
+        """Write a cell, or `add` to it."""
+        raise NotImplementedError
+
+    def assign(self, pairs: list[tuple[Buffer, Number, bool]]) -> None:
+        """Variables' next values; `True` with those that others' are computed from."""
+        for buffer, value, _ in pairs:
+            self.store(buffer, (), value)
+
+    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> AbstractContextManager[Extent]:
+        """A loop around what is said inside; the round's number, which is the size `size` afterwards."""
+        raise NotImplementedError
+
+    def leave_unless(self, condition: Number) -> None:
+        """The end of the loop where a condition does not hold."""
+        raise NotImplementedError
+
+    def real(self, whole: Count) -> Number:
+        """A whole number as float64."""
+        raise NotImplementedError
+
+    def whole(self, value: Number, size: Count) -> Extent:
+        """The whole part of a number, the nearest of 0 to size - 1."""
+        raise NotImplementedError
+
+    def product(self, a: Count, b: Count) -> Count:
+        """A product of two whole numbers, of which none is known before."""
+        raise NotImplementedError
+
+    def flat(self, buffer: Buffer, index: Index) -> Count:
+        """The place of a cell in memory."""
+        place: Count = 0
+        for n, i in zip(buffer.shape, index, strict=True):
+            place = (self.product(place, n) if isinstance(place, Extent) and isinstance(n, Extent) else place * n) + i
+        return buffer.start + place
+
+    def cells(self, buffer: Buffer) -> Cells:
+        """An array in memory."""
+        return Cells(buffer.shape, buffer.dtype, lambda index: self.load(buffer, index), buffer)
+
+    def row(self, array: Cells, k: Count) -> Any:
+        """A row of an array, a number where it has one axis."""
+        if len(array.shape) == 1:
+            return array.at((k,))
+        shape, buffer = array.shape[1:], array.buffer
+        if buffer is not None and not any(isinstance(n, Extent) for n in shape):
+            return self.cells(Buffer(buffer.name, shape, buffer.dtype, buffer.start + k * math.prod(shape)))
+        return Cells(shape, array.dtype, lambda index: array.at((k, *index)))
+
+    def within(self, whole: Count, size: Count) -> bool:
+        """Whether a whole number is known to be among 0 to size - 1."""
+        return all(self._is_not_negative(difference) for difference in (whole, size - 1 - whole))
+
+    def _is_not_negative(self, whole: Count) -> bool:
+        while isinstance(whole, Extent):
+            size, times = next((term for term in whole.terms if term[0].name in self.bounds), whole.terms[0])
+            if times < 0 and size.name not in self.bounds:
+                return False
+            least = 0 if size.name in self.bounds else size.least
+            whole = whole + times * ((least if times > 0 else self.bounds[size.name]) - Extent(0, ((size, 1),)))
+        return whole >= 0
+
+
+def refuse_heads(program: Program, shown: str) -> str:
+    """Which operation on whole arrays has no formula for a cell in `shown`; "" where all have one."""
+    for node in program.nodes:
+        if node.op == "loop":
+            if found := refuse_heads(node.params.body, shown):
+                return found
+        elif node.op in HEADS and node.op not in _HEADS:
+            return f"{program.name}: {node.op} in a program with loops is not part of {shown}"
+    return ""
+
+
+class Nest:
+    """The values of a program, said one after the other in the words of a target."""
+
+    def __init__(
+        self, words: Words, program: Program, leaves: Sequence[Any], wholes: Sequence[Count | None],
+        targets: dict[int, Buffer] | None = None,
+    ) -> None:  # fmt: skip
+        """`leaves` are the inputs, of which `wholes` tells those known to be whole numbers; `targets` are places for values."""
+        self.words = words
+        self.program = program
+        self.leaves = leaves
+        self.wholes = wholes
+        self.targets = targets or {}
+        self.values: dict[int, Any] = {}
+        self.uses = uses_of(program)
+        self.calls = words.calls(program)
+        self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
+        self.numbered: dict[tuple[int, Count], Count] = {}
+        self.counting = counting_loops(program)
+        self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
+
+    def run(self, positions: Iterable[int] | None = None) -> None:
+        """Say what is computed."""
+        for position in range(len(self.program.nodes)) if positions is None else positions:
+            for due in self.calls.before(position, self.values):
+                self._add(due)
+
+    def _add(self, position: int) -> None:
+        node = self.program.nodes[position]
+        if self.counting:
+            self.run(self.counting[name] for name in self.counting.keys() & sizes_of_node(node))
+        if node.op == "loop":
+            self.values[position] = self._loop(position, node)
+        elif node.op == "part":
+            self.values[position] = self.values[node.operands[0]][node.params]
+        elif node.op in OPS and not node.shape and node.op != "input":
+            self.values.update(self.words.operation(self, position))
+        else:
+            value = self._array(position, node)
+            if not isinstance(value, Cells):
+                several = self.uses[position] > 1 or position in self.inside
+                name = self._input_name(node) if node.op == "input" else ""
+                value = self.words.named(name, value, node.dtype) if several else value
+            elif value.buffer is None and (self.uses[position] > 1 or position in self.inside or position in self.targets):
+                value = self.in_memory(value, self.targets.get(position))
+            self.values[position] = value
+
+    def _input_name(self, node: Node) -> str:
+        leaf = self.program.inputs[node.params[0]]
+        return cell_name(leaf.name, leaf.shape, node.params[1]) if leaf.shape and node.params[1] is not None else leaf.name
+
+    def _array(self, position: int, node: Node) -> Any:
+        """What is no operation on numbers."""
+        if node.op == "input":
+            place, cell = node.params
+            leaf = self.leaves[place]
+            if cell is None or not isinstance(leaf, Cells):
+                return leaf
+            return leaf.at(tuple(map(int, np.unravel_index(cell, leaf.shape))))
+        if node.op == "const":
+            return self.words.cells(self.words.table(node.params))
+        if node.op == "size":
+            return self.words.real(node.params)
+        if node.op in OPS:
+            return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
+        if (part := _part(self.program, node)) is not None:
+            buffer = self.targets.get(position) or self.words.buffer("", node.shape, node.dtype)
+            self.words.reserve(buffer, node.shape[0])
+            part(self, node, _writer(self.words, buffer))
+            return self.words.cells(buffer)
+        formula = _FORMULAS[node.op](self, node)
+        return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
+
+    def _elementwise(self, position: int, node: Node, index: Index) -> Number:
+        return self.words.cell(self.program, position, {o: self.value_at(o, index) for o in node.operands})
+
+    def value_at(self, position: int, index: Index) -> Number:
+        """A cell of a value that is spread over the shape which the index belongs to."""
+        value = self.values[position]
+        if not isinstance(value, Cells):
+            return value
+        own = index[len(index) - len(value.shape) :]
+        return value.at(tuple(0 if n == 1 else i for n, i in zip(value.shape, own, strict=True)))
+
+    def in_memory(self, array: Cells, buffer: Buffer | None = None) -> Cells:
+        """An array in memory."""
+        if array.buffer is not None and buffer is None:
+            return array
+        buffer = buffer or self.words.buffer("", array.shape, array.dtype)
+        self.words.reserve(buffer, array.shape[0] if array.shape else 1)
+        self._fill(array, _writer(self.words, buffer))
+        return self.words.cells(buffer)
+
+    def _fill(self, value: Any, write: "Write", add: bool = False) -> None:
+        """Write, or add, all cells of a value."""
+        if isinstance(value, Cells):
+            self.each(value.shape, lambda index: write(index, value.at(index), add))
+        else:
+            write((), value, add)
+
+    def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
+        """Do something for all cells of a shape."""
+        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.words.few:
+            for index in itertools.product(*map(range, shape)):
+                action((*before, *index))
+        else:
+            with self.words.rounds("i", shape[0]) as i:
+                self.each(shape[1:], action, (*before, i))
+
+    def give(self, output: Any, write: "Write", add: bool = False) -> None:
+        """Write, or add, a result of the program."""
+        value = whole_value(self.program, output)
+        if value < 0:
+            for cell, index in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
+                write(index, self.values[cell], add)
+        elif value in self.values:
+            self._fill(self.values[value], write, add)
+        else:
+            node = self.program.nodes[value]
+            part = _part(self.program, node)
+            assert part is not None
+            part(self, node, write, add)
+
+    # -- whole numbers
+
+    def whole_of(self, position: int) -> Count | None:
+        """A value as a whole number that is known by the numbers of rounds and sizes, None where it is not."""
+        node = self.program.nodes[position]
+        if node.op == "input":
+            return self.wholes[node.params[0]] if not node.shape else None
+        if node.op == "size":
+            return node.params  # type: ignore[no-any-return]
+        if node.op == "const" and not node.shape:
+            return int(node.params) if node.dtype == "d" and float(node.params).is_integer() else None
+        if node.op not in ("add", "sub", "mul", "neg") or node.shape:
+            return None
+        found = [self.whole_of(o) for o in node.operands]
+        if any(f is None for f in found):
+            return None
+        if node.op == "mul":
+            return None if all(isinstance(f, Extent) for f in found) else found[0] * found[1]  # type: ignore[operator]
+        return -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]  # type: ignore
+
+    def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
+        """The rows that a whole number, or the cells of an array of them, tell."""
+        if self.program.nodes[position].shape:
+            return lambda index: self.words.whole(self.value_at(position, index), size)
+        known = self.whole_of(position)
+        if known is None or not self.words.within(known, size):
+            known = self.numbered.get((position, size))
+        if known is None:
+            known = self.numbered[position, size] = self.words.whole(self.values[position], size)
+        return lambda index: known
+
+    # -- loops
+
+    def _loop(self, position: int, node: Node) -> list[Any]:
+        """The rounds; the results."""
+        words, loop = self.words, node.params
+        body, carried, results = loop.body, loop.carried, loop.results
+        given = [self.values[o] for o in node.operands]
+        sums = carried + len(loop.stacks)
+        buffers = []
+        for place, result in enumerate(results[: sums + loop.sums]):
+            target = self.targets.get(self.parts.get((position, place), -1))
+            few = not result.shape or (is_small(result.shape) and not carried <= place < sums)
+            buffers.append(words.buffer(result.name, result.shape, result.dtype) if target is None or few else target)
+        for place, buffer in enumerate(buffers):
+            if buffer.shape and not (loop.tested and carried <= place < sums):
+                words.reserve(buffer, buffer.shape[0])
+            if place < carried:
+                self._fill(given[place], _writer(words, buffer))
+            elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
+                words.clear(buffer)
+        count = loop.limit if loop.tested else loop.rounds
+        with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted or "") as k:
+            leaves: list[Any] = [words.real(k)]
+            wholes: list[Count | None] = [k]
+            for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
+                own = words.load(buffers[place], ()) if place < carried and not buffers[place].shape else None
+                value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
+                leaves.append(value if row is None else words.row(value, row.at(k)))
+                wholes.append(self.whole_of(node.operands[place]) if place >= carried and row is None else None)
+            self._round(loop, Nest(words, body, leaves, wholes), k, buffers)
+        found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
+        return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
+
+    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer]) -> None:
+        words, body, carried = self.words, loop.body, loop.carried
+        sums = carried + len(loop.stacks)
+        if loop.tested:
+            inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
+            words.leave_unless(inner.values[body.outputs[-1].value])
+        summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
+        late = {v for v in summed if v >= 0 and _part(body, body.nodes[v]) and inner.uses[v] == 1}
+        inner.run(p for p in range(len(body.nodes)) if p not in late)
+        for buffer, stack, output in zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False):
+            if loop.tested:
+                words.reserve(buffer, k + 1)
+            inner.give(output, _writer(words, buffer, (stack.place.at(k),)))
+        for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
+            inner.give(output, _writer(words, buffer), True)
+        self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
+
+    def _carry(self, inner: "Nest", nexts: list[tuple[Buffer, Any]]) -> None:
+        """The carried values for the next round, all of which are computed before one is written."""
+        words, body = self.words, inner.program
+        own = {buffer.name for buffer, _ in nexts}
+        numbers, waiting = [], []
+        for place, (buffer, output) in enumerate(nexts):
+            value = inner.values.get(whole_value(body, output))
+            if not buffer.shape:
+                node = body.nodes[output.value]
+                if not (node.op == "input" and node.params[0] == place + 1):
+                    numbers.append((buffer, value, output.cells))
+            elif isinstance(value, Cells) and value.buffer is not None and value.buffer.name == buffer.name:
+                continue
+            elif isinstance(value, Cells) and value.buffer is not None and value.buffer.name not in own:
+                waiting.append((buffer, value))
+            else:
+                other = words.buffer("", buffer.shape, buffer.dtype)
+                words.reserve(other, buffer.shape[0])
+                inner.give(output, _writer(words, other))
+                waiting.append((buffer, words.cells(other)))
+        reads = {b.name: {p for p, n in enumerate(body.nodes) if n.op == "input" and n.params[0] == place + 1}
+                 for place, (b, _) in enumerate(nexts)}  # fmt: skip
+        cones = [program_cone(body, cells) for _, _, cells in numbers]
+        words.assign([
+            (buffer, value, any(reads[buffer.name] & cone for cone in cones[n + 1 :]))
+            for n, (buffer, value, _) in enumerate(numbers)
+        ])  # fmt: skip
+        for buffer, value in waiting:
+            self._fill(value, _writer(words, buffer))
+
+
+Write = Callable[..., None]  # of an index, a number, and whether it is added
+
+
+def _writer(words: Words, buffer: Buffer, before: Index = ()) -> Write:
+    def write(index: Index, value: Number, add: bool = False) -> None:
+        words.store(buffer, (*before, *index), value, add)
+
+    return write
+
+
+def is_small(shape: Shape) -> bool:
+    """Whether an array is a variable of the function."""
+    return not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= SMALL
+
+
+def whole_value(program: Program, output: Output) -> int:
+    """The value that is the whole result, -1 where it has one for each cell."""
+    return output.value if len(output.cells) == 1 and program.nodes[output.value].shape == output.shape else -1
+
+
+def _covered(loop: Any, stack: Any) -> bool:
+    """Whether the rounds give all rows of a stack."""
+    return abs(stack.place.step) == 1 and stack.size == loop.rounds  # type: ignore[no-any-return]
+
+
+# -- operations on whole arrays: formulas for a cell
+
+
+def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source, axes = nest.values[node.operands[0]], node.params["axes"]
+
+    def at(index: Index) -> Number:
+        total = nest.words.buffer("", (), node.dtype)
+        nest.words.clear(total)
+        kept = dict(zip([a for a in range(len(source.shape)) if a not in axes], index, strict=True))
+
+        def add(inner: Index) -> None:
+            summed = dict(zip(axes, inner, strict=True))
+            cell = source.at(tuple(kept[a] if a in kept else summed[a] for a in range(len(source.shape))))
+            nest.words.store(total, (), cell, True)
+
+        nest.each(tuple(source.shape[a] for a in axes), add)
+        return nest.words.load(total, ())
+
+    return at
+
+
+def _product_terms(nest: Nest, node: Node) -> Callable[[Index, Index], Number]:
+    """The products that a cell of a product of two arrays is the sum of."""
+    a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
+    product = Program("", (), (), [Node("input", (), (), x.dtype, (k, 0)) for k, x in enumerate((a, b))])
+    product.nodes.append(Node("mul", (0, 1), (), node.dtype))
+
+    def term(index: Index, inner: Index) -> Number:
+        column, index = (index[-1:], index[:-1]) if len(b.shape) > 1 else ((), index)
+        line, index = (index[-1:], index[:-1]) if len(a.shape) > 1 else ((), index)
+        cells = []
+        for array, own in ((a, (*line, *inner)), (b, (*inner, *column))):
+            before = index[len(index) - len(array.shape) + len(own) :]
+            cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, before, strict=False)), *own)))
+        return nest.words.cell(product, 2, dict(enumerate(cells)))
+
+    return term
+
+
+def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    """A product with a vector."""
+    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+
+    def at(index: Index) -> Number:
+        total = nest.words.buffer("", (), node.dtype)
+        nest.words.clear(total)
+        nest.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
+        return nest.words.load(total, ())
+
+    return at
+
+
+def _formula_gather(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source, places = nest.values[node.operands[0]], node.operands[1]
+    axes = len(nest.program.nodes[places].shape)
+    row = nest.row_number(places, source.shape[0])
+    return lambda index: source.at((row(index[:axes]), *index[axes:]))
+
+
+def _formula_reshape(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    if not isinstance(source, Cells):
+        return lambda index: source
+    if not node.shape:
+        return lambda index: source.at((0,) * len(source.shape))
+    buffer = nest.in_memory(source).buffer
+    assert buffer is not None
+    return nest.words.cells(buffer._replace(shape=node.shape)).at
+
+
+def _formula_getitem(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    moved = _region(node.params["key"], source.shape)
+    return lambda index: source.at(moved(index))
+
+
+def _formula_transpose(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source, axes = nest.values[node.operands[0]], node.params["axes"]
+    return lambda index: source.at(tuple(index[axes.index(a)] for a in range(len(axes))))
+
+
+def _formula_broadcast(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    return lambda index: nest.value_at(node.operands[0], index)
+
+
+def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
+    """The cells of an array by those of a region."""
+    steps = []
+    for n, (start, stop, step) in zip(shape, (*key, *((0, None, 1),) * (len(shape) - len(key))), strict=True):
+        if not any(isinstance(end, Extent) for end in (n, start, stop)):
+            start = range(n)[start:stop:step].start
+        steps.append((start, step))
+    return lambda index: tuple(start + step * i for i, (start, step) in zip(index, steps, strict=True))
+
+
+# -- operations on whole arrays: parts that are written one after the other
+
+
+def _put(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    if not add:
+        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    moved = _region(node.params["key"], node.shape)
+    nest._fill(nest.values[node.operands[0]], lambda index, value, add: write(moved(index), value, add), add)
+
+
+def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    if not add:
+        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    rows, places = node.operands
+    axes = len(nest.program.nodes[places].shape)
+    row = nest.row_number(places, node.params["size"])
+
+    def put(index: Index) -> None:
+        write((row(index[:axes]), *index[axes:]), nest.value_at(rows, index), True)
+
+    nest.each(nest.program.nodes[rows].shape, put)
+
+
+def _matmul(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    """A product of matrices: cells in one line are added to innermost."""
+    if not add:
+        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+
+    def line(before: Index) -> None:
+        def one(k: Index) -> None:
+            nest.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
+
+        nest.each(inner, one)
+
+    nest.each(node.shape[:-1], line)
+
+
+def _concatenate(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    axis, start = node.params["axis"], 0
+    for operand in node.operands:
+        before = start
+
+        def moved(index: Index, value: Number, add: bool, before: Count = before) -> None:
+            write((*index[:axis], index[axis] + before, *index[axis + 1 :]), value, add)
+
+        nest._fill(nest.values[operand], moved, add)
+        start = start + nest.program.nodes[operand].shape[axis]
+
+
+def _cells(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    for operand, index in zip(node.operands, itertools.product(*map(range, node.shape)), strict=True):
+        write(index, nest.values[operand], add)
+
+
+def _zero(nest: Nest, node: Node) -> Number:
+    value: Any = {"?": False, "D": 0j, "F": 0j}.get(node.dtype, 0.0)
+    zero = Program("", (), (), [Node("const", (), (), node.dtype, value)])
+    return nest.words.cell(zero, 0, {})
+
+
+_FORMULAS: dict[str, Callable[[Nest, Node], Callable[[Index], Number]]] = {
+    "sum": _formula_sum, "matmul": _formula_matmul, "gather": _formula_gather, "reshape": _formula_reshape,
+    "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast,
+}  # fmt: skip
+_PARTS: dict[str, Callable[..., None]] = {
+    "matmul": _matmul, "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells,
+}  # fmt: skip
+
+
+def _part(program: Program, node: Node) -> Callable[..., None] | None:
+    """What writes an array part by part, None where it has a formula for a cell."""
+    if node.op == "matmul" and len(program.nodes[node.operands[1]].shape) < 2:
+        return None
+    return _PARTS.get(node.op)
+
+
+_HEADS = _FORMULAS.keys() | _PARTS.keys()
+
+
+def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequence[Buffer]) -> None:
+    """Say a whole program, from its inputs, numbers and arrays, to the places of its results."""
+    whole: dict[int, Buffer] = {}
+    for output, buffer in zip(program.outputs, outputs, strict=True):
+        value = whole_value(program, output)
+        if value >= 0 and output.shape and program.nodes[value].op not in ("input", "const", "reshape"):
+            whole.setdefault(value, buffer)
+    nest = Nest(words, program, inputs, [None] * len(inputs), whole)
+    nest.run()
+    for output, buffer in zip(program.outputs, outputs, strict=True):
+        made = nest.values.get(whole_value(program, output))
+        if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
+            nest.give(output, _writer(words, buffer))

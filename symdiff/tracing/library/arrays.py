@@ -1,0 +1,135 @@
+"""NumPy's functions that move, reduce and multiply cells, of traced arrays: those of atoms, under NumPy's names.
+
+Assumes an array with a traced cell among the arguments. Guarantees NumPy's results with its `dtype=`, `initial=` and `where=`.
+Refuses what these functions of atoms refuse, with `TraceError`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.arrays import moving, products, reducing
+from symdiff.tracing.library.atoms import of_atoms
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.standing import stands_for
+
+_VIEWS = frozenset(
+    """reshape ravel transpose matrix_transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to flip
+        fliplr flipud rot90 atleast_1d atleast_2d atleast_3d diagonal diag""".split()
+)
+for _name, _bind in moving.MOVING.items():
+    stands_for(getattr(np, _name), memory="view" if _name in _VIEWS else "")(of_atoms(_bind))
+for _name, _bind in products.PRODUCTS.items():
+    stands_for(*(getattr(m, _name) for m in (np, np.linalg) if hasattr(m, _name)), memory="own")(of_atoms(_bind))
+stands_for(np.linalg.matrix_transpose, memory="view")(of_atoms(moving.bind_matrix_transpose))
+for _name, _fails in (("inv", "Singular matrix"), ("solve", "Singular matrix"), ("det", ""), ("multi_dot", "")):
+    stands_for(getattr(np.linalg, _name), fails=_fails)(of_atoms(products.LINALG[_name]))
+stands_for(np.linalg.matrix_power, memory="", fails="Singular matrix")(of_atoms(products.bind_matrix_power))
+for _function in (np.sort, np.partition, np.average):
+    stands_for(_function, memory="own")(of_atoms(reducing.REDUCING[_function.__name__]))
+stands_for(np.linalg.vector_norm)(of_atoms(reducing.bind_vector_norm))
+for _name in ("logsumexp", "softmax", "log_softmax"):
+    stands_for(f"symdiff.special.{_name}", f"scipy.special.{_name}")(of_atoms(reducing.REDUCING[_name]))
+_slogdet, _diagonal = of_atoms(products.bind_slogdet), of_atoms(moving.bind_diagonal)
+
+
+@stands_for(np.linalg.slogdet)
+def slogdet(a: Any) -> Any:
+    return type(np.linalg.slogdet(np.eye(1)))(*_slogdet(a))
+
+
+@stands_for(np.linalg.diagonal, memory="view")
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return _diagonal(x, offset, -2, -1)
+
+
+@stands_for(np.linalg.trace)
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return np.sum(diagonal(as_array(x), offset=offset), axis=-1, dtype=dtype)
+
+
+# -- reductions
+
+
+def _typed(a: Any, dtype: Any) -> Any:
+    x = as_array(a)
+    return x if dtype is None else x.astype(dtype)
+
+
+def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) -> Callable[..., Any]:
+    """A reduction; cells that do not count are what changes nothing in it."""
+    one = of_atoms(reducing.REDUCING[name])
+
+    def stand(
+        a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    ) -> Any:
+        x = _typed(a, dtype)
+        whole = name == "sum" and x.dtype == np.bool_
+        x = x if where is True else np.where(where, x, nothing)
+        found = one(x, None if not x.ndim and axis in (0, -1) else axis, keepdims)
+        found = Integer.of(found) if whole else found
+        return found if initial is None or join is None else join(initial, found)
+
+    return stand
+
+
+for _name, _nothing, _join in (
+    ("sum", 0, np.add), ("prod", 1, np.multiply), ("max", -np.inf, np.maximum), ("min", np.inf, np.minimum),
+    ("amax", -np.inf, np.maximum), ("amin", np.inf, np.minimum), ("any", False, None), ("all", True, None),
+):  # fmt: skip
+    stands_for(getattr(np, _name), memory="own")(_reduction(_name, _nothing, _join))
+_mean, _var, _ptp = (of_atoms(reducing.REDUCING[name]) for name in ("mean", "var", "ptp"))
+
+
+def _counted(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
+    """How many cells count."""
+    return np.sum(np.where(np.broadcast_to(where, x.shape), 1.0, 0.0).astype(x.real.dtype), axis=axis, keepdims=keepdims)
+
+
+@stands_for(np.mean, memory="own")
+def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    x = _typed(a, dtype)
+    axis = None if not x.ndim and axis in (0, -1) else axis
+    if where is True:
+        return _mean(x, axis, keepdims)
+    return np.sum(x, axis=axis, keepdims=keepdims, where=where) / _counted(x, where, axis, keepdims)
+
+
+@stands_for(np.var, memory="own")
+def var(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+        mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+    x, ddof = _typed(a, dtype), ddof if correction is None else correction
+    if where is True and mean is None:
+        return _typed(_var(x, axis, ddof, keepdims), dtype)
+    away = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is None else mean)
+    squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away
+    count = _counted(x, where, axis, keepdims) - ddof
+    return _typed(np.sum(squares, axis=axis, keepdims=keepdims, where=where) / np.maximum(count, 0), dtype)
+
+
+@stands_for(np.std, memory="own")
+def std(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+        mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+    return np.sqrt(var(a, axis, dtype, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+
+@stands_for(np.ptp, memory="own")
+def ptp(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return _ptp(np.atleast_1d(as_array(a)), axis, keepdims)
+
+
+def _running(bind: Callable[..., Any]) -> Callable[..., Any]:
+    one = of_atoms(bind)
+
+    def stand(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
+        x = np.atleast_1d(_typed(a, dtype))
+        found = one(x, axis)
+        return Integer.of(found) if x.dtype == np.bool_ else found
+
+    return stand
+
+
+stands_for(np.cumsum, memory="own")(_running(reducing.bind_cumsum))
+stands_for(np.cumprod, memory="own")(_running(reducing.bind_cumprod))

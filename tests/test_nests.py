@@ -1,0 +1,227 @@
+"""Programs with loops as machine code and as C, against the evaluator."""
+
+import ctypes
+import random
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+from inside import (
+    Constant,
+    Place,
+    Stack,
+    default_rules,
+    extent,
+    numbers,
+    pipeline,
+    plan_of,
+    program_of,
+    solved,
+    source_of,
+    transforming,
+)
+from test_loop_bindings import (
+    EXAMPLES,
+    FIXED,
+    K,
+    Writer,
+    adaptive,
+    checked,
+    close,
+    counted_rounds,
+    gathering,
+    gradient,
+    in_tuple,
+    nested,
+    newton,
+    random_loop,
+)
+
+import symdiff as sd
+
+GRAPHS = {
+    **{name: made(EXAMPLES[name][2][0]) for name, made in FIXED.items()},
+    "nested": nested(4),
+    "gathering": gathering(),
+    "newton": newton()[0],
+    "adaptive": adaptive()[0],
+}
+
+
+def native(graph, loops=True):
+    """The machine code of a graph, whose sums are taken round by round."""
+    program = program_of(graph, loops=loops)
+    assert any(node.op == "loop" for node in program.nodes)
+    call = pipeline.machine_of(program, exact=True).builtin()
+    codes = [np.dtype(leaf.node.dtype) for leaf in graph.inputs]
+    return lambda *args: call(
+        *(np.ascontiguousarray(a, c) if np.ndim(a) else c.type(a) for a, c in zip(args, codes, strict=True))
+    )
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_values_gradients_and_second_derivatives(name):
+    graph, args = GRAPHS[name], EXAMPLES[name][2][0]
+    wrt = list(range(len(args)))
+    more = [np.ones(np.shape(a)) for a in args]
+    product = checked(transforming.hessian_product(graph, wrt, default_rules()))
+    for one, given in ((graph, args), (gradient(graph), args), (product, (*args, *more))):
+        for found, expected in zip(in_tuple(native(one)(*given)), in_tuple(one(*given)), strict=True):
+            assert type(found) is type(expected)
+            close(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_loops(seed):
+    source, numbers = random.Random(seed), np.random.default_rng(seed)
+    graph = random_loop(source, source.randint(1, 5))
+    args = [numbers.normal(size=leaf.node.shape) for leaf in graph.inputs]
+    for one in (graph, gradient(graph)):
+        for found, expected in zip(in_tuple(native(one)(*args)), in_tuple(one(*args)), strict=True):
+            close(found, expected)
+
+
+def test_bits_are_those_of_the_evaluator():
+    w = Writer(x=(40,), s=())
+    body = lambda k, s, t, a: (s * 0.5 + a / (1.0 + t * t), t - s * a + k, s + t, s * t)  # noqa: E731
+    results = w.loop(body, 38, (w.s, Constant(1.0)), [(w.x, Place(-1, 38))], (), [Stack(Place(1, 1), 40)], 1)
+    graph = w.graph(*results)
+    for n in range(5):
+        args = np.random.default_rng(n).normal(size=40), 0.1 * n
+        for found, expected in zip(native(graph)(*args), graph(*args), strict=True):
+            assert np.array_equal(found, expected)
+
+
+def test_complex_numbers_and_large_carried_arrays():
+    w = Writer(x=(100,))
+    z = w.builder.input("z", (), "D")
+    x, e = w.loop(lambda k, x, z, c: (np.sin(x) * c + x[::-1], z * z * 0.5 + 0.1j), 7, (w.x, z), (), (w.x,))
+    graph = w.graph(x, e)
+    args = np.linspace(-1, 1, 100), 0.3 + 0.2j
+    for found, expected in zip(native(graph)(*args), graph(*args), strict=True):
+        close(found, expected, 1e-13)
+
+
+def test_a_loop_that_only_counts_and_grows_its_memory():
+    w = Writer(y=())
+    end, _ = w.loop(lambda k, y: (y * (1.001 + 0.0 * y), y < 1e4), counted_rounds("m"), (w.y,), tested=True)
+    graph = w.graph(end)
+    derivative = gradient(graph)
+    for y in (1.0, 1e-3, 1e5):
+        close(native(derivative)(y), derivative(y))
+    w = Writer(y=())
+    end, _ = w.loop(lambda k, y: (y * 1.5, y < 1e4), counted_rounds("m"), (w.y,), tested=True)
+    assert native(gradient(w.graph(end)))(1.0) == 1.5**23
+
+
+def test_a_call_checks_its_arguments_and_takes_out():
+    graph = GRAPHS["pendulum"]
+    call = pipeline.machine_of(program_of(gradient(graph))).builtin(lambda *args: "other")
+    out = tuple(np.empty(()) for _ in range(3))
+    assert call(1.0, 0.5, 0.1, out=out) is out
+    close(out, gradient(graph)(1.0, 0.5, 0.1))
+    assert call(1, 0.5, 0.1) == "other"
+
+
+def test_sizes_that_a_call_tells_are_refused():
+    w = Writer(x=(extent("n"),))
+    (end,) = w.loop(lambda k, s, a: s * a, extent("n"), (Constant(1.0),), [(w.x, K)])
+    with pytest.raises(sd.BackendError, match="sizes a call tells"):
+        pipeline.machine_of(program_of(w.graph(end)))
+
+
+# -- C
+
+
+COMPILER = shutil.which("gcc") or shutil.which("cc") or shutil.which("clang")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler (cc, gcc or clang) here")
+
+
+def c_text(graph, name="f"):
+    return source_of(plan_of(program_of(graph, name=name, loops=True)), "c", name=name)
+
+
+@pytest.fixture(scope="module")
+def in_c(tmp_path_factory):
+    """A function that compiles graphs as one library, and gives a function of arguments for each."""
+
+    def compile_all(graphs):
+        folder = tmp_path_factory.mktemp("c")
+        for k, graph in enumerate(graphs):
+            (folder / f"f{k}.c").write_text(c_text(graph, f"f{k}").text)
+        command = [COMPILER, "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-shared", "-fPIC"]
+        files = [str(folder / f"f{k}.c") for k in range(len(graphs))]
+        subprocess.run([*command, *files, "-o", str(folder / "all.so"), "-lm"], check=True, capture_output=True)
+        library = ctypes.CDLL(str(folder / "all.so"))
+        return [calling(getattr(library, f"f{k}"), graph) for k, graph in enumerate(graphs)]
+
+    return compile_all
+
+
+def calling(function, graph):
+    function.restype = None
+
+    def call(*args):
+        arrays = [np.array(a, leaf.node.dtype, order="C") for a, leaf in zip(args, graph.inputs, strict=True)]
+        sizes = solved([(leaf.name, leaf.node.shape, a.shape) for leaf, a in zip(graph.inputs, arrays, strict=True)])
+        results = [np.full(numbers(o.shape, sizes), 7.0, o.dtype) for o in graph.outputs]
+        given = [a.ctypes.data_as(ctypes.c_void_p) if a.ndim else ctypes.c_double(a) for a in arrays]
+        function(
+            *(ctypes.c_long(sizes[s]) for s in sorted(sizes)), *given, *(r.ctypes.data_as(ctypes.c_void_p) for r in results)
+        )
+        return tuple(results) if len(results) > 1 else results[0]
+
+    return call
+
+
+@needs_compiler
+def test_loops_in_c_for_all_sizes(in_c):
+    cases = []
+    for graph, _, points in EXAMPLES.values():
+        cases += [(one, points) for one in (graph, gradient(graph))]
+    for seed in range(20, 24):
+        source, values = random.Random(seed), np.random.default_rng(seed)
+        graph = random_loop(source, source.randint(1, 5))
+        args = [values.normal(size=leaf.node.shape) for leaf in graph.inputs]
+        cases += [(one, [args]) for one in (graph, gradient(graph))]
+    for (graph, points), function in zip(cases, in_c([graph for graph, _ in cases]), strict=True):
+        for args in points:
+            for found, expected in zip(in_tuple(function(*args)), in_tuple(graph(*args)), strict=True):
+                close(found, expected)
+
+
+NEWTON = """
+void newton_grad(double a, double x, double *restrict df_da)
+{
+    double *x_was = NULL;
+    size_t x_was_room = 0;
+    double x_ = x;
+    long r = 0;
+    while (fabs(x_ * x_ - a) > (1e-15 * a)) {
+        x_was = np_room(x_was, &x_was_room, sizeof(double) * (r + 1));
+        x_was[r] = x_;
+        x_ = 0.5 * (x_ + a / x_);
+        r++;
+    }
+    double x_bar = x_ + x_;
+    double a_bar = 0.0;
+    for (long k = r - 1; k >= 0; k--) {
+        const double x__ = x_was[k];
+        const double v0 = 0.5 * x_bar;
+        a_bar += v0 / x__;
+        x_bar = v0 - a * v0 / x__ / x__;
+    }
+    *df_da = a_bar;
+    free(x_was);
+}
+"""
+
+
+def test_the_text_of_loops_in_c():
+    source = c_text(gradient(newton()[0], [0]), "newton_grad")
+    assert source.text[source.text.index("void newton_grad") :] == NEWTON.lstrip()
+    source = c_text(gradient(EXAMPLES["product"][0]), "product_grad")
+    assert "void product_grad(long n, const double *restrict x, double *restrict df_dx)" in source.text
+    assert "for (long k = n - 1; k >= 0; k--) {" in source.text
+    assert "n      long, a size\n" in source.companion and "void product_grad(long n, const double *x" in source.companion

@@ -1,0 +1,104 @@
+"""Numbers or arrays, value by value: one program in several ways of writing takes the same operations, of any length."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inside import Clear, Kernels, program_of
+
+import symdiff as sd
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks import styles
+
+RNG = np.random.default_rng(5)
+UNLIKE = {"complex", "broadcasting"}  # an operation on complex numbers is several; each pair of atoms occurs twice
+W = RNG.standard_normal((40, 40)) / 40
+
+
+def pendulum(y):
+    return np.array([y[1], -np.sin(y[0])])
+
+
+@pytest.mark.parametrize("name", styles.PROGRAMS)
+def test_all_ways_of_writing_a_program_take_as_many_operations(name):
+    program = styles.PROGRAMS[name]()
+    counts = {way: styles.operations(program, way) for way in program.ways if way not in UNLIKE}
+    assert max(counts.values()) <= 2 * min(counts.values()), counts
+    args = [arg[:3] if program.points else arg for arg in program.args]
+    found = [styles.leaves_of(styles.derived(program, way)(*args)) for way in program.ways]
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], 1e-8, 1e-9)
+
+
+def between_products(W, y):
+    """A small state between large arrays."""
+    y = styles.runge_kutta(y + np.sum(np.tanh(W @ W)) * np.array([1.0, 0.5]), 20, pendulum)
+    return np.sum(np.sin(W @ W * y[0])) + y[1]
+
+
+def test_a_small_state_between_large_arrays():
+    y = np.array([0.3, 0.1])
+    df = sd.value_and_grad(between_products, argnums=(0, 1))
+    graph = df.graph(W, y)
+    assert not [b for b in graph.bindings if b.shape == (2,) and b.op not in ("array", "put", "add", "reshape")]
+    value, (dW, dy) = df(W, y)
+    whole = sd.value_and_grad(between_products, argnums=(0, 1), scalarize=False)(W, y)
+    assert value == pytest.approx(between_products(W, y), rel=1e-13)
+    assert np.allclose(dW, whole[1][0], rtol=1e-10) and np.allclose(dy, whole[1][1], rtol=1e-10)
+
+
+def network(W1, W2, x):
+    z = W2 @ np.tanh(W1 @ x)
+    p = np.exp(z - np.max(z))
+    return -np.log(p[3] / np.sum(p))
+
+
+def test_a_few_operations_on_a_short_array_stay_whole():
+    args = W, RNG.standard_normal((10, 40)), RNG.standard_normal(40)
+    assert len(sd.grad(network, (0, 1)).graph(*args).bindings) < 60
+
+
+def pairs(p, i, j):
+    d = p[i] - p[j]
+    s = 1 / np.sum(d * d, axis=1) ** 3
+    return np.sum(s * s - s)
+
+
+@pytest.mark.parametrize("dtype", [float, complex, np.float32])
+@pytest.mark.parametrize("shape", [(20, 3), (20,), (20, 17), (20, 2, 3)])
+def test_rows_that_are_picked_and_added(shape, dtype):
+    places = RNG.integers(0, 20, (19, 3))
+    x = RNG.standard_normal(shape).astype(dtype)
+    if dtype is complex:
+        x = x + 1j * RNG.standard_normal(shape)
+
+    def f(x):
+        t = x[places]
+        return np.sum(np.sin(t) * t[::-1])
+
+    found, wanted = (sd.grad(f, scalarize=False, backend=backend)(x) for backend in ("auto", "numpy"))
+    assert found.dtype == wanted.dtype and np.allclose(found, wanted, rtol=1e-5 if dtype is np.float32 else 1e-13)
+
+
+def nested_tasks(df, *args):
+    """How many tasks of a program NumPy computes, and how many there are."""
+    fused = program_of(df.graph(*args))
+    tasks = [task for task in fused.tasks if not isinstance(task, Clear)]
+    return len(tasks) - len(Kernels(fused).nests), len(tasks)
+
+
+def test_few_cells_and_rows_move_in_machine_code():
+    pytest.importorskip("llvmlite")
+    i, j = np.tril_indices(20, -1)
+    left, tasks = nested_tasks(sd.value_and_grad(lambda p: pairs(p, i, j)), RNG.standard_normal((20, 3)))
+    assert left == 0 and tasks > 3
+
+    def joined(x, y):
+        z = np.concatenate([x[1:], y, x[:2] * y[0]])
+        z[3:5] = y[:2]
+        return np.sum(np.sin(np.diag(z)[2:] @ z))
+
+    left, tasks = nested_tasks(sd.value_and_grad(joined, scalarize=False), RNG.standard_normal(5), RNG.standard_normal(3))
+    assert left == 0 and tasks > 5
