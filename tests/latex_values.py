@@ -8,7 +8,7 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
     power     = primary ["^{" (sum | n "/" n) "}"]
     primary   = number | name | "\sum_{i=" first "}^{" last "} " product
               | "\prod_{i=" first [",\, i \neq " place] "}^{" last "} " power | "\frac{" sum "}{" sum "}"
-              | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)"
+              | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)" | "\left[" condition "\right]"
               | "\left|{" sum "}\right|" | "\left\lfloor{" sum "}\right\rfloor" | "\overline{" sum "}" | cases | function
     function  = head ["^{" n "}"] ["{"] "\left(" sum {"," sum} "\right)" ["}"]   where a head is \sin, \operatorname{..}, J_{1},
                 \log \Gamma, \Phi^{-1} (the inverse)
@@ -210,7 +210,12 @@ class Parser:
         return total
 
     def bracketed(self):
-        opening = self.take("(", "|", "\\lfloor", "\\lceil")
+        opening = self.take("(", "|", "[", "\\lfloor", "\\lceil")
+        if opening == "[":
+            holds = float(self.condition())
+            self.take("\\right")
+            self.take("]")
+            return holds
         found = self.braced() if opening != "(" else self.sum()
         self.take("\\right")
         self.take(")", "|", "\\rfloor", "\\rceil")

@@ -11,12 +11,13 @@ from itertools import count
 from typing import NamedTuple
 
 from symdiff.inspection.reading.names import latex_name, spelled
-from symdiff.inspection.reading.terms import WIDE, Term
+from symdiff.inspection.reading.terms import WIDE, Term, number_width
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import GraphInput
 
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
 OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
+DIGITS = 18  # printed width of a number that is named where it stands twice
 OWN = 14  # the same for one that the user has named
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
@@ -64,7 +65,38 @@ class Naming:
             twice = uses[term] > 1 and new.width >= enough
             if twice or new.width > PAGE or new.depth > DEEP:
                 found[term] = self._name(term, new)
-        return self._without_single([found[root] for root in roots])
+        return self._with_constants(self._without_single([found[root] for root in roots]))
+
+    def _with_constants(self, roots: list[Term]) -> list[Term]:
+        """The terms with names for numbers of many digits that stand twice."""
+        terms = [*(piece.term for piece in self.pieces), *roots]
+        counts: Counter[Fraction] = Counter()
+        for term in self._in_order(terms):
+            counts.update(abs(n) for n in _numbers_of(term) if number_width(abs(n)) >= DIGITS)
+        named = {n: self.writer.symbol(self.names.next("c")) for n, times in counts.items() if times > 1}
+
+        def over_names(term: Term) -> Term | None:
+            if not any(abs(n) in named for n in _numbers_of(term)):
+                return None
+            t = self.writer
+            if term.kind == "number":
+                return t.scaled(named[abs(term.parts[0])], Fraction(1 if term.parts[0] > 0 else -1))
+            if term.kind == "sum":
+                parts = [(t.mul([named[abs(c)], u]), Fraction(1 if c > 0 else -1)) if abs(c) in named else (u, c)
+                         for u, c in term.parts]  # fmt: skip
+                return t.add(parts)
+            return t.mul([
+                t.call("exp", t.scaled(t.mul([named[abs(e)], b.parts[1]]), Fraction(1 if e > 0 else -1)))
+                if _is_exponential(b) and abs(e) in named else t.power(b, e) for b, e in term.parts
+            ])  # fmt: skip
+
+        if not named:
+            return roots
+        done: dict[Term, Term] = {}
+        found = [self.writer.rewritten(term, over_names, done) for term in terms]
+        own = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
+        self.pieces = [*(Piece(p.symbol, term) for p, term in zip(self.pieces, found, strict=False)), *own]
+        return found[len(terms) - len(roots) :]
 
     def _without_single(self, roots: list[Term]) -> list[Term]:
         """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
@@ -166,6 +198,19 @@ class Naming:
                 continue
             done.setdefault(stack.pop())
         return list(done)
+
+
+def _is_exponential(term: Term) -> bool:
+    return term.kind == "call" and term.parts[0] == "exp"
+
+
+def _numbers_of(term: Term) -> list[Fraction]:
+    """The numbers that are printed with a term and are no parts of its parts."""
+    if term.kind == "number":
+        return [term.parts[0]]
+    if term.kind == "sum":
+        return [c for _, c in term.parts]
+    return [e for b, e in term.parts if _is_exponential(b)] if term.kind == "product" else []
 
 
 def _divides(product: Term, powers: Mapping[Term, Fraction]) -> bool:
