@@ -3,7 +3,7 @@
 Assumes terms whose shared pieces have names. Guarantees unevaluated expressions of bounded depth.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -21,9 +21,10 @@ _NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, 
 
 
 class Composer:
-    """Makes SymPy expressions of terms; `bits` has the symbols in order."""
+    """Makes SymPy expressions of terms; `bits` has the symbols in order, `constants` those that stand for numbers."""
 
-    def __init__(self, bits: Mapping[str, int]) -> None:
+    def __init__(self, bits: Mapping[str, int], constants: Collection[str] = ()) -> None:
+        self._constants = constants
         self._order = {name: k for k, name in enumerate(bits)}
         self._unit = bits.get("i ", 0)
         self._made: dict[Term, Any] = {}
@@ -95,7 +96,8 @@ class Composer:
         base = part[0]
         if base.kind == "symbol":
             name = base.parts[0]
-            return (1 if name == "i " else 3 if spelled(name).base in _VARIABLES else 2), self._order.get(name, 0)
+            kind = 0 if name in self._constants else 1 if name == "i " else 3 if spelled(name).base in _VARIABLES else 2
+            return kind, self._order.get(name, 0)
         if base.kind == "number":
             return 0, 0
         if base.kind == "call":

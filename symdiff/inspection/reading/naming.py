@@ -40,6 +40,7 @@ class Naming:
         self.own = own
         self.names = Names(taken)
         self.pieces: list[Piece] = []
+        self.constants: frozenset[str] = frozenset()  # the names of pieces that are numbers
         self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
         for term in sorted((t for t in own if t.kind in ("sum", "product") and len(t.parts) > 1), key=lambda t: -t.width):
             if OWN <= term.width < WIDE:
@@ -95,7 +96,8 @@ class Naming:
         done: dict[Term, Term] = {}
         found = [self.writer.rewritten(term, over_names, done) for term in terms]
         own = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
-        self.pieces = [*(Piece(p.symbol, term) for p, term in zip(self.pieces, found, strict=False)), *own]
+        self.constants = frozenset(symbol.parts[0] for symbol in named.values())
+        self.pieces = [*own, *(Piece(p.symbol, term) for p, term in zip(self.pieces, found, strict=False))]
         return found[len(terms) - len(roots) :]
 
     def _without_single(self, roots: list[Term]) -> list[Term]:

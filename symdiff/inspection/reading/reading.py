@@ -219,7 +219,7 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
         own.setdefault(slope, (None, Fraction(1)))
     naming = Naming(primal.writer, own, primal.taken())
     terms = naming.named([row.term for row in found])
-    composer = Composer(primal.writer.bits)
+    composer = Composer(primal.writer.bits, naming.constants)
     shown = naming.pieces[:limit]
     where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in shown)
     equations = tuple(Equation(row.left, composer.expression(term), row.at) for row, term in zip(found, terms, strict=True))
