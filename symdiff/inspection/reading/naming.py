@@ -11,13 +11,13 @@ from itertools import count
 from typing import NamedTuple
 
 from symdiff.inspection.reading.names import latex_name, spelled
-from symdiff.inspection.reading.terms import WIDE, Term, number_width
+from symdiff.inspection.reading.terms import WIDE, Term
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import GraphInput
 
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
 OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
-DIGITS = 18  # printed width of a number that is named where it stands twice
+DIGITS = 18  # characters of a number that is named where it stands twice
 OWN = 14  # the same for one that the user has named
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
@@ -73,7 +73,7 @@ class Naming:
         terms = [*(piece.term for piece in self.pieces), *roots]
         counts: Counter[Fraction] = Counter()
         for term in self._in_order(terms):
-            counts.update(abs(n) for n in _numbers_of(term) if number_width(abs(n)) >= DIGITS)
+            counts.update(abs(n) for n in _numbers_of(term) if len(f"{float(n):.15g}") >= DIGITS)
         named = {n: self.writer.symbol(self.names.next("c")) for n, times in counts.items() if times > 1}
 
         def over_names(term: Term) -> Term | None:
