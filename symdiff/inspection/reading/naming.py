@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple
 
 from symdiff.inspection.reading.names import latex_name, spelled
-from symdiff.inspection.reading.terms import WIDE, Term
+from symdiff.inspection.reading.terms import WIDE, Term, number_width
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import GraphInput
 
@@ -73,7 +73,7 @@ class Naming:
         terms = [*(piece.term for piece in self.pieces), *roots]
         counts: Counter[Fraction] = Counter()
         for term in self._in_order(terms):
-            counts.update(abs(n) for n in _numbers_of(term) if len(f"{float(n):.15g}") >= DIGITS)
+            counts.update(abs(n) for n in _numbers_of(term) if _has_many_digits(n))
         named = {n: self.writer.symbol(self.names.next("c")) for n, times in counts.items() if times > 1}
 
         def over_names(term: Term) -> Term | None:
@@ -97,8 +97,16 @@ class Naming:
         found = [self.writer.rewritten(term, over_names, done) for term in terms]
         own = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
         self.constants = frozenset(symbol.parts[0] for symbol in named.values())
-        self.pieces = [*own, *(Piece(p.symbol, term) for p, term in zip(self.pieces, found, strict=False))]
-        return found[len(terms) - len(roots) :]
+        short: dict[Term, Term] = {}  # pieces that were long by their digits only
+        done, pieces = {}, own
+        for piece, term in zip(self.pieces, found, strict=False):
+            term = self.writer.rewritten(term, short.get, done)
+            if term is not piece.term and term.width < SHORTER:
+                short[piece.symbol] = term
+            else:
+                pieces.append(Piece(piece.symbol, term))
+        self.pieces = pieces
+        return [self.writer.rewritten(term, short.get, done) for term in found[len(terms) - len(roots) :]]
 
     def _without_single(self, roots: list[Term]) -> list[Term]:
         """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
@@ -204,6 +212,10 @@ class Naming:
 
 def _is_exponential(term: Term) -> bool:
     return term.kind == "call" and term.parts[0] == "exp"
+
+
+def _has_many_digits(value: Fraction) -> bool:
+    return number_width(abs(value)) >= DIGITS and len(f"{float(value):.15g}") >= DIGITS
 
 
 def _numbers_of(term: Term) -> list[Fraction]:
