@@ -8,9 +8,10 @@ r"""The LaTeX of reading forms back to values: what is printed must be the deriv
     power     = primary ["^{" (sum | n "/" n) "}"]
     primary   = number | name | "\sum_{i=" first "}^{" last "} " product
               | "\prod_{i=" first [",\, i \neq " place] "}^{" last "} " power | "\frac{" sum "}{" sum "}"
-              | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)"
+              | "\sqrt" ["[" n "]"] "{" sum "}" | "\left(" sum "\right)" | "\left[" condition "\right]"
               | "\left|{" sum "}\right|" | "\left\lfloor{" sum "}\right\rfloor" | "\overline{" sum "}" | cases | function
-    function  = head ["^{" n "}"] ["{"] "\left(" sum {"," sum} "\right)" ["}"]   where a head is \sin, \operatorname{..}, J_{1}
+    function  = head ["^{" n "}"] ["{"] "\left(" sum {"," sum} "\right)" ["}"]   where a head is \sin, \operatorname{..}, J_{1},
+                \log \Gamma, \Phi^{-1} (the inverse)
     cases     = "\begin{cases}" sum "&" ("\text{if}\:" condition | "\text{otherwise}") {"\\" ...} "\end{cases}"
     condition = sum ("<" | "\leq" | ">" | "\geq" | "=" | "\neq") sum, joined by \wedge and \vee, in \neg or parentheses
 
@@ -43,7 +44,10 @@ def _function(name):
         "\\operatorname{sign}": np.sign, "\\operatorname{sgn}": np.sign, "\\operatorname{re}": np.real,
         "\\operatorname{im}": np.imag, "\\operatorname{erf}": special.erf, "\\operatorname{erfc}": special.erfc,
         "\\operatorname{mod}": np.mod, "\\log_{10}": np.log10, "\\log_{2}": np.log2,
-        "\\psi": special.polygamma,
+        "\\psi": special.polygamma, "\\log \\Gamma": special.gammaln, "\\log \\operatorname{B}": special.betaln,
+        "\\Phi": special.ndtr, "\\Phi inverse": special.ndtri,
+        **{f"R_{{{c.upper()}}}": getattr(special, f"ellipr{c}") for c in "cdfgj"},
+        **{f"\\operatorname{{{name}}}'": getattr(special, f"{name}p") for name in ("ber", "bei", "ker", "kei")},
         "\\operatorname{Ai}": lambda x: special.airy(x)[0], "\\operatorname{Bi}": lambda x: special.airy(x)[2],
         "\\operatorname{Ai}'": lambda x: special.airy(x)[1], "\\operatorname{Bi}'": lambda x: special.airy(x)[3],
     }  # fmt: skip
@@ -206,7 +210,12 @@ class Parser:
         return total
 
     def bracketed(self):
-        opening = self.take("(", "|", "\\lfloor", "\\lceil")
+        opening = self.take("(", "|", "[", "\\lfloor", "\\lceil")
+        if opening == "[":
+            holds = float(self.condition())
+            self.take("\\right")
+            self.take("]")
+            return holds
         found = self.braced() if opening != "(" else self.sum()
         self.take("\\right")
         self.take(")", "|", "\\rfloor", "\\rceil")
@@ -223,7 +232,11 @@ class Parser:
             below = below.strip("{}")  # SymPy writes log_{10}, J_{1}
         if self.peek() == "'":
             head += self.take()
+        if head == "\\log" and self.peek() in ("\\Gamma", "\\operatorname{B}"):
+            head += f" {self.take()}"
         raised = self.exponent() if self.peek() == "^" else 1
+        if head == "\\Phi" and raised == -1:
+            head, raised = f"{head} inverse", 1
         braced = self.peek() == "{" and self.take()
         self.take("\\left")
         self.take("(")

@@ -102,6 +102,7 @@ TABLE = {
     "outer": (lambda x, A: np.sum(np.outer(x, x) * A), [rf"\left(A + A{T}\right) x", rf"x x{T}"]),
     "pairs": (lambda x, A: np.sum((x[:, None] - x[None, :]) ** 2 * A), [None, r"v \circ v"]),
     "einsum": (lambda A, B, x: np.einsum("ij,jk,k->", A, B, x), [None, None, rf"B{T} A{T} \mathbf{{1}}"]),
+    "kernel": (lambda A, x: x @ np.linalg.solve(np.exp(A) + 0.1 * np.eye(len(A)), x), [None, None]),
     "hadamard": (lambda A, B: np.sum(A * B) ** 2, ["2 u B", "2 u A"]),
     "diagonal": (lambda A, x: np.sum(np.diag(A) * x), [None, r"\operatorname{diag}{\left(A \right)}"]),
     "diag": (lambda x, A: np.sum(np.diag(x) @ A @ x), [rf"\left(A + A{T}\right) x", rf"x x{T}"]),

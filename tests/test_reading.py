@@ -57,6 +57,15 @@ def horner(x, a, b, c, d):
     return total
 
 
+def bounded(r, d):
+    if abs(r) <= d:
+        return 0.5 * r**2
+    elif r > 0:
+        return d * (r - 0.5 * d)
+    else:
+        return d * (-r - 0.5 * d)
+
+
 TABLE = {
     "logistic": (problems.logistic, 0, (0.3,), [r"\frac{e^{- x}}{\left(1 + e^{- x}\right)^{2}}"]),
     "softplus": (lambda x: np.log(1 + np.exp(x)), 0, (0.3,), [r"\frac{e^{x}}{1 + e^{x}}"]),
@@ -114,6 +123,39 @@ TABLE = {
         (0.3,),
         [r"\begin{cases} 0 & \text{if}\: x < 0 \\ 2 x & \text{if}\: x < 1 \\ 2 & \text{otherwise} \end{cases}"],
     ),
+    "cases with a bound": (
+        bounded,
+        (0, 1),
+        (0.3, 1.0),
+        [
+            r"\begin{cases} r & \text{if}\: \left|{r}\right| \leq d \\ d & \text{if}\: r > 0 \\ "
+            r"- d & \text{otherwise} \end{cases}",
+            r"\begin{cases} 0 & \text{if}\: \left|{r}\right| \leq d \\ r - d & \text{if}\: r > 0 \\ "
+            r"- r - d & \text{otherwise} \end{cases}",
+        ],
+    ),
+    "bracket": (lambda x, y: np.maximum(x, y) * x, 0, (0.3, 0.2), [r"x \left[x > y\right] + \max\left(x, y\right)", ""]),
+    "normal": (
+        lambda x: x * scipy.special.ndtr(x),
+        0,
+        (0.3,),
+        [r"\Phi\left(x\right) + \frac{x e^{- \frac{x^{2}}{2}}}{\sqrt{2 \pi}}"],
+    ),
+    "digamma": (
+        lambda x: scipy.special.gammaln(x) ** 2,
+        0,
+        (2.3,),
+        [r"2 \log \Gamma\left(x\right) \psi\left(x\right)"],
+    ),
+    "entropy": (lambda x: scipy.special.entr(x), 0, (0.3,), [r"-1 - \log{\left(x \right)}"]),
+    "coefficients": (lambda x, a, b, c: a + x * (b + x * c), 0, (0.3, 1.0, 2.0, 3.0), ["b + 2 c x"]),
+    "decimal powers": (lambda x: x**0.1 + x ** (1 / 3), 0, (2.0,), [r"\frac{0.1}{x^{0.9}} + \frac{1}{3 x^{2/3}}"]),
+    "constants of many digits": (
+        lambda T: 1 / (np.exp(0.0143877687750393 / T) - 1),
+        0,
+        (0.3,),
+        [r"\frac{c e^{\frac{c}{T}}}{T^{2} \left(e^{\frac{c}{T}} - 1\right)^{2}}", "0.0143877687750393"],
+    ),
     "tanh": (np.tanh, 0, (0.3,), [r"1 - \tanh^{2}{\left(x \right)}"]),
     "cancels": (lambda x: x / (1 + x), 0, (0.3,), [r"\frac{1}{\left(1 + x\right)^{2}}"]),
     "arcsin": (lambda x: np.arcsin(x), 0, (0.3,), [r"\frac{1}{\sqrt{1 - x^{2}}}"]),
@@ -137,6 +179,11 @@ def test_as_in_books(name):
         assert len(found) == 1 and "0 x" not in found[0] and len(found[0]) < 60
     else:
         assert found == wanted
+
+
+def test_numbers_of_a_sum_meet():
+    latex = sd.hessian(lambda x, y: (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2, argnums=(0, 1)).graph(0.1, 0.2).formula.latex
+    assert "12 x^{2} + 4 y - 42" in latex and "4 x + 12 y^{2} - 26" in latex
 
 
 def test_wirtinger():
@@ -427,7 +474,8 @@ def test_rules_are_readable_and_have_their_values(name):
     f, args = RULES[name]
     derivative = sd.jacobian(f, argnums=tuple(range(len(args))))
     formula = derivative.graph(*args).formula
-    check_patterns(formula, name)
-    assert formula.unicode and parseString(formula.mathml)
+    for found in (formula, read(f, args, "hessian")):
+        check_patterns(found, name)
+        check_pieces(found.full, name)
     if not any(text in formula.latex for text in UNREADABLE):
         assert_values(formula, names_of(sd.trace(f, *args), args), derivative(*args))

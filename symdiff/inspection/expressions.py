@@ -16,6 +16,7 @@ from sympy.core.relational import Relational
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import Boolean, BooleanFunction
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from symdiff.errors import TraceError
 from symdiff.ir.node import Constant, Node, sympy_expression, sympy_symbol
@@ -29,6 +30,8 @@ def _head(name: str) -> type[Any]:
     """A head of our own: a condition, which stands in a Piecewise, or a function of numbers."""
     row = OPS.get(name)
     own: dict[str, Any] = {"__module__": __name__, "_latex": _function_latex}
+    if name in SIGNS:
+        own["_pretty"] = _function_text
     if row is not None and row.result == "bool":
         return type(name, (BooleanFunction,), own | {"eval": classmethod(lambda cls, *args: _computed(name, args))})
     return type(name, (sp.Function,), own | {"_eval_evalf": lambda self, precision: _computed(name, self.args)})
@@ -45,9 +48,27 @@ def _computed(name: str, args: tuple[Any, ...]) -> Any:
 
 def _function_latex(self: Any, printer: Any, exp: Any = None) -> str:
     """A call; SymPy prints functions of its own by their names, which have other arguments."""
-    name = type(self).__name__.replace("_", r"\_")
-    raised = "" if exp is None else f"^{{{exp}}}"
-    return rf"\operatorname{{{name}}}{raised}\left({', '.join(printer._print(a) for a in self.args)}\right)"
+    name = type(self).__name__
+    head = SIGNS[name][0] if name in SIGNS else rf"\operatorname{{{name.replace('_', chr(92) + '_')}}}"
+    args = rf"\left({', '.join(printer._print(a) for a in self.args)}\right)"
+    if exp is not None and ("^" in head or " " in head):
+        return rf"\left({head}{args}\right)^{{{exp}}}"
+    return head + ("" if exp is None else f"^{{{exp}}}") + args
+
+
+def _function_text(self: Any, printer: Any) -> Any:
+    """A call in a terminal, by the sign of the function."""
+    args = prettyForm(*printer._print_seq(self.args, delimiter=", ").parens())
+    return prettyForm(*stringPict.next(SIGNS[type(self).__name__][1], args))
+
+
+# What books write for functions that SymPy has not: as LaTeX, and as text.
+SIGNS = {
+    "gammaln": (r"\log \Gamma", "log Γ"), "betaln": (r"\log \operatorname{B}", "log B"),
+    "ndtr": (r"\Phi", "Φ"), "ndtri": (r"\Phi^{-1}", "Φ⁻¹"),
+    **{f"ellipr{c}": (f"R_{{{c.upper()}}}", f"R_{c.upper()}") for c in "cdfgj"},
+    **{f"{name}p": (rf"\operatorname{{{name}}}'", f"{name}′") for name in ("ber", "bei", "ker", "kei")},
+}  # fmt: skip
 
 
 class _Printer(LatexPrinter):

@@ -6,7 +6,7 @@ Assumes terms of one writer. Guarantees a small number of candidates for each su
 
 from collections.abc import Collection, Iterator
 from fractions import Fraction
-from math import gcd
+from math import gcd, prod
 
 from symdiff.inspection.reading.terms import ONE, Term
 from symdiff.inspection.reading.written import Writer
@@ -14,27 +14,70 @@ from symdiff.inspection.reading.written import Writer
 _MANY = 16  # terms of a sum beyond which it is left as it is
 _SHORTER = 0.7  # of its width, below which a sum is multiplied out
 _TERMS = 24  # terms up to which sums are multiplied out
+_FACTOR = 12  # width up to which what stands before a brace is written in each of its rows
+_BESIDE = 40  # the same in the last row of another
 _LONG = 2_000  # printed width beyond which terms are not arranged
 Powers = dict[Term, Fraction]
 
 
-def arranged(term: Term, writer: Writer, kept: Collection[Term]) -> Term:
-    """The shortest arrangement of a term that is found; terms in `kept` stay."""
-    if term.width > _LONG:
+class Arranger:
+    """The shortest arrangements of the terms of a writer that are found; terms in `kept` stay."""
+
+    def __init__(self, writer: Writer, kept: Collection[Term] = ()) -> None:
+        self.writer = writer
+        self.kept = kept
+        self._passes: tuple[dict[Term, Term], ...] = ({}, {}, {})
+        self._best: dict[Term, Term | None] = {}
+
+    def arranged(self, term: Term) -> Term:
+        """The shortest arrangement of a term."""
+        if term.width > _LONG:
+            return term
+        for done in self._passes:
+            earlier, term = term, self.writer.rewritten(term, self._best_of, done)
+            if term is earlier:
+                break
+        return _one_brace(term, self.writer)
+
+    def _best_of(self, found: Term) -> Term | None:
+        if found not in self._best:
+            self._best[found] = None if found in self.kept else self._arranged(found)
+        return self._best[found]
+
+    def _arranged(self, found: Term) -> Term | None:
+        if found.kind == "product":
+            return min(_paired(found, self.writer) or found, _cleared(found, self.writer), key=lambda term: term.width)
+        return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
+
+
+def _one_brace(term: Term, writer: Writer, is_row: bool = False) -> Term:
+    """A product with one brace among its factors as a brace, and one whose last row has another as one of more rows."""
+    if term.kind == "brace":
+        *rows, (_, last) = term.parts
+        return writer.brace(rows, _one_brace(last, writer, True))
+    brace = _only_brace(term)
+    is_sum = term.kind == "sum" and len(term.parts) > 1
+    if brace is None or term.width - brace.width > (_BESIDE if is_row else _FACTOR) or (is_sum and not is_row):
         return term
 
-    def best(found: Term) -> Term | None:
-        if found in kept:
-            return None
-        if found.kind == "product":
-            return min(_paired(found, writer) or found, _cleared(found, writer), key=lambda term: term.width)
-        return _shortest(found, writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
+    def case(value: Term) -> Term:
+        return writer.rewritten(term, lambda part: value if part is brace else None)
 
-    for _ in range(3):
-        earlier, term = term, writer.rewritten(term, best)
-        if term is earlier:
-            break
-    return term
+    *rows, (_, last) = brace.parts
+    return _one_brace(writer.brace([(condition, case(v)) for condition, v in rows], case(last)), writer)
+
+
+def _only_brace(term: Term) -> Term | None:
+    """The brace among the terms and factors of a term, and of these, where there is one."""
+    found: set[Term] = set()
+    stack = [term]
+    while stack and len(found) < 2:
+        part = stack.pop()
+        if part.kind == "brace":
+            found.add(part)
+        elif part.kind in ("sum", "product"):
+            stack += part.below()
+    return found.pop() if len(found) == 1 else None
 
 
 def _shortest(term: Term, writer: Writer) -> Term:
@@ -62,6 +105,7 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
     multiplied = _multiplied_out(term, writer)
     if multiplied is not None:
         yield from (c for c in (multiplied, _by_functions(multiplied, writer)) if c.width < _SHORTER * term.width)
+    yield from _constants_met(term, writer)
     for base in {b: None for powers, _ in items for b in powers}:
         having = [k for k, (powers, _) in enumerate(items) if base in powers]
         if 2 <= len(having) < len(items):
@@ -74,6 +118,18 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
 
 def _count(term: Term) -> int:
     return len(term.parts) if term.kind == "sum" else 1
+
+
+def _constants_met(term: Term, writer: Writer) -> Iterator[Term]:
+    """A sum of a number and a multiple of a sum with a number: 4 (x + 3) + 2 as 4 x + 14."""
+    parts = dict(term.parts)
+    if ONE in parts:
+        for inner, c in term.parts:
+            numbers = dict(inner.parts) if inner.kind == "sum" else {}
+            if ONE in numbers:
+                rest = [(t, k) for t, k in term.parts if t is not inner and t is not ONE]
+                inside = [(t, k * c) for t, k in inner.parts if t is not ONE]
+                yield writer.add([*rest, *inside, (ONE, parts[ONE] + c * numbers[ONE])])
 
 
 def powers_of(term: Term) -> Powers:
@@ -133,6 +189,8 @@ def _expanded(term: Term, writer: Writer) -> Term | None:
 def _multiplied_out(term: Term, writer: Writer) -> Term | None:
     """A sum with all sums multiplied out that are factors, and factors of these; None where they are none or become long."""
     pending: list[tuple[Powers, Fraction]] = [(powers_of(t), c) for t, c in term.parts]
+    if sum(prod(len(b.parts) for b, e in powers.items() if b.kind == "sum" and e in (1, 2)) for powers, _ in pending) > _TERMS:
+        return None
     done: list[tuple[Powers, Fraction]] = []
     while pending:
         powers, c = pending.pop()

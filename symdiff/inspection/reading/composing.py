@@ -3,25 +3,28 @@
 Assumes terms whose shared pieces have names. Guarantees unevaluated expressions of bounded depth.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any
 
 import sympy as sp
 
 from symdiff.inspection.expressions import build_sympy, piecewise
-from symdiff.inspection.reading.matrix_heads import ProductOver
+from symdiff.inspection.reading.matrix_heads import Bracketed, ProductOver
+from symdiff.inspection.reading.names import spelled
 from symdiff.inspection.reading.patterns import PRODUCTS, SERIES
-from symdiff.inspection.reading.terms import ONE, Term, number_parts
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, number_parts
 
 _CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
+_VARIABLES = frozenset("xyzt")  # letters that stand after those of coefficients
 _NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, not in it
 
 
 class Composer:
-    """Makes SymPy expressions of terms; `bits` has the symbols in order."""
+    """Makes SymPy expressions of terms; `bits` has the symbols in order, `constants` those that stand for numbers."""
 
-    def __init__(self, bits: Mapping[str, int]) -> None:
+    def __init__(self, bits: Mapping[str, int], constants: Collection[str] = ()) -> None:
+        self._constants = constants
         self._order = {name: k for k, name in enumerate(bits)}
         self._unit = bits.get("i ", 0)
         self._made: dict[Term, Any] = {}
@@ -71,6 +74,7 @@ class Composer:
     def _sum(self, parts: list[tuple[Term, Fraction]]) -> Any:
         first = next((k for k, (_, c) in enumerate(parts) if c > 0), 0)
         parts.insert(0, parts.pop(first))
+        parts[1:] = sorted(parts[1:], key=lambda part: not part[0].needs & ~self._unit)  # numbers first or last
         terms = [self._scaled(t, c) for t, c in parts]
         return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
 
@@ -91,15 +95,17 @@ class Composer:
     def _rank(self, part: tuple[Term, Fraction]) -> tuple[int, int]:
         base = part[0]
         if base.kind == "symbol":
-            return (1 if base.parts[0] == "i " else 2), self._order.get(base.parts[0], 0)
+            name = base.parts[0]
+            kind = 0 if name in self._constants else 1 if name == "i " else 3 if spelled(name).base in _VARIABLES else 2
+            return kind, self._order.get(name, 0)
         if base.kind == "number":
             return 0, 0
         if base.kind == "call":
             if base.parts[0] == "pow" and base.parts[1].kind == "number":
                 return -1, base.place
             named = base.parts[0] in _CONSTANTS
-            return (0 if named else {"exp": 5, PRODUCTS: 6}.get(base.parts[0], 4)), base.place
-        return (3 if base.needs & ~self._unit else 1), base.place
+            return (0 if named else {"exp": 6, PRODUCTS: 7}.get(base.parts[0], 5)), base.place
+        return (4 if base.needs & ~self._unit else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A coefficient times powers: over a fraction bar or below, an exponential with a wide exponent beside."""
@@ -122,7 +128,7 @@ class Composer:
                 continue
             if base in raised:
                 continue
-            part = self._made[base]
+            part = self._bracket(base) or self._made[base]
             if base.kind == "sum" and exponent % 2 == 1 and all(c < 0 for _, c in base.parts):
                 part, coefficient = self._sum([(t, -c) for t, c in base.parts]), -coefficient
             (over if exponent > 0 else under).append(_power(part, abs(exponent)))
@@ -141,6 +147,11 @@ class Composer:
         elif coefficient < 0:
             factors.insert(0, sp.S.NegativeOne)
         return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
+
+    def _bracket(self, term: Term) -> Any:
+        """A factor that is 1 where a condition holds, else 0, as Iverson's bracket; None for another."""
+        rows = term.parts if term.kind == "brace" else ()
+        return Bracketed(self._made[rows[0][0]]) if len(rows) == 2 and [v for _, v in rows] == [ONE, ZERO] else None
 
     def _exponent(self, exponents: list[tuple[Term, Fraction]], own: Fraction | None) -> Any:
         """The sum of exponents of powers of one base, with that of the base's own power."""
@@ -168,7 +179,7 @@ def _split(value: Fraction) -> tuple[Fraction, Fraction]:
 def number_expression(value: Fraction, exact: bool = False) -> Any:
     """A number as it is printed: an integer, a short fraction, or a decimal."""
     over, under = number_parts(value)
-    if under != "1" or (exact and value.denominator < 100):
+    if under != "1" or (exact and value.denominator < 10):
         if value.denominator < 1000 or under.isdigit():
             return sp.Rational(value.numerator, value.denominator)
         below = sp.Pow(_plain(under), -1, evaluate=False)

@@ -304,10 +304,21 @@ def _powered(expr: Any) -> Any:
 def _transposed(expr: Any) -> Any:
     (word,) = expr.args
     if isinstance(word, sp.Inverse):
-        return Marked(shown_words(word.arg), BOTH)
+        return _inverse(word, BOTH)
     if isinstance(word, sp.OneMatrix):
         return Marked(_ONES, TRANSPOSED)
     return Marked(shown_words(word), TRANSPOSED)
+
+
+def _inverse(expr: Any, mark: int = INVERSE) -> Any:
+    """An inverse; of a sum of transposes the inverse of the sum's transpose, as are those of matrices beside it."""
+    arg = expr.arg
+    terms = [(t.args[0], t.args[1]) if isinstance(t, sp.MatMul) and len(t.args) == 2 else (sp.S.One, t) for t in arg.args]
+    turned = [(c, t.arg if isinstance(t, sp.Transpose) else t) for c, t in terms]
+    is_turned = all(isinstance(t, (sp.Transpose, sp.Identity)) for _, t in terms) and turned != terms
+    if isinstance(arg, sp.MatAdd) and is_turned:
+        arg, mark = sp.MatAdd(*(t if c == 1 else sp.MatMul(c, t) for c, t in turned)), BOTH if mark == INVERSE else INVERSE
+    return Marked(shown_words(arg), mark)
 
 
 def _ones(expr: Any) -> Any:
@@ -409,7 +420,7 @@ def _numbers(expr: Any) -> Any:
 _SHOWN: dict[Any, Any] = {
     sp.MatrixSymbol: lambda expr: sp.Symbol(expr.name, commutative=False),
     MatrixElement: _element, sp.Indexed: _indexed, sp.MatAdd: _sum, sp.MatMul: _product, sp.HadamardProduct: _cellwise,
-    sp.HadamardPower: _powered, sp.Transpose: _transposed, sp.Inverse: lambda expr: Marked(shown_words(expr.arg), INVERSE),
+    sp.HadamardPower: _powered, sp.Transpose: _transposed, sp.Inverse: _inverse,
     sp.OneMatrix: _ones, sp.ZeroMatrix: lambda expr: sp.S.Zero, sp.Identity: lambda expr: sp.Symbol("I", commutative=False),
     MatrixSlice: _unit, DiagMatrix: lambda expr: sp.Function("diag", commutative=False)(shown_words(expr.args[0])),
     DiagonalOf: lambda expr: sp.Function("diag", commutative=False)(shown_words(expr.arg)),

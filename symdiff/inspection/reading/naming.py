@@ -11,12 +11,13 @@ from itertools import count
 from typing import NamedTuple
 
 from symdiff.inspection.reading.names import latex_name, spelled
-from symdiff.inspection.reading.terms import WIDE, Term
+from symdiff.inspection.reading.terms import WIDE, Term, number_width
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import GraphInput
 
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
 OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
+DIGITS = 18  # characters of a number that is named where it stands twice
 OWN = 14  # the same for one that the user has named
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
@@ -39,6 +40,7 @@ class Naming:
         self.own = own
         self.names = Names(taken)
         self.pieces: list[Piece] = []
+        self.constants: frozenset[str] = frozenset()  # the names of pieces that are numbers
         self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
         for term in sorted((t for t in own if t.kind in ("sum", "product") and len(t.parts) > 1), key=lambda t: -t.width):
             if OWN <= term.width < WIDE:
@@ -64,7 +66,47 @@ class Naming:
             twice = uses[term] > 1 and new.width >= enough
             if twice or new.width > PAGE or new.depth > DEEP:
                 found[term] = self._name(term, new)
-        return self._without_single([found[root] for root in roots])
+        return self._with_constants(self._without_single([found[root] for root in roots]))
+
+    def _with_constants(self, roots: list[Term]) -> list[Term]:
+        """The terms with names for numbers of many digits that stand twice."""
+        terms = [*(piece.term for piece in self.pieces), *roots]
+        counts: Counter[Fraction] = Counter()
+        for term in self._in_order(terms):
+            counts.update(abs(n) for n in _numbers_of(term) if _has_many_digits(n))
+        named = {n: self.writer.symbol(self.names.next("c")) for n, times in counts.items() if times > 1}
+
+        def over_names(term: Term) -> Term | None:
+            if not any(abs(n) in named for n in _numbers_of(term)):
+                return None
+            t = self.writer
+            if term.kind == "number":
+                return t.scaled(named[abs(term.parts[0])], Fraction(1 if term.parts[0] > 0 else -1))
+            if term.kind == "sum":
+                parts = [(t.mul([named[abs(c)], u]), Fraction(1 if c > 0 else -1)) if abs(c) in named else (u, c)
+                         for u, c in term.parts]  # fmt: skip
+                return t.add(parts)
+            return t.mul([
+                t.call("exp", t.scaled(t.mul([named[abs(e)], b.parts[1]]), Fraction(1 if e > 0 else -1)))
+                if _is_exponential(b) and abs(e) in named else t.power(b, e) for b, e in term.parts
+            ])  # fmt: skip
+
+        if not named:
+            return roots
+        done: dict[Term, Term] = {}
+        found = [self.writer.rewritten(term, over_names, done) for term in terms]
+        own = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
+        self.constants = frozenset(symbol.parts[0] for symbol in named.values())
+        short: dict[Term, Term] = {}  # pieces that were long by their digits only
+        done, pieces = {}, own
+        for piece, term in zip(self.pieces, found, strict=False):
+            term = self.writer.rewritten(term, short.get, done)
+            if term is not piece.term and term.width < SHORTER:
+                short[piece.symbol] = term
+            else:
+                pieces.append(Piece(piece.symbol, term))
+        self.pieces = pieces
+        return [self.writer.rewritten(term, short.get, done) for term in found[len(terms) - len(roots) :]]
 
     def _without_single(self, roots: list[Term]) -> list[Term]:
         """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
@@ -166,6 +208,23 @@ class Naming:
                 continue
             done.setdefault(stack.pop())
         return list(done)
+
+
+def _is_exponential(term: Term) -> bool:
+    return term.kind == "call" and term.parts[0] == "exp"
+
+
+def _has_many_digits(value: Fraction) -> bool:
+    return number_width(abs(value)) >= DIGITS and len(f"{float(value):.15g}") >= DIGITS
+
+
+def _numbers_of(term: Term) -> list[Fraction]:
+    """The numbers that are printed with a term and are no parts of its parts."""
+    if term.kind == "number":
+        return [term.parts[0]]
+    if term.kind == "sum":
+        return [c for _, c in term.parts]
+    return [e for b, e in term.parts if _is_exponential(b)] if term.kind == "product" else []
 
 
 def _divides(product: Term, powers: Mapping[Term, Fraction]) -> bool:

@@ -104,6 +104,10 @@ class Latex(LatexPrinter):  # type: ignore[misc]
     def _print_polygamma(self, expr: Any, exp: Any = None) -> str:
         return self._named(rf"\psi_{{{self._print(expr.args[0])}}}", expr.args[1], exp)
 
+    def _print_loggamma(self, expr: Any, exp: Any = None) -> str:
+        raised = "" if exp is None else f"^{{{exp}}}"
+        return rf"\log{raised} \Gamma\left({self._print(expr.args[0])}\right)"
+
     def _print_airyai(self, expr: Any, exp: Any = None) -> str:
         return self._named(r"\operatorname{Ai}", expr.args[0], exp)
 
@@ -184,6 +188,24 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
 
     def _print_besselk(self, expr: Any) -> Any:
         return self._indexed(expr, "K")
+
+    def _print_polygamma(self, expr: Any) -> Any:
+        return self._indexed(expr, "ψ")
+
+    def _print_digamma(self, expr: Any) -> Any:
+        return self._called("ψ", expr)
+
+    def _print_loggamma(self, expr: Any) -> Any:
+        return self._called("log Γ", expr)
+
+    def _print_Max(self, expr: Any) -> Any:
+        return self._called("max", expr)
+
+    def _print_Min(self, expr: Any) -> Any:
+        return self._called("min", expr)
+
+    def _called(self, head: str, expr: Any) -> Any:
+        return prettyForm(*stringPict.next(head, prettyForm(*self._print_seq(expr.args, delimiter=", ").parens())))
 
     def _indexed(self, expr: Any, letter: str) -> Any:
         order = expr.args[0]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from symdiff.inspection.reading.arranging import arranged
+from symdiff.inspection.reading.arranging import Arranger
 from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
@@ -170,10 +170,10 @@ def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, 
     found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
     if found is None:
         return None
-    composer = Composer(primal.writer.bits)
+    composer, arranger = Composer(primal.writer.bits), Arranger(primal.writer)
 
     def equation(left: Any, term: Term, at: tuple[str, int, int] | None = None) -> Equation:
-        return Equation(left, composer.expression(arranged(term, primal.writer, ())), at)
+        return Equation(left, composer.expression(arranger.arranged(term)), at)
 
     rows, where = [], [*found.steps(primal.slopes, None)]
     for slope in slopes:
@@ -202,7 +202,7 @@ def is_elementwise(graph: Graph) -> bool:
 
 def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
     """Rows as equations with their shared pieces, the first of them where there are more than `limit`."""
-    patterns = Patterns(primal.writer)
+    patterns, arranger = Patterns(primal.writer), Arranger(primal.writer, primal.kept)
     found: list[Row] = []
     zeros: list[Row] = []
     more = 0
@@ -211,7 +211,7 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
             zeros.append(row)
         elif len(found) < limit:
             term = patterns.with_series(row.term, patterns.indices[row.at is not None])
-            found.append(row._replace(term=arranged(term, primal.writer, primal.kept)))
+            found.append(row._replace(term=arranger.arranged(term)))
         else:
             more += 1
     if primal.slopes.has_kinks:
@@ -227,7 +227,7 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
         own.setdefault(slope, (None, Fraction(1)))
     naming = Naming(primal.writer, own, primal.taken())
     terms = naming.named([row.term for row in found])
-    composer = Composer(primal.writer.bits)
+    composer = Composer(primal.writer.bits, naming.constants)
     shown = naming.pieces[:limit]
     where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in shown)
     equations = tuple(Equation(row.left, composer.expression(term), row.at) for row, term in zip(found, terms, strict=True))

@@ -233,6 +233,11 @@ SPELLED: dict[tuple[str, int], Any] = {
     ("log_expit", 1): lambda t, a: t.neg(t.call("log", t.plus(ONE, t.call("exp", t.neg(a))))),
     ("xlogy", 2): lambda t, a, b: t.mul([a, t.call("log", b)]),
     ("xlog1py", 2): lambda t, a, b: t.mul([a, _log1p(t, b)]),
+    ("entr", 1): lambda t, a: t.neg(t.mul([a, t.call("log", a)])),
+    ("rel_entr", 2): lambda t, a, b: t.mul([a, t.call("log", t.powers([(a, ONCE), (b, -ONCE)]))]),
+    ("kl_div", 2): lambda t, a, b: t.add([(t.emit("rel_entr", (a, b)), ONCE), (a, -ONCE), (b, ONCE)]),
+    ("rgamma", 1): lambda t, a: t.power(t.call("gamma", a), -ONCE),
+    ("log_ndtr", 1): lambda t, a: t.call("log", t.call("ndtr", a)),
     ("sindg", 1): _degrees("sin"), ("cosdg", 1): _degrees("cos"), ("tandg", 1): _degrees("tan"), ("cotdg", 1): _degrees("cot"),
     **{(f"{letter}v", 2): lambda t, n, a, name=letter: t.call(f"{name}0", a) if n is ZERO else t.call(f"{name}v", n, a)
        for letter in "jyik"},
