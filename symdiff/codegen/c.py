@@ -108,11 +108,10 @@ def _with_loops(
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
     words = CNests(LANGUAGE, names, dict(sizes))
     lines = words.body(program, arguments, targets)
-    everything = Program(program.name, program.inputs, program.outputs, nodes_with_bodies(program))
-    codes = {node.dtype for node in everything.nodes} | {leaf.dtype for leaf in program.leaves}
+    codes = {node.dtype for node in nodes_with_bodies(program)} | {leaf.dtype for leaf in program.leaves}
     included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
-    support = [*(text for _, text in LANGUAGE.helpers(everything.nodes, "static")), *words.helpers()]
+    support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers()]
     text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
     return text, included + ("\n" + "\n".join(support) if support else "")
 

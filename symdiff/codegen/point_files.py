@@ -225,10 +225,6 @@ class _PointFile(Shell):
         """A constant."""
         return number_literal(value)
 
-    def one(self, leaf: Input, call: str) -> str:
-        """A checked argument as a number."""
-        return f"np.{dtype_text(leaf.dtype)}({call})"
-
     def flat(self, leaf: Input, call: str) -> str:
         """A checked argument as its numbers in order."""
         return call if len(leaf.shape) == 1 else f"{call}.ravel()"

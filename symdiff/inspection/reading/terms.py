@@ -171,7 +171,9 @@ def exact_multiple(value: float) -> tuple[Fraction, tuple[tuple[str, Fraction], 
 
 
 def _rounded(value: float, most: int) -> Fraction | None:
-    """A quotient of numbers up to `most`, or of a digit and a larger one, near a number."""
+    """A quotient of numbers up to `most`, or of a digit and a larger one, near a number; None for one that is not finite."""
+    if not math.isfinite(value):
+        return None
     for digit in range(1, 10):
         below = round(digit / abs(value)) if 1e-9 < abs(value) < 1e9 else 0
         if below and digit / below == abs(value) and most > 1000:

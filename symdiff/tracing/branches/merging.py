@@ -15,7 +15,7 @@ from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
 _NUMERIC = operations("arithmetic", "compares") | {"array"}  # may take other constants
-_FIXED = frozenset({"const", "input", "item"})
+_FIXED = frozenset({"const", "input", "item", "part"})
 _UNCUT = 1 << 40  # the capacity of what cannot be selected
 
 

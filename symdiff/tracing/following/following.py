@@ -26,7 +26,7 @@ from symdiff.ir.building import active_builders
 from symdiff.rulebooks.sites import OWN
 from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque_capture
 from symdiff.tracing.following import reading
-from symdiff.tracing.following.cloning import OPERATORS, clone
+from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace
 from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed, opened, without_traced
 from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, follow_special_method, follow_sum, iterated, operate
@@ -39,6 +39,10 @@ from symdiff.tracing.library.functions import call_library_function, minds_memor
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
+from symdiff.tracing.loops.gates import unkept_call
+from symdiff.tracing.loops.items import header
+from symdiff.tracing.loops.rewriting import NAMES, Kept
+from symdiff.tracing.loops.rounds import rounds, storing, summed
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
@@ -119,6 +123,8 @@ def follow(f: Any) -> Any:
     attempt = current()
     if attempt is None:
         return f
+    if attempt.keeping is not None and attempt.keeping.open and (reason := unkept_call(f)):
+        raise attempt.keeping.refuse(reason)
     kind = type(f)
     if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
         return f  # made inside a clone
@@ -195,12 +201,22 @@ def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
 
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     """A function of the user's."""
+    keeps = attempt.keeping is not None and attempt.thorough
     if attempt.reading is None:
-        return clone(f, CELLS, attempt.thorough) or _announced(substituted(f, _alone))
-    found = clone(f, LOADED, attempt.thorough, Loads)
+        found = clone(f, KEPT | CELLS, True, _Keeping) if keeps else clone(f, CELLS, attempt.thorough)
+        return found or _announced(substituted(f, _alone))
+    found = clone(f, KEPT | LOADED, True, _KeepingLoads) if keeps else clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
         attempt.reading.need_all()
     return found
+
+
+class _Keeping(Kept, Rewriter):
+    """Loops may be kept."""
+
+
+class _KeepingLoads(Kept, Loads):
+    """Loops may be kept, and loads are looked up."""
 
 
 def _alone(f: Any) -> Any:
@@ -260,6 +276,8 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
+    if isinstance(f.__self__, Tracer):
+        return f
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = module_of(type(f.__self__))
@@ -837,3 +855,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 CELLS = cells(follow)
 LOADED = CELLS | reading.cells(follow, _CALLING)
+_KEPT = (functools.partial(rounds, follow), functools.partial(header, follow), storing, functools.partial(summed, follow))
+KEPT = dict(zip(NAMES, map(types.CellType, _KEPT), strict=True))
