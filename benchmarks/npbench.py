@@ -23,7 +23,8 @@ from typing import Any
 EXPLAINED = """The gradient of the sum over a kernel's results by all its arrays of real or complex numbers, at the sizes of the
 preset; single precision where the kernel has it. *status*: right, where the slope along a random direction agrees with central
 differences; what a refusal says; or wrong. *first call*: tracing, compiling, running; *call*, and *NumPy*, the kernel itself:
-the least of several. *JAX*: `jax.jit(jax.grad(...))` of the variant that NPBench has for it, with its loops rewritten by hand."""
+the least of several. *JAX*: `jax.jit(jax.grad(...))` of the variant that NPBench has for it, with its loops rewritten by
+hand."""
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
