@@ -49,6 +49,7 @@ class Derivative(Function):
     """The n-th derivative of a scalar function; over an array of points, elementwise."""
 
     suffix = "derivative"
+    keeps_loops = False
     choices = ("order",)
 
     def __init__(self, f: Callable[..., Any], argnums: int = 0, **options: Any) -> None:

@@ -89,6 +89,7 @@ class Function:
     differentiates = True
     choices: tuple[str, ...] = ()  # options beside those that all have
     hides = True  # larger arrays that the function captures are inputs
+    keeps_loops = True  # of long functions, by themselves
     keeps_signature = True
     extra = 0
 
@@ -437,7 +438,7 @@ class Function:
         """Which loops are kept, see `trace_leaves`."""
         if self.options.exact or self.scalarize or self.loops == "unroll" or backend not in LOOPING:
             return None
-        return self.loops or ("auto" if backend in ("auto", "native") else None)
+        return self.loops or ("auto" if self.keeps_loops and backend in ("auto", "native") else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)

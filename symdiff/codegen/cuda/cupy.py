@@ -87,6 +87,9 @@ class CupyShell(Shell):
     support: ClassVar[dict[str, str]] = {"_array": _ARRAY, "_check_out": _CHECK_OUT}
     host: frozenset[str] = frozenset()
 
+    def uses(self, *names: str) -> None:
+        super().uses(*names, *(["_array"] if "_check_out" in names else []))  # which calls it
+
     def accepted_type(self, leaf: Input) -> str:
         return "Any"
 
