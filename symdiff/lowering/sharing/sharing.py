@@ -34,10 +34,10 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
     plain = program if as_it_is else expand_powers(fitting)
     program = plain if checks else fitting
     fixed = program_cone(program, tuple(o.cells[0] for o in program.outputs[:checks])) | before_cuts(program)
-    forms = [(False, False), (True, False), (True, True)] if len(program.nodes) <= MAX_TRIED else [(True, False)]
-    if sum([node.op in ("div", "pow") for node in program.nodes]) < 2:
-        forms = [(factor, reciprocals) for factor, reciprocals in forms if not reciprocals]
-    candidates = [plain, *(_rewritten(program, fastmath, factor, reciprocals, fixed) for factor, reciprocals in forms)]
+    tried = len(program.nodes) <= MAX_TRIED
+    divides = tried and sum([node.op in ("div", "pow") for node in program.nodes]) > 1
+    candidates = [plain, *(_rewritten(program, fastmath, False, (False,), fixed) if tried else [])]
+    candidates += _rewritten(program, fastmath, True, (False, True) if divides else (False,), fixed)
     return replace(min(candidates, key=Program.operations), operations_before=before)
 
 
@@ -56,7 +56,8 @@ class _NewSums(Fresh):
         return len(atoms) - 1
 
 
-def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, fixed: set[int]) -> Program:
+def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: tuple[bool, ...], fixed: set[int]) -> list[Program]:
+    """The program by its sums of products, once without and once with shared reciprocals, as these are wanted."""
     poly = program_polynomial(program, fastmath, fixed)
     sums = {
         i: list(a.sum.terms) if a.sum.primal else collect_monomials(a.sum.terms)
@@ -76,7 +77,7 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool
     dissolve_single_terms(poly, sums, monomial_order(poly, sums))
     order = monomial_order(poly, sums)
     Signs(poly, sums, order).settle()
-    return Lowering(poly, sums, reciprocals).lower(order)
+    return [Lowering(poly, sums, shared).lower(order) for shared in reciprocals]
 
 
 def _products(poly: Polynomial, live: set[int]) -> Terms:
