@@ -253,3 +253,36 @@ def test_an_array_of_a_number_is_an_array():
         return x * (2 if isinstance(y, np.ndarray) else 3)
 
     assert sd.grad(f)(2.5) == 2.0
+
+
+ODD = {  # a line, and its arguments: a number as one cell along an axis, axes of several operands, nothing to do
+    "np.repeat(x, 2, axis=-1)": (0.7, np.array(0.7)),
+    "np.squeeze(x, axis=0)": (0.7, np.array(0.7)),
+    "np.take(x, [0, 0], axis=0)": (0.7, np.array(0.7)),
+    "np.flip(x) * 2": (0.7, np.array(0.7), X),
+    "np.argmax(x, axis=0, keepdims=True) + x": (0.7, X),
+    "np.compress([True], x, axis=0)": (np.array(0.7), X),
+    "np.compress(x[:2] > 1.0, x)": (X,),
+    "np.extract(x[:3] > 1.0, x)": (X,),
+    "np.diff(x, n=0, prepend=1.0)": (0.7, X),
+    "np.linalg.vecdot(x, [1.0, 2.0], axis=0)": (X.reshape(2, 2), np.stack([X, X + 1, X, X, X - 1, X]).reshape(2, 3, 4)),
+    "np.linalg.vecdot(x, x, axis=-2)": (X.reshape(2, 2),),
+    "np.geomspace(x, 2.0, 3)": (0.7, X, X.reshape(2, 2)),
+    "np.geomspace(x, 2 * x, 4, axis=-1)": (X, X.reshape(2, 2)),
+    "np.geomspace(-2.0, -x, 4, endpoint=False)": (X,),
+    "np.logspace(x, 1.0, 3, axis=-1)": (X,),
+    "np.logspace(0.5, 1.0, 3, base=x)": (0.7, X, X.reshape(2, 2)),
+    "np.linspace(-x, x, 4, dtype=int) * 1.5": (2.5, X),
+}
+
+
+@pytest.mark.parametrize("line", ODD)
+@pytest.mark.parametrize("scalarize", [None, False])
+def test_odd_arguments_mean_what_they_mean_in_numpy(line, scalarize):
+    f = eval(f"lambda x: {line}", {"np": np})
+    for x in ODD[line]:
+        expected, v = f(x), np.cos(np.arange(np.size(x))).reshape(np.shape(x))
+        value, slope = sd.jvp(f, scalarize=scalarize)(x, v if np.shape(x) else float(v))
+        assert np.shape(value) == np.shape(expected)
+        np.testing.assert_allclose(value, expected, rtol=1e-12)
+        np.testing.assert_allclose(slope, (f(x + 1e-6 * v) - f(x - 1e-6 * v)) / 2e-6, rtol=1e-7, atol=1e-8)

@@ -34,7 +34,7 @@ from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex
 
-ZERO = Constant(0.0)
+ZERO, ONE = Constant(0.0), Constant(1.0)
 _FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "exponent", "argmax", "argmin", "order",
                    "searchsorted", "det_sign", "is_definite"})  # fmt: skip
 _LINEAR = frozenset({"add", "sub", "neg", "cast", "conj", "real", "imag"})
@@ -338,29 +338,31 @@ class Series:
         """The error of a quotient's own value, by its rounding and that of the sums which what is divided is made of."""
         b, (result, over, under, _) = self.builder, quotient
         if (result, 0) not in self._errors:
-            slope, parts = self._term(over, 1), [b.mul(eps, self._size(result))]
-            for total in self._sums(over) if slope is not None else ():
-                rise = self._term(total, 1)
+            parts = [b.mul(eps, self._size(result))]
+            for total, partial in self._sums(over) if self._term(over, 1) is not None else ():
                 size = b.add(*(self._size(o) for o in self._made.get(total, total).operands))
-                if total is not over and rise is not None:
-                    size = b.mul(size, self._size(b.emit("div", (slope, rise))))
+                size = self._of(size, partial)
                 parts.append(self._size(b.emit("div", (b.mul(eps, size), under))))
             below = self._errors.get((over, 0))
             parts += [] if below is None else [self._size(b.emit("div", (below, under)))]
             self._errors[result, 0] = reduce(b.add, parts)
         return self._errors[result, 0]
 
-    def _sums(self, atom: Atom) -> list[Atom]:
-        """The sums that a value is made of and that move, the last ones first, and few of many."""
-        found: list[Atom] = []
-        pending, seen = [atom], {atom}
+    def _sums(self, atom: Atom) -> list[tuple[Atom, Atom]]:
+        """The sums that a value's cells are made of and that move, the last ones first, few of many; its partials by them."""
+        found: list[tuple[Atom, Atom]] = []
+        pending, seen = [(atom, ONE)], {atom}
         while pending and len(found) < _SUMS and len(seen) < 16 * _SUMS:
-            made = self._made.get(top := pending.pop(0), top)
-            if (top, 0) in self._errors:
+            top, outer = pending.pop(0)
+            made = self._made.get(top, top)
+            if (top, 0) in self._errors or has_structural_partials(made):
                 continue
-            found += [top] if made.op in ("add", "sub") else []
-            pending += [o for o in dict.fromkeys(made.operands) if o in self.builder.moving and o not in seen]
-            seen.update(made.operands)
+            found += [(top, outer)] if made.op in ("add", "sub") else []
+            for place, operand in enumerate(made.operands):
+                if operand in self.builder.moving and operand not in seen:
+                    inner = ONE if made.op == "select" else self.partials.partial(made, place)
+                    pending += [] if inner is None else [(operand, self._of(outer, inner))]
+                    seen.add(operand)
         return found
 
     def _regular(self, quotient: Quotient, steps: int, k: int) -> Atom | None:

@@ -23,9 +23,11 @@ def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 @stands_for(np.diff, memory="itself")
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     a = as_array(a)
-    axis = normalize_axis_index(axis, a.ndim)
     if n < 0:
         raise ValueError(f"the order must be non-negative, not {n}")
+    if n == 0:
+        return a
+    axis = normalize_axis_index(axis, a.ndim)
     parts = [_beside(p, a, axis) for p in (prepend, append)]
     if any(p is not None for p in parts):
         a = np.concatenate([p for p in (parts[0], a, parts[1]) if p is not None], axis=axis)
