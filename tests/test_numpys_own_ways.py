@@ -273,16 +273,34 @@ ODD = {  # a line, and its arguments: a number as one cell along an axis, axes o
     "np.logspace(x, 1.0, 3, axis=-1)": (X,),
     "np.logspace(0.5, 1.0, 3, base=x)": (0.7, X, X.reshape(2, 2)),
     "np.linspace(-x, x, 4, dtype=int) * 1.5": (2.5, X),
+    "np.subtract.reduce(x, initial=0.5)": (X,),
+    "np.divide.accumulate(x[:0])": (X,),
+    "np.add.accumulate(x, dtype=bool) * x": (X,),
+    "np.sum(x, dtype=bool) * x": (0.7, X),
+    "np.cumprod(x - 0.7, dtype=bool) * x": (X + 0.1,),
 }
+
+
+def agrees(f, x, **options):
+    expected, v = f(x), np.cos(np.arange(np.size(x))).reshape(np.shape(x))
+    value, slope = sd.jvp(f, **options)(x, v if np.shape(x) else float(v))
+    assert np.shape(value) == np.shape(expected)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(slope, (f(x + 1e-6 * v) - f(x - 1e-6 * v)) / 2e-6, rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("line", ODD)
 @pytest.mark.parametrize("scalarize", [None, False])
 def test_odd_arguments_mean_what_they_mean_in_numpy(line, scalarize):
-    f = eval(f"lambda x: {line}", {"np": np})
     for x in ODD[line]:
-        expected, v = f(x), np.cos(np.arange(np.size(x))).reshape(np.shape(x))
-        value, slope = sd.jvp(f, scalarize=scalarize)(x, v if np.shape(x) else float(v))
-        assert np.shape(value) == np.shape(expected)
-        np.testing.assert_allclose(value, expected, rtol=1e-12)
-        np.testing.assert_allclose(slope, (f(x + 1e-6 * v) - f(x - 1e-6 * v)) / 2e-6, rtol=1e-7, atol=1e-8)
+        agrees(eval(f"lambda x: {line}", {"np": np}), x, scalarize=scalarize)
+
+
+@pytest.mark.parametrize("x", [0.7, X])
+def test_methods_of_ufuncs_take_lists(x):
+    agrees(lambda x: np.logaddexp.reduce([x, 2 * x, x + 1]), x)
+    agrees(lambda x: np.logaddexp.reduce([x, 2 * x], axis=-1, initial=0.5), x)
+    agrees(lambda x: np.copysign.accumulate([x, 2 * x]), x)
+    agrees(lambda x: np.logical_or.reduce([x]) * x, x)
+    agrees(lambda x: np.maximum.reduce([x, 2 * x, x * x]), x)
+    agrees(lambda x: np.logaddexp.outer([np.sum(x), 1.0], x), x)
