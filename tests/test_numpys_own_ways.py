@@ -304,3 +304,30 @@ def test_methods_of_ufuncs_take_lists(x):
     agrees(lambda x: np.logical_or.reduce([x]) * x, x)
     agrees(lambda x: np.maximum.reduce([x, 2 * x, x * x]), x)
     agrees(lambda x: np.logaddexp.outer([np.sum(x), 1.0], x), x)
+
+
+@pytest.mark.parametrize("paths", [None, "guard"])
+def test_what_a_mask_picked_is_written_to_place_by_place(paths):
+    def f(x):
+        picked = x[x > 1.0]
+        copied = np.array(picked)
+        np.add.at(copied, [0, 1, 0], x[1])
+        np.multiply.at(picked, [0, 0], x[1])
+        return np.sum(copied) + np.sum(picked)
+
+    agrees(f, X, paths=paths)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.astype(int) * np.float32(1.1), lambda x: x.astype(np.int64) + x, lambda x: x.astype(int) / 3,
+        lambda x: np.sqrt(x.astype(int)), lambda x: np.int64(x[0]) / 3, lambda x: np.rint(x).astype(int).sum() / 3,
+        lambda x: int(x[0]) / 3, lambda x: round(x[0]) / 3, lambda x: (x > 2).astype(int) * x,
+    ],
+)  # fmt: skip
+def test_integers_of_single_precision_are_computed_in_double(f):
+    x = np.array([3.7, 2.2], np.float32)
+    value, expected = sd.jvp(f)(x, x)[0], f(x)
+    assert np.asarray(value).dtype == np.asarray(expected).dtype
+    np.testing.assert_array_equal(value, expected)

@@ -176,6 +176,7 @@ def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
     if not isinstance(target, Tracer):
         note_stuck()
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
+    target = target.settled()
     if is_traced_key(index):
         _applied_at_traced(ufunc, target, index, values)
         return
