@@ -331,3 +331,18 @@ def test_integers_of_single_precision_are_computed_in_double(f):
     value, expected = sd.jvp(f)(x, x)[0], f(x)
     assert np.asarray(value).dtype == np.asarray(expected).dtype
     np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, a: a * x, lambda x, a: x + a, lambda x, a: np.hypot(x, a), lambda x, a: x**a, lambda x, a: np.maximum(x, a),
+        lambda x, a: x * math.sin(a), lambda x, a: np.sin(a) * x, lambda x, a: float(x[0]) * x, lambda x, a: int(x[0]) - x,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("scalarize", [True, False])
+def test_arrays_of_single_precision_stay_so_beside_numbers_of_python(f, scalarize):
+    x = np.array([3.7, 2.2], np.float32)
+    value, expected = sd.jvp(f, scalarize=scalarize)(x, 2.0, x)[0], f(x, 2.0)
+    assert value.dtype == expected.dtype
+    np.testing.assert_allclose(value, expected, rtol=3e-7)
