@@ -253,3 +253,96 @@ def test_an_array_of_a_number_is_an_array():
         return x * (2 if isinstance(y, np.ndarray) else 3)
 
     assert sd.grad(f)(2.5) == 2.0
+
+
+ODD = {  # a line, and its arguments: a number as one cell along an axis, axes of several operands, nothing to do
+    "np.repeat(x, 2, axis=-1)": (0.7, np.array(0.7)),
+    "np.squeeze(x, axis=0)": (0.7, np.array(0.7)),
+    "np.take(x, [0, 0], axis=0)": (0.7, np.array(0.7)),
+    "np.flip(x) * 2": (0.7, np.array(0.7), X),
+    "np.argmax(x, axis=0, keepdims=True) + x": (0.7, X),
+    "np.compress([True], x, axis=0)": (np.array(0.7), X),
+    "np.compress(x[:2] > 1.0, x)": (X,),
+    "np.extract(x[:3] > 1.0, x)": (X,),
+    "np.diff(x, n=0, prepend=1.0)": (0.7, X),
+    "np.linalg.vecdot(x, [1.0, 2.0], axis=0)": (X.reshape(2, 2), np.stack([X, X + 1, X, X, X - 1, X]).reshape(2, 3, 4)),
+    "np.linalg.vecdot(x, x, axis=-2)": (X.reshape(2, 2),),
+    "np.geomspace(x, 2.0, 3)": (0.7, X, X.reshape(2, 2)),
+    "np.geomspace(x, 2 * x, 4, axis=-1)": (X, X.reshape(2, 2)),
+    "np.geomspace(-2.0, -x, 4, endpoint=False)": (X,),
+    "np.logspace(x, 1.0, 3, axis=-1)": (X,),
+    "np.logspace(0.5, 1.0, 3, base=x)": (0.7, X, X.reshape(2, 2)),
+    "np.linspace(-x, x, 4, dtype=int) * 1.5": (2.5, X),
+    "np.subtract.reduce(x, initial=0.5)": (X,),
+    "np.divide.accumulate(x[:0])": (X,),
+    "np.add.accumulate(x, dtype=bool) * x": (X,),
+    "np.sum(x, dtype=bool) * x": (0.7, X),
+    "np.cumprod(x - 0.7, dtype=bool) * x": (X + 0.1,),
+}
+
+
+def agrees(f, x, **options):
+    expected, v = f(x), np.cos(np.arange(np.size(x))).reshape(np.shape(x))
+    value, slope = sd.jvp(f, **options)(x, v if np.shape(x) else float(v))
+    assert np.shape(value) == np.shape(expected)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(slope, (f(x + 1e-6 * v) - f(x - 1e-6 * v)) / 2e-6, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("line", ODD)
+@pytest.mark.parametrize("scalarize", [None, False])
+def test_odd_arguments_mean_what_they_mean_in_numpy(line, scalarize):
+    for x in ODD[line]:
+        agrees(eval(f"lambda x: {line}", {"np": np}), x, scalarize=scalarize)
+
+
+@pytest.mark.parametrize("x", [0.7, X])
+def test_methods_of_ufuncs_take_lists(x):
+    agrees(lambda x: np.logaddexp.reduce([x, 2 * x, x + 1]), x)
+    agrees(lambda x: np.logaddexp.reduce([x, 2 * x], axis=-1, initial=0.5), x)
+    agrees(lambda x: np.copysign.accumulate([x, 2 * x]), x)
+    agrees(lambda x: np.logical_or.reduce([x]) * x, x)
+    agrees(lambda x: np.maximum.reduce([x, 2 * x, x * x]), x)
+    agrees(lambda x: np.logaddexp.outer([np.sum(x), 1.0], x), x)
+
+
+@pytest.mark.parametrize("paths", [None, "guard"])
+def test_what_a_mask_picked_is_written_to_place_by_place(paths):
+    def f(x):
+        picked = x[x > 1.0]
+        copied = np.array(picked)
+        np.add.at(copied, [0, 1, 0], x[1])
+        np.multiply.at(picked, [0, 0], x[1])
+        return np.sum(copied) + np.sum(picked)
+
+    agrees(f, X, paths=paths)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.astype(int) * np.float32(1.1), lambda x: x.astype(np.int64) + x, lambda x: x.astype(int) / 3,
+        lambda x: np.sqrt(x.astype(int)), lambda x: np.int64(x[0]) / 3, lambda x: np.rint(x).astype(int).sum() / 3,
+        lambda x: int(x[0]) / 3, lambda x: round(x[0]) / 3, lambda x: (x > 2).astype(int) * x,
+    ],
+)  # fmt: skip
+def test_integers_of_single_precision_are_computed_in_double(f):
+    x = np.array([3.7, 2.2], np.float32)
+    value, expected = sd.jvp(f)(x, x)[0], f(x)
+    assert np.asarray(value).dtype == np.asarray(expected).dtype
+    np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, a: a * x, lambda x, a: x + a, lambda x, a: np.hypot(x, a), lambda x, a: x**a, lambda x, a: np.maximum(x, a),
+        lambda x, a: x * math.sin(a), lambda x, a: np.sin(a) * x, lambda x, a: float(x[0]) * x, lambda x, a: int(x[0]) - x,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("scalarize", [True, False])
+def test_arrays_of_single_precision_stay_so_beside_numbers_of_python(f, scalarize):
+    x = np.array([3.7, 2.2], np.float32)
+    value, expected = sd.jvp(f, scalarize=scalarize)(x, 2.0, x)[0], f(x, 2.0)
+    assert value.dtype == expected.dtype
+    np.testing.assert_allclose(value, expected, rtol=3e-7)

@@ -236,6 +236,36 @@ def test_quotients_of_rounded_differences(name, order):
     np.testing.assert_allclose(found[~lost], np.array(expected)[~lost], rtol=2e-3)
 
 
+STATIONARY = {  # sums in what is divided stand still at the points, or altogether
+    "x + (cos(x) + 2)": (lambda x: (x + (np.cos(x) + 2)) / (x + 1), lambda t: (t + mp.cos(t) + 2) / (t + 1)),
+    "x*(cos(x) + 2)": (lambda x: x * (np.cos(x) + 2) / (x + 1), lambda t: t * (mp.cos(t) + 2) / (t + 1)),
+    "exp(x*(x*x + 2))": (lambda x: np.exp(x * (x * x + 2)) / (x + 1), lambda t: mp.exp(t * (t * t + 2)) / (t + 1)),
+    "abs(x*x + 2)": (lambda x: np.abs(x * x + 2) / (x + 1), lambda t: (t * t + 2) / (t + 1)),
+    "x - x": (lambda x: (x - x + 1) / np.hypot(x + 1, x + 1) ** 3, lambda t: (mp.sqrt(2) * abs(t + 1)) ** -3),
+    "cos(x - x)": (lambda x: 1 / (1 + np.cos(x - x)) / (x + 1) ** 2, lambda t: 1 / (2 * (t + 1) ** 2)),
+    "where": (lambda x: np.where(x < 9, x * x + 2, x) / (x + 1), lambda t: (t * t + 2) / (t + 1)),
+}
+
+
+@pytest.mark.parametrize("name", STATIONARY)
+def test_quotients_of_sums_that_stand_still(name):
+    f, exact = STATIONARY[name]
+    for x in (0.0, math.pi, 1e-12, 0.7):
+        with mp.workdps(60):
+            expected = [float(c) for c in mp.taylor(exact, mp.mpf(x), 4)]
+        for v in (1.0, 2.0):
+            found = sd.taylor(f, 4)(x, v)
+            np.testing.assert_allclose(found, [c * v**k for k, c in enumerate(expected)], rtol=1e-9, atol=1e-13)
+
+
+def test_quotients_of_numbers_by_sums_of_arrays_are_numbers():
+    x, v = np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.5, 0.2])
+    for scalarize in (True, False):
+        found = sd.taylor(lambda x: (np.sum(x + 1) - 8.9) / x[0], 2, scalarize=scalarize)(x, v)
+        assert [np.shape(c) for c in found] == [(), (), ()]
+        np.testing.assert_allclose(found, [0.1, 1.6, -1.6], rtol=1e-12)
+
+
 POLES = {  # regular by themselves, but not what they are made of
     "1/x - 1/sin(x)": (lambda x: 1 / x - 1 / np.sin(x), lambda t: 1 / t - 1 / mp.sin(t)),
     "coth(x) - 1/x": (lambda x: 1 / np.tanh(x) - 1 / x, lambda t: mp.coth(t) - 1 / t),

@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 def bind_vecdot(a: Arrays, x: Atom, y: Atom, axis: int = -1) -> Atom:
     x = a.emit("conj", x) if is_complex(x.dtype or "d") else x
-    return reducing.bind_sum(a, a.emit("mul", x, y), axis)
+    return _dotted(a, *(bind_moveaxis(a, v, axis, -1) for v in (x, y)))
 
 
 def _dotted(a: Arrays, x: Atom, y: Atom) -> Atom:

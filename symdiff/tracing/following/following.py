@@ -298,6 +298,8 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return method(owner, f)
     if isinstance(owner, np.ndarray):
         return _of_array(f, owner, attempt)
+    if isinstance(owner, np.ufunc):
+        return _OfCells(f)
     if module_of(type(owner)) in _RANDOM:
         return _drawing(f, owner, attempt)
     if (getattr(owner, "__module__", None), f.__name__) in _CLOCKS:

@@ -105,6 +105,9 @@ def _typed(a: Any, dtype: Any) -> Any:
     return x if dtype is None else x.astype(dtype)
 
 
+_OF_TRUTHS = {"sum": np.any, "prod": np.all}
+
+
 def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) -> Callable[..., Any]:
     """A reduction; cells that do not count are what changes nothing in it."""
     one = of_atoms(reducing.REDUCING[name])
@@ -112,6 +115,8 @@ def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) 
     def stand(
         a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
     ) -> Any:
+        if dtype is not None and np.dtype(dtype) == np.bool_ and name in _OF_TRUTHS:
+            return _OF_TRUTHS[name](a, axis=axis, keepdims=keepdims, where=where)
         x = _typed(a, dtype)
         whole = name == "sum" and x.dtype == np.bool_
         x = x if where is True else np.where(where, x, nothing)
@@ -172,6 +177,9 @@ def _running(bind: Callable[..., Any]) -> Callable[..., Any]:
 
     def stand(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
         x = np.atleast_1d(_typed(a, dtype))
+        if dtype is not None and x.dtype == np.bool_:
+            name = "logical_or" if bind is reducing.bind_cumsum else "logical_and"
+            return getattr(np, name).accumulate(np.ravel(x) if axis is None else x, axis=axis or 0)
         found = one(x, axis)
         return Integer.of(found) if x.dtype == np.bool_ else found
 

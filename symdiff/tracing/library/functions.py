@@ -175,6 +175,7 @@ def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
     if not isinstance(target, Tracer):
         note_stuck()
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
+    target = target.settled()
     if is_traced_key(index):
         _applied_at_traced(ufunc, target, index, values)
         return
@@ -394,15 +395,14 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
         asked, arrays = _asked(function, args, kwargs)
     except (ValueError, TypeError, IndexError) as error:
         raise TraceError(f"{origin}: {name_of(function)}: {error}") from None
-    if isinstance(asked, np.ndarray) and asked.shape == () and _stays_number(function, args, kwargs):
+    is_number = isinstance(asked, np.generic) or (isinstance(asked, np.ndarray) and asked.shape == ())
+    if is_number and (isinstance(asked, np.generic) or _stays_number(function, args, kwargs)):
         found = _recorded(function, args, kwargs, origin) if found is None else found
         return found.of_kind(NUMPY) if isinstance(found, Tracer) else found
     if isinstance(asked, np.ndarray):
         if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
         return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
-    if isinstance(asked, np.generic):  # np.einsum("ii", x)
-        return found
     own = [x.shared().place for x in arrays]
     for part in asked if function is np.broadcast_arrays else ():
         if not any(part is place for place in own):

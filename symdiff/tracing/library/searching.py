@@ -34,12 +34,12 @@ def _along(name: str, x: Any, axis: int) -> Any:
 
 def _extreme(name: str) -> Callable[..., Any]:
     def place(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        x = as_array(x)
-        x = x if x.ndim or keepdims else np.ravel(x)
+        given = as_array(x)
+        x = np.atleast_1d(given)
         if math.prod(x.shape if axis is None else (x.shape[axis],)) == 0:
             raise ValueError(f"{user_line()}: attempt to get {name} of an empty sequence")
         found = _along(name, np.ravel(x) if axis is None else x, 0 if axis is None else axis)
-        if not keepdims:
+        if not keepdims or not given.ndim:
             return found
         return np.reshape(found, (1,) * x.ndim) if axis is None else np.expand_dims(found, axis)
 
@@ -140,8 +140,8 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     """The rows of `a` where the condition holds."""
     if not isinstance(condition, Tracer):
         return np.take(a, np.flatnonzero(condition), axis)
-    rows = np.ravel(a) if axis is None else np.moveaxis(a, axis, 0)
-    found = read(rows, _truth(condition), user_line())
+    rows = np.ravel(a) if axis is None else np.moveaxis(np.atleast_1d(a), axis, 0)
+    found = read(rows[: len(condition)], _truth(condition), user_line())
     return found if not axis else np.moveaxis(found, 0, axis)
 
 
@@ -150,7 +150,8 @@ def extract(condition: Any, arr: Any) -> Any:
     """The cells where the condition holds."""
     if not isinstance(condition, Tracer):
         return np.ravel(arr)[np.flatnonzero(condition)]
-    return read(np.ravel(arr), np.ravel(_truth(condition)), user_line())
+    condition = np.ravel(_truth(condition))
+    return read(np.ravel(arr)[: len(condition)], condition, user_line())
 
 
 @stands_for(np.putmask, memory="itself")

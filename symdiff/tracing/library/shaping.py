@@ -65,14 +65,18 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     steps = np.arange(num, dtype=float).reshape((num,) + (1,) * rank) / count
     found = start + steps * (stop - start)
     found = found if axis == 0 else np.moveaxis(found, 0, axis)
-    found = found if dtype is None else found.astype(dtype)
+    if dtype is not None:
+        found = (np.floor(found) if np.issubdtype(dtype, np.integer) else found).astype(dtype)
     return (found, (stop - start) / count) if retstep else found
 
 
 @stands_for(np.logspace, memory="own")
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, *,
              axis: int = 0) -> Any:  # fmt: skip
-    found = np.power(np.expand_dims(base, axis) if np.ndim(base) else base, np.linspace(start, stop, num, endpoint, axis=axis))
+    if np.ndim(base):
+        shape = np.broadcast_shapes(*map(np.shape, (start, stop, base)))
+        start, base = np.broadcast_to(start, shape), np.expand_dims(np.broadcast_to(base, shape), axis)
+    found = np.power(base, np.linspace(start, stop, num, endpoint, axis=axis))
     return found if dtype is None else found.astype(dtype)
 
 

@@ -24,8 +24,10 @@ def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None) -> Any:
     x = _first(ufunc, array, dtype)
     axis = normalize_axis_index(axis, x.ndim)
     if ufunc in _RUNNING:
-        return _RUNNING[ufunc](x, axis=axis)
+        return _RUNNING[ufunc](array, axis=axis, dtype=dtype)
     n = x.shape[axis]
+    if not n:
+        return x
     if ufunc in _EXACT:  # by doubling (Hillis and Steele's scan)
         lead = (slice(None),) * axis
         step = 1
@@ -79,16 +81,19 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
 
 
 @stands_for("ufunc.reduce")
-def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims: bool = False) -> Any:
+def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims: bool = False, initial: Any = None) -> Any:
     """Along one axis that has cells, one operand after the other."""
     x = _first(ufunc, array, dtype)
     if not isinstance(axis, int) or not x.ndim or not x.shape[axis]:
         raise ValueError("of traced values it is taken along one axis with cells")
     cells = np.moveaxis(x, axis, 0)
+    if initial is not None:
+        first = np.broadcast_to(as_array(initial).astype(x.dtype), (1, *cells.shape[1:]))
+        cells = np.concatenate([first, cells])
     if ufunc in _EXPONENTIAL and len(cells) > 1:
         found = _shifted(lambda away: functools.reduce(ufunc, away), cells, None)
         return np.expand_dims(found, axis) if keepdims else found
-    begins = ufunc.identity is not None and x.shape[axis] == 1 and _is_changed(ufunc, x.dtype)
+    begins = ufunc.identity is not None and len(cells) == 1 and _is_changed(ufunc, x.dtype)
     found = ufunc(ufunc.identity, cells[0]) if begins else functools.reduce(ufunc, cells)
     return np.expand_dims(found, axis) if keepdims else found
 

@@ -218,7 +218,12 @@ def truncated(x: Tracer) -> Any:
     known = traced_range(x)
     if known.nan or max(-known.low, known.high) >= _LARGEST:
         whole = np.where(abs(x) < _LARGEST, whole, -_LARGEST)
-    return Integer.of(whole + 0.0)
+    return Integer.of(_in_double(whole) + 0.0)
+
+
+def _in_double(x: Any) -> Any:
+    """A number of single precision as one of double, in which integers are computed."""
+    return x.astype(float).of_kind(x.kind) if x.dtype.char == "f" else x
 
 
 @integer_of.written
@@ -233,7 +238,7 @@ def as_int(x: Tracer) -> Any:
         if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
             raise ValueError("cannot convert float NaN to integer")
         raise OverflowError("cannot convert float infinity to integer")
-    return Integer.of((x._unary("trunc") + 0.0).of_kind(PYTHON))
+    return Integer.of((_in_double(x._unary("trunc")) + 0.0).of_kind(PYTHON))
 
 
 def traced_range(x: Tracer) -> Fact:
@@ -244,7 +249,7 @@ def traced_range(x: Tracer) -> Fact:
 @whole_number.written
 def integer_without_sign(x: Any) -> Any:
     """A traced value of whole numbers as an integer, which has no minus zero."""
-    return x if isinstance(x, Integer) else Integer.of((x + 0.0).of_kind(x.kind))
+    return x if isinstance(x, Integer) else Integer.of((_in_double(x) + 0.0).of_kind(x.kind))
 
 
 def integer(builder: Builder, atom: Atom) -> Any:

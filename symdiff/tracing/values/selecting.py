@@ -147,6 +147,9 @@ class Selected(Tracer):
         self.known.shared().storage.refusal = _SHARED
         return self.known
 
+    def has_memory(self) -> bool:
+        return True
+
     def _check_alone(self) -> None:
         if self.parts.columns and self.parts.values is not None:
             raise TraceError(f"{user_line()}: {_SHARED}")

@@ -874,13 +874,13 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
 
 
 def narrow_traced(builder: Builder, result: Node, *operands: Any) -> Any:
-    """A number in single precision where numbers of Python's meet NumPy's of single precision."""
-    if result.shape or result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
+    """A value in single precision where numbers of Python's meet NumPy's numbers and arrays of single precision."""
+    if result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
         return result
     if all(type(v) is Tracer and v._dtype.char in "dD" for v in operands):
         return result
     forms = tuple(map(traced_form, operands))
-    if not any(form.code in "fF" for form in forms) or any(form.shape or form.kind.several for form in forms):
+    if not any(form.code in "fF" for form in forms) or any(form.kind.several for form in forms):
         return result
     for form in forms:
         asked(form.kind)
