@@ -134,6 +134,22 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
         return program
 
 
+def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | None:
+    """The Program of a Graph that is computed for many points together; None where all points' arrays are one array."""
+    if in_unrolled_regime(graph):
+        found = program_of(graph, options)
+        assert isinstance(found, Program)
+        return found
+    if not any(b.op == "loop" for b in graph.bindings):
+        return None
+    looped = program_of(graph, options)
+    if isinstance(looped, Fused) or not has_loops(looped) or engine.supported():
+        return None
+    from symdiff.runtime.batch import batch_problem
+
+    return None if _unsettled(looped) or batch_problem(looped) else looped
+
+
 def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Fused:
     """The fused tasks of a Graph of whole arrays, whose first outputs are the program's `checks`."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
@@ -258,7 +274,7 @@ def _problem(program: Program | Fused, backend: str) -> str:
     if backend == "python":
         words = "whole arrays need the numpy or the native backend; scalarize=True unrolls them"
         return f"{program.name}: {words}" if whole else lacking_in_python(program)
-    return "" if whole else _looping(program, "NumPy")
+    return ""
 
 
 def _unsettled(program: Program) -> str:
@@ -295,7 +311,26 @@ def door_of(
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
+    if isinstance(program, Program) and has_loops(program):
+        return _looped_door(program), None
     return kernel_of(plan_of(program), "python", program.name), None
+
+
+def _looped_door(program: Program) -> Callable[..., Any] | None:
+    """The function of a program with loops; None where plain Python has no spelling for one of its arrays."""
+    try:
+        function = kernel_of(plan_of(program), "python", program.name)
+    except BackendError:
+        return None
+
+    def door(*args: Any, out: Any = None) -> Any:
+        found = function(*args)
+        targets = () if out is None else out if len(program.outputs) > 1 else (out,)
+        for target, value in zip(targets, found if len(program.outputs) > 1 else (found,), strict=False):
+            target[...] = value
+        return found if out is None else out
+
+    return door
 
 
 def numpy_of(program: Program | Fused) -> Callable[..., Any]:
@@ -304,7 +339,7 @@ def numpy_of(program: Program | Fused) -> Callable[..., Any]:
 
 
 def machine_of(program: Program, result: Any = None, exact: bool = False) -> Machine:
-    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in a structure.
 
     `exact`: sums of loops are taken round by round.
 
@@ -360,16 +395,17 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
-    from symdiff.runtime.batch import NativeBatch, batch_problem
+    from symdiff.runtime.batch import EachPoint, NativeBatch, batch_problem
 
-    refuse_loops(program, "points")
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
-        problem = batch_problem(program)
+        problem = batch_problem(program) or _unsettled(program)
         if not problem:
             with without_collector():
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
+    if has_loops(program):
+        return EachPoint(kernel_of(plan_of(program), "python", program.name), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

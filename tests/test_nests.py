@@ -131,6 +131,109 @@ def test_sizes_that_a_call_tells_are_refused():
         pipeline.machine_of(program_of(w.graph(end)))
 
 
+# -- many points
+
+
+POINTS = {**GRAPHS, "rounds in rounds": None}
+
+
+def rounds_in_rounds():
+    """Newton's rounds within rounds that end where the point says."""
+    w, inner = Writer(a=(), s=()), Writer(k=(), s=(), a=())
+    newtons = lambda k, x, a: (0.5 * (x + a / x), abs(x * x - a) > 1e-12 * a)  # noqa: E731
+    begin = inner.emit("add", inner.a, inner.s)
+    root, _ = inner.loop(newtons, counted_rounds("i"), (Constant(1.0),), (), (begin,), tested=True)
+    more = inner.emit("lt", inner.s, inner.emit("mul", inner.a, Constant(3.0)))
+    body = inner.graph(inner.emit("add", inner.emit("mul", inner.s, Constant(1.5)), root), more, name="body")
+    end, rounds = w.loop(body, counted_rounds("r"), (w.s,), (), (w.a,), tested=True)
+    return w.graph(w.emit("add", end, w.emit("mul", rounds, w.a)))
+
+
+def over_points(graph, points, axes, backend="native"):
+    """The results at points, compared with those of the evaluator; `axes` are those of the arguments."""
+    program = program_of(graph, loops=True)
+    kernel = pipeline.batch_kernel_of(program, axes, (0,) * len(program.outputs), pipeline.DEFAULT, backend)
+    args = [
+        np.stack([p[k] for p in points], axis) if axis is not None else np.asarray(points[0][k]) for k, axis in enumerate(axes)
+    ]
+    found = in_tuple(kernel(*map(np.asarray, args)))
+    for place, point in enumerate(points):
+        given = [points[0][k] if axis is None else x for k, (x, axis) in enumerate(zip(point, axes, strict=True))]
+        for one, expected in zip(found, in_tuple(graph(*given)), strict=True):
+            close(one[place], expected)
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_many_points_at_once(name):
+    graph = rounds_in_rounds() if POINTS[name] is None else GRAPHS[name]
+    base = (3.0, 0.5) if POINTS[name] is None else EXAMPLES[name][2][0]
+    values = np.random.default_rng(0)
+    points = [[np.asarray(b) * (1 + 0.4 * values.random(np.shape(b))) for b in base] for _ in range(19)]
+    over_points(graph, points, (-1,) + (None,) * (len(base) - 1))
+    over_points(gradient(graph), points, (0,) * len(base))
+    over_points(graph, points[:3], (0,) * len(base), "numpy")
+
+
+@pytest.mark.parametrize("seed", range(30, 36))
+def test_random_loops_at_many_points(seed):
+    source, values = random.Random(seed), np.random.default_rng(seed)
+    graph = random_loop(source, source.randint(1, 5))
+    points = [[values.normal(size=leaf.node.shape) for leaf in graph.inputs] for _ in range(11)]
+    over_points(gradient(graph), points, (0,) * len(graph.inputs))
+
+
+def test_vmap_of_rounds_that_points_count():
+    root = newton()[0]
+    a, x = np.linspace(1.0, 9.0, 3000), np.ones(3000)
+    many = sd.vmap(sd.value_and_grad(root, argnums=(0, 1)))
+    value, (by_a, by_x) = many(a, x)
+    assert np.allclose(value, a, rtol=1e-14, atol=0.0)
+    assert np.allclose(by_a[1:], 1.0, rtol=1e-12, atol=0.0) and np.abs(by_x[1:]).max() < 1e-7  # at 1 there is no round
+    out = np.empty(3000), (np.empty((2, 3000))[1], a)
+    assert many(a.copy(), x, out=out) is out and np.array_equal(out[1][0], by_a) and np.array_equal(a, by_x)
+    assert np.array_equal(sd.derivative(root)(np.linspace(1.0, 9.0, 3000), 1.0), by_a)
+    assert np.allclose(sd.vmap(root, exact=True)(np.array([4.0, 9.0]), x[:2]), [4.0, 9.0], rtol=1e-15)
+    total = sd.grad(lambda a: np.sum(sd.vmap(root, in_axes=(0, None))(a, 1.0)))  # each loop counts rounds of its own
+    assert np.allclose(total(np.array([1.0, 3.0, 700.0])), [0.0, 1.0, 1.0], rtol=1e-12, atol=0.0)
+
+
+ARRAYS = {
+    "embed": lambda k, x: 0.3 * (np.diag(x) @ x) + x,
+    "diagonal": lambda k, x: 0.1 * np.diagonal(np.outer(x, x) + k),
+    "max": lambda k, x: x / np.max(np.abs(x)) + 0.1 * k,
+    "rows' min": lambda k, x: np.min(np.outer(x, np.sin(x)), axis=1) + x,
+    "prod": lambda k, x: 0.5 * x + np.prod(np.cos(0.1 * x)),
+    "cumsum": lambda k, x: 0.1 * np.cumsum(np.outer(x, x), axis=0)[2],
+    "cumprod": lambda k, x: np.cumprod(np.cos(0.1 * x)) * x,
+    "any, all": lambda k, x: np.where(np.any(x > 1.4), 0.5 * x, np.where(np.all(x < 0.9), x + 1.0, x * x)),
+    "take": lambda k, x: x[np.arange(x.size)[::-1] // 2] * x[[0, 3, 1, 1] * (x.size // 4)],
+    "set": lambda k, x: smoothed(x),
+    "set at": lambda k, x: assigned(x),
+}
+
+
+def smoothed(x):
+    y = 1.0 * x
+    y[1:-1] = 0.25 * (y[:-2] + y[2:])
+    return y
+
+
+def assigned(x):
+    y = np.sin(x)
+    y[np.array([1, 5, 3] * 8)] += x[:24]
+    return y
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_operations_on_whole_arrays_in_rounds(name):
+    w, body = Writer(x=(40,)), ARRAYS[name]
+    end, total = w.loop(lambda k, x: (body(k, x), body(k, x) * x), 3, (w.x,), (), (), [], 1)
+    graph = w.graph(w.head("sum", w.emit("mul", end, total), axes=(0,)))
+    points = [[np.random.default_rng(k).uniform(0.2, 1.5, size=40)] for k in range(9)]
+    close(native(graph)(*points[0]), graph(*points[0]))
+    over_points(gradient(graph), points, (0,))
+
+
 # -- C
 
 
@@ -225,3 +328,45 @@ def test_the_text_of_loops_in_c():
     assert "void product_grad(long n, const double *restrict x, double *restrict df_dx)" in source.text
     assert "for (long k = n - 1; k >= 0; k--) {" in source.text
     assert "n      long, a size\n" in source.companion and "void product_grad(long n, const double *x" in source.companion
+
+
+AROUND = {
+    "prod": lambda y: np.prod(y, axis=1),
+    "amax": lambda y: np.max(y, axis=0) + np.min(y),
+    "any": lambda y: np.where(np.any(y > 1.5, axis=1) & np.all(y > -9, axis=1), y[:, 0], 0.0),
+    "take": lambda y: y[[2, 0, 2]] * y[np.array([[1, 0], [2, 2]]), 1].sum(),
+    "cumsum": lambda y: np.cumsum(y, axis=1) * np.cumprod(y, axis=0),
+    "diagonal": lambda y: np.diagonal(y[:, 1:]) + np.trace(y[:, :3]),
+    "diag": lambda y: np.diag(y[0]) @ y.T,
+    "reversed": lambda y: y[::-1, 1::2] * 2.0,
+    "concatenate": lambda y: np.concatenate([y, y[:1]]).T @ y[[0, 1, 2, 0], 1],
+}
+
+
+def written(y):
+    z = np.zeros_like(y)
+    z[1:, ::2] = y[1:, ::2] ** 2
+    z[[0, 2], [3, 1]] = y[0, 1] * y[1, 0]
+    z[0] += y[2]
+    return z
+
+
+@pytest.mark.parametrize("name", [*AROUND, "written"])
+def test_arrays_around_loops(name):
+    shown = {**AROUND, "written": written}[name]
+
+    def f(x):
+        s = 0.0
+        for i in range(150):
+            s = np.sin(s * x[1]) + x[0] / (1 + i)
+        return np.sum(shown(x.reshape(3, 4) * s)) * s
+
+    x = np.random.default_rng(3).uniform(0.5, 2.0, 12)
+    df = sd.value_and_grad(f, loops="keep")
+    graph = df.graph(x)
+    program = program_of(graph, loops=True)
+    assert any(node.op == "loop" for node in program.nodes)
+    found = pipeline.machine_of(program).builtin()(x)
+    value, gradient = sd.value_and_grad(f)(x)
+    np.testing.assert_allclose(found[0], value, 1e-12)
+    np.testing.assert_allclose(found[1], gradient, 1e-11, 1e-11)

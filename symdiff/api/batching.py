@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from symdiff.api.arguments import Call
-from symdiff.api.compiled import Compiled
-from symdiff.api.device import DeviceBatched, DeviceCompiled, Placed, check_device_paths, shorter_device_call
+from symdiff.api.device import Placed, check_device_paths, device_points_kernel, shorter_device_call
 from symdiff.api.functions import Function, Plain
 from symdiff.api.grouping import Grouped, Path, vmap_path
-from symdiff.api.kernels import Batched, WholeBatched, checked_specialisation
+from symdiff.api.kernels import Batched, WholeBatched, checked_specialisation, points_kernel
 from symdiff.differentiation import transforming
 from symdiff.differentiation.series import has_series, series_derivative
 from symdiff.errors import OptionError, PathsError, ShapeError, forgive_error
@@ -35,7 +34,7 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_plain, check_targets
 
-_FEW = 20  # bindings of a lower derivative that a series has to have fewer than in proportion
+_FEW = 100  # bindings of a lower derivative that a series has to have fewer than in proportion
 
 
 def _is_ragged(points: Any) -> bool:
@@ -50,6 +49,7 @@ class Derivative(Function):
     """The n-th derivative of a scalar function; over an array of points, elementwise."""
 
     suffix = "derivative"
+    keeps_loops = False
     choices = ("order",)
 
     def __init__(self, f: Callable[..., Any], argnums: int = 0, **options: Any) -> None:
@@ -125,12 +125,8 @@ class Derivative(Function):
                     "the same for all points; sd.vmap(sd.derivative(f)) takes points in several, sd.jacobian(f) whole arrays"
                 )
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
-            if in_unrolled_regime(graph):
-                made = DeviceBatched if device else Batched
-                batched = made(program_of(graph, self.options), axes, (0,), None, self.options, self.backend)  # type: ignore[arg-type]
-            else:
-                compiled = DeviceCompiled if device else Compiled
-                batched = WholeBatched(graph, None, list(axes), 0, self.options, compiled)
+            made = device_points_kernel if device else points_kernel
+            batched = made(graph, axes, 0, None, self.options, self.backend)
             batched = self._compiled[key] = checked_specialisation(batched, graph, axes, partial(self.run, call))
         fed = self._fed(call)
         fed[place] = Placed(values.reshape(-1)) if device else np.ravel(values)
@@ -190,7 +186,7 @@ class Vectorised(Function):
         theirs = [name for name in own if name not in ("backend", "paths")]
         if isinstance(f, Function) and theirs:
             raise OptionError(f"{user_line()}: vmap: {', '.join(theirs)} belongs to {f.suffix or 'the function'} inside it")
-        self.inner = f if isinstance(f, Function) else Plain(f, **own)
+        self.inner = f if isinstance(f, Function) and not isinstance(f, Vectorised) else Plain(f, **own)
         self._watch = self.inner._watch
         self.in_axes = options.get("in_axes", 0)
         self.threads = options.get("threads")
@@ -263,19 +259,9 @@ class Vectorised(Function):
             axes = hidden_of(graph).pad(axes)
             if device:
                 check_device_paths(graph)
-            if not in_unrolled_regime(graph):
-                padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
-                compiled = DeviceCompiled if device else Compiled
-                found = WholeBatched(graph, tree, padded, self.out_axes, inner.options, compiled)
-                return self._keep(key, checked_specialisation(found, graph, padded, partial(inner.run, call)), watch), leaves
-            program = program_of(graph, inner.options)
-            outs = (self.out_axes,) * len(program.outputs)
-            if len(axes) < len(program.inputs):
-                axes = [*axes, *[None] * (len(program.inputs) - len(axes))]
-            if device:
-                found = DeviceBatched(program, tuple(axes), outs, tree, inner.options)
-            else:
-                found = Batched(program, tuple(axes), outs, tree, inner.options, self.backend, self.threads)
+            axes = [*axes, *[None] * (len(graph.inputs) - len(axes))]
+            made = device_points_kernel if device else points_kernel
+            found = made(graph, axes, self.out_axes, tree, inner.options, self.backend, self.threads)
             found = self._keep(key, checked_specialisation(found, graph, axes, partial(inner.run, call)), watch)
         return found, leaves
 
@@ -350,7 +336,8 @@ class Vectorised(Function):
             branches = branches_of(graph)
             asks = branches is not None and branches.conditions is not None
             closed = len(graph.inputs) == len(fed)  # else it reads values of the enclosing trace
-            if closed and not asks and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
+            own = any(b.op == "loop" and b.params.tested for b in graph.bindings)  # rounds that each point counts
+            if closed and not asks and not own and (not in_unrolled_regime(graph) or count * len(graph.bindings) > UNROLLED):
                 return self._whole(graph, shown, fed, leaf_axes)
         return self._each(args, kwargs)
 

@@ -17,11 +17,13 @@ from symdiff.api.arguments import arrays_of_out
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ir.branches import Branches, branches_of
+from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
-from symdiff.pipeline import Options, check_backend, door_of, gufunc_of, machine_of, numpy_of, program_of
+from symdiff.pipeline import Options, check_backend, door_of, gufunc_of, has_loops, machine_of, numpy_of, program_of
+from symdiff.runtime.engine import new_machine_bytes
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -29,7 +31,33 @@ from symdiff.vocabulary.ops import dtype_of_code, is_complex
 from symdiff.vocabulary.plain import as_plain_array, check_plain, check_targets, is_plain_target
 
 KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
+KEPT = 256  # specialisations of one function that are kept, the newest
+KEPT_BYTES = 2**26  # of their machine code
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+
+
+class Kept(dict[Any, Any]):
+    """Specialisations by their keys: the newest, as many as `KEPT` and `KEPT_BYTES` allow; `dropped` counts the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = 0
+        self._bytes: dict[Any, int] = {}
+
+    def __setitem__(self, key: Any, made: Any) -> None:
+        """Keep what this thread has just made."""
+        self.pop(key, None)
+        self._bytes[key] = self._bytes.pop(key, 0) + new_machine_bytes()
+        super().__setitem__(key, made)
+        while len(self) > KEPT or (len(self) > 1 and sum(self._bytes.values()) > KEPT_BYTES):
+            oldest = next(iter(self._bytes))
+            del self._bytes[oldest], self[oldest]
+            self.dropped += 1
+
+    def clear(self) -> None:
+        """Drop all."""
+        super().clear()
+        self._bytes.clear()
 
 
 class Compiled:
@@ -54,10 +82,11 @@ class Compiled:
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door, self.machine = door_of(self.program, backend, options.exact, self._nested)
+        self._apart = self._whole or (self.machine is not None and has_loops(self.program))  # results overlap no arguments
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
-        return program_of(self.graph, self.options)
+        return program_of(self.graph, self.options, loops=self.backend == "python")
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any] | None:
@@ -156,6 +185,8 @@ class Compiled:
 
     @functools.cached_property
     def _numpy_kernel(self) -> Any:
+        if not self._whole and has_loops(self.program):
+            return functools.partial(_evaluated, self.graph)
         return numpy_of(self.program)
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
@@ -205,8 +236,8 @@ class Compiled:
 
     def _run(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
         """The results; None where a check of the program holds."""
-        if self._whole:
-            return self._run_whole(args, targets)
+        if self._apart:
+            return self._run_apart(args, targets)
         try:
             result = MISS if self.door is None else self.door(*args, out=None if targets is None else self._joined(targets))
             if result is not MISS:
@@ -219,8 +250,8 @@ class Compiled:
             return None
         return list(result) if several else [result]
 
-    def _run_whole(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
-        """Results that are not contiguous are computed elsewhere and copied."""
+    def _run_apart(self, args: list[Any], targets: list[Any] | None) -> list[Any] | None:
+        """Results that are not contiguous, or overlap arguments, are computed elsewhere and copied."""
         door = self.door
         assert door is not None
         if targets is None or all(map(is_plain_target, targets)):
@@ -263,11 +294,24 @@ class Compiled:
         return leaves
 
 
+def _evaluated(graph: Graph, *args: Any, out: Any = None) -> Any:
+    """The results of a graph with loops by NumPy, round by round."""
+    values = binding_values(graph, args[: visible_input_count(graph)])
+    found = [np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, np.dtype(o.dtype))[()] for o in graph.outputs]
+    several = len(found) > 1
+    for target, value in zip(() if out is None else out if several else (out,), found, strict=False):
+        target[...] = value
+    return tuple(found) if several else found[0]
+
+
 def _nested(value: Any) -> Any:
-    """A structure of output places, if it consists of nested tuples alone; else None."""
-    if type(value) is tuple:
-        parts = tuple(_nested(v) for v in value)
-        return None if None in parts else parts
+    """A structure of output places, if machine code makes it: of tuples, lists and dictionaries by names; else None."""
+    if type(value) in (tuple, list):
+        parts = type(value)(_nested(v) for v in value)
+        return None if any(part is None for part in parts) else parts
+    if type(value) is dict:
+        named = {key: _nested(v) for key, v in value.items() if type(key) is str and key.isidentifier() and key.isascii()}
+        return named if len(named) == len(value) and all(part is not None for part in named.values()) else None
     return value if isinstance(value, int) else None
 
 

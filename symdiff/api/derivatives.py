@@ -43,6 +43,7 @@ class ValueAndGradient(Function):
 
 class Jacobian(Function):
     suffix = "jacobian"
+    keeps_loops = False
     choices = ("mode",)
 
     def __init__(self, f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> None:
@@ -61,6 +62,7 @@ class Jacobian(Function):
 
 class Hessian(Function):
     suffix = "hessian"
+    keeps_loops = False
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.hessian(graph, wrt, self._rules())
@@ -117,6 +119,7 @@ class Pushforward(Function):
 
 class Taylor(Pushforward):
     suffix = "taylor"
+    keeps_loops = False
     choices = ("order",)
     extra_name = "direction"
 
@@ -159,6 +162,7 @@ class HessianProduct(Pushforward):
 
 class Wirtinger(Function):
     suffix = "wirtinger"
+    keeps_loops = False
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.wirtinger(graph, wrt, self._rules())

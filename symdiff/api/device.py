@@ -5,11 +5,13 @@ stream that nobody waits for, and no copy between host and device but of numbers
 arrays beside CuPy arrays, naming the user's line, and every argument that does not fit.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from symdiff.api.arguments import arrays_of_out, common_points, is_device_array, is_of_cupy
+from symdiff.api.kernels import WholeBatched
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, MissingPackageError, ShapeError, TraceError
 from symdiff.ir.branches import branches_of
@@ -17,6 +19,7 @@ from symdiff.ir.graph import Graph
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, kernel_of, plan_of, program_of
 from symdiff.tracing.trace import Spec
+from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -241,3 +244,13 @@ class DeviceBatched(_Kernels):
         if points:
             common_points(f"{user_line()}: {self.program.name}", points)
         return super().call(leaves, out)
+
+
+def device_points_kernel(
+    graph: Graph, axes: Sequence[int | None], out_axis: int, tree: Any, options: Options, backend: str = "", threads: Any = None
+) -> Any:
+    """A graph of one point over many points of CuPy arrays: one launch, or arrays of all points."""
+    if not in_unrolled_regime(graph):
+        return WholeBatched(graph, tree, list(axes), out_axis, options, DeviceCompiled)
+    program = program_of(graph, options)
+    return DeviceBatched(program, tuple(axes), (out_axis,) * len(program.outputs), tree, options)

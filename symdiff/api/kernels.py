@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from symdiff.api.arguments import common_points
-from symdiff.api.compiled import Compiled, is_flat_tree
+from symdiff.api.compiled import Compiled, Kept, is_flat_tree
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of
 from symdiff.lowering.program import Program
-from symdiff.pipeline import Options, batch_kernel_of, check_backend, program_of
-from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
+from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_program_of
+from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_plain, check_targets
@@ -113,7 +113,7 @@ class WholeBatched:
         self.out_axis = out_axis
         self.options = options
         self._made = compiled
-        self._compiled: dict[int, Any] = {}
+        self._compiled = Kept()
 
     def points(self, leaves: list[Any]) -> int:
         """The number of points. Raises `ShapeError` where the arguments differ in it."""
@@ -135,6 +135,17 @@ class WholeBatched:
         if compiled is None:
             compiled = self._compiled[count] = self._made(self.over(count), self.tree, self.options)
         return compiled.call(leaves, out)
+
+
+def points_kernel(
+    graph: Graph, axes: Sequence[int | None], out_axis: int, tree: Any, options: Options, backend: str = "auto",
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """A graph of one point over many: machine code for vectors of points where there is some, else arrays of all points."""
+    program = points_program_of(graph, options)
+    if program is None:
+        return WholeBatched(graph, tree, list(axes), out_axis, options)
+    return Batched(program, tuple(axes), (out_axis,) * len(program.outputs), tree, options, backend, threads)
 
 
 class WithCaptured:
@@ -169,10 +180,8 @@ def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callabl
     tree = structures.structure(outs)
     if all(axis is None for axis in own):
         found: Any = Compiled(conditions, tree, exact, "numpy")
-    elif in_unrolled_regime(conditions):
-        found = Batched(program_of(conditions, exact), tuple(own), outs, tree, exact, "numpy")  # type: ignore[arg-type]
     else:
-        found = WholeBatched(conditions, tree, own, 0, exact)
+        found = points_kernel(conditions, own, 0, tree, exact, "numpy")
     return RaisingBatch(kernel, branches, found, own, run)
 
 

@@ -23,9 +23,10 @@ from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.vocabulary.extents import names_in_extents
 from symdiff.vocabulary.operation import Op
+from symdiff.vocabulary.traits import operations
 
 _PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
-_COMPLEX = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+_COMPLEX = operations("complex_libm")
 _SPECIAL = frozenset({"erf", "erfc"})
 
 
@@ -107,11 +108,10 @@ def _with_loops(
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
     words = CNests(LANGUAGE, names, dict(sizes))
     lines = words.body(program, arguments, targets)
-    everything = Program(program.name, program.inputs, program.outputs, nodes_with_bodies(program))
-    codes = {node.dtype for node in everything.nodes} | {leaf.dtype for leaf in program.leaves}
+    codes = {node.dtype for node in nodes_with_bodies(program)} | {leaf.dtype for leaf in program.leaves}
     included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
-    support = [*(text for _, text in LANGUAGE.helpers(everything.nodes, "static")), *words.helpers()]
+    support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers()]
     text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
     return text, included + ("\n" + "\n".join(support) if support else "")
 

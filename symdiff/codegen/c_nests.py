@@ -15,6 +15,7 @@ from symdiff.codegen.c_like import INDENT, Dialect
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nests import Buffer, Index, Nest, Words, nest_of
+from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size
 
@@ -56,6 +57,7 @@ class CNests(Words):
         self.blocks: list[list[str]] = [[]]
         self.heads: list[tuple[int, str]] = []
         self.used: set[str] = set()
+        self.printed: list[Node] = []  # operations on numbers, whose own functions are needed
 
     def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
         """The statements of a function."""
@@ -87,6 +89,7 @@ class CNests(Words):
         if node.op == "const":
             text = self.language.literal(node.params, node.dtype)
             return Expression(text, SIGN if text.startswith("-") else ATOM, 0)
+        self.printed.append(node)
         template, level, needed = self.language.spelling(program, position)
         parts = [values[o] for o in printed_operands(program, position)]
         text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))

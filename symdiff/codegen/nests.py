@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.names import cell_name
+from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
@@ -149,6 +150,15 @@ class Words:
             return self.cells(Buffer(buffer.name, shape, buffer.dtype, buffer.start + k * math.prod(shape)))
         return Cells(shape, array.dtype, lambda index: array.at((k, *index)))
 
+    def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
+        """Do something for all cells of a shape."""
+        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.few:
+            for index in itertools.product(*map(range, shape)):
+                action((*before, *index))
+        else:
+            with self.rounds("i", shape[0]) as i:
+                self.each(shape[1:], action, (*before, i))
+
     def within(self, whole: Count, size: Count) -> bool:
         """Whether a whole number is known to be among 0 to size - 1."""
         return all(self._is_not_negative(difference) for difference in (whole, size - 1 - whole))
@@ -270,18 +280,9 @@ class Nest:
     def _fill(self, value: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, all cells of a value."""
         if isinstance(value, Cells):
-            self.each(value.shape, lambda index: write(index, value.at(index), add))
+            self.words.each(value.shape, lambda index: write(index, value.at(index), add))
         else:
             write((), value, add)
-
-    def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
-        """Do something for all cells of a shape."""
-        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.words.few:
-            for index in itertools.product(*map(range, shape)):
-                action((*before, *index))
-        else:
-            with self.words.rounds("i", shape[0]) as i:
-                self.each(shape[1:], action, (*before, i))
 
     def give(self, output: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, a result of the program."""
@@ -437,23 +438,55 @@ def _covered(loop: Any, stack: Any) -> bool:
 # -- operations on whole arrays: formulas for a cell
 
 
-def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
+def _reduced(nest: Nest, node: Node) -> tuple[Shape, Callable[[Index, Index], Number]]:
+    """The shape that an operation takes together, and a cell by its index outside and within that."""
     source, axes = nest.values[node.operands[0]], node.params["axes"]
+    kept = [a for a in range(len(source.shape)) if a not in axes]
+
+    def cell(index: Index, inner: Index) -> Number:
+        where = dict(zip([*kept, *axes], [*index, *inner], strict=True))
+        return source.at(tuple(where[a] for a in range(len(source.shape))))
+
+    return tuple(source.shape[a] for a in axes), cell
+
+
+def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    shape, cell = _reduced(nest, node)
 
     def at(index: Index) -> Number:
         total = nest.words.buffer("", (), node.dtype)
         nest.words.clear(total)
-        kept = dict(zip([a for a in range(len(source.shape)) if a not in axes], index, strict=True))
-
-        def add(inner: Index) -> None:
-            summed = dict(zip(axes, inner, strict=True))
-            cell = source.at(tuple(kept[a] if a in kept else summed[a] for a in range(len(source.shape))))
-            nest.words.store(total, (), cell, True)
-
-        nest.each(tuple(source.shape[a] for a in axes), add)
+        nest.words.each(shape, lambda inner: nest.words.store(total, (), cell(index, inner), True))
         return nest.words.load(total, ())
 
     return at
+
+
+def _joining(op: str, start: Any = None) -> Callable[[Nest, Node], Callable[[Index], Number]]:
+    """The formula of cells that an operation on two numbers joins, one after the other, from `start` or the first one on."""
+
+    def formula(nest: Nest, node: Node) -> Callable[[Index], Number]:
+        (shape, cell), join = _reduced(nest, node), _joined(nest, node, op)
+
+        def at(index: Index) -> Number:
+            total = nest.words.buffer("", (), node.dtype)
+            nest.words.store(total, (), cell(index, (0,) * len(shape)) if start is None else _number(nest, node, start))
+            nest.words.each(
+                shape, lambda inner: nest.words.store(total, (), join(nest.words.load(total, ()), cell(index, inner)))
+            )
+            return nest.words.load(total, ())
+
+        return at
+
+    return formula
+
+
+def _joined(nest: Nest, node: Node, op: str) -> Callable[[Number, Number], Number]:
+    """An operation on what is there and a cell of the node's operand."""
+    code = nest.program.nodes[node.operands[0]].dtype
+    both = Program("", (), (), [Node("input", (), (), node.dtype, (0, 0)), Node("input", (), (), code, (1, 0))])
+    both.nodes.append(Node(op, (0, 1), (), node.dtype))
+    return lambda a, b: nest.words.cell(both, 2, {0: a, 1: b})
 
 
 def _product_terms(nest: Nest, node: Node) -> Callable[[Index, Index], Number]:
@@ -481,7 +514,7 @@ def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
     def at(index: Index) -> Number:
         total = nest.words.buffer("", (), node.dtype)
         nest.words.clear(total)
-        nest.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
+        nest.words.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
         return nest.words.load(total, ())
 
     return at
@@ -492,6 +525,37 @@ def _formula_gather(nest: Nest, node: Node) -> Callable[[Index], Number]:
     axes = len(nest.program.nodes[places].shape)
     row = nest.row_number(places, source.shape[0])
     return lambda index: source.at((row(index[:axes]), *index[axes:]))
+
+
+def _formula_take(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source, row = (
+        nest.values[node.operands[0]],
+        _rows(nest, node.params["indices"], nest.program.nodes[node.operands[0]].shape[0]),
+    )
+    axes = node.params["indices"].ndim
+    return lambda index: source.at((row(index[:axes]), *index[axes:]))
+
+
+def _rows(nest: Nest, indices: np.ndarray, size: Count) -> Callable[[Index], Count]:
+    """The rows that whole numbers known before tell."""
+    if isinstance(size, Extent):
+        raise BackendError(f"{nest.program.name}: rows {indices.ravel()[:3]}... of an array whose size a call tells")
+    found = np.asarray(indices) % max(size, 1)
+    tables: list[Buffer] = []
+
+    def row(index: Index) -> Count:
+        if not any(isinstance(i, Extent) for i in index):
+            return int(found[index])
+        if not tables:
+            tables.append(nest.words.table(found.astype(float)))
+        return nest.words.whole(nest.words.load(tables[0], index), size)
+
+    return row
+
+
+def _formula_diagonal(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    return lambda index: source.at((*index, index[-1]))
 
 
 def _formula_reshape(nest: Nest, node: Node) -> Callable[[Index], Number]:
@@ -535,14 +599,14 @@ def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
 
 def _put(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     moved = _region(node.params["key"], node.shape)
     nest._fill(nest.values[node.operands[0]], lambda index, value, add: write(moved(index), value, add), add)
 
 
 def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     rows, places = node.operands
     axes = len(nest.program.nodes[places].shape)
     row = nest.row_number(places, node.params["size"])
@@ -550,22 +614,22 @@ def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None
     def put(index: Index) -> None:
         write((row(index[:axes]), *index[axes:]), nest.value_at(rows, index), True)
 
-    nest.each(nest.program.nodes[rows].shape, put)
+    nest.words.each(nest.program.nodes[rows].shape, put)
 
 
 def _matmul(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     """A product of matrices: cells in one line are added to innermost."""
     if not add:
-        nest.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
 
     def line(before: Index) -> None:
         def one(k: Index) -> None:
-            nest.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
+            nest.words.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
 
-        nest.each(inner, one)
+        nest.words.each(inner, one)
 
-    nest.each(node.shape[:-1], line)
+    nest.words.each(node.shape[:-1], line)
 
 
 def _concatenate(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
@@ -585,18 +649,92 @@ def _cells(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
         write(index, nest.values[operand], add)
 
 
+def _embed(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    if not add:
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    nest._fill(nest.values[node.operands[0]], lambda index, value, add: write((*index, index[-1]), value, add), add)
+
+
+def _scatter(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    if not add:
+        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
+    row, axes = _rows(nest, node.params["indices"], node.params["size"]), node.params["indices"].ndim
+    source = nest.program.nodes[node.operands[0]].shape
+    shape = (*node.params["indices"].shape, *source[axes:])
+    nest.words.each(shape, lambda i: write((row(i[:axes]), *i[axes:]), nest.value_at(node.operands[0], i), True))
+
+
+def _set(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    old, new = node.operands
+    if add:
+        _added(nest, node, _set, write)
+        return
+    nest._fill(nest.values[old], write)
+    region = HEADS["getitem"].shape(node.shape, key=node.params["key"])
+    moved = _region(node.params["key"], node.shape)
+    nest.words.each(region, lambda index: write(moved(index), nest.value_at(new, index), False))
+
+
+def _set_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    old, new = node.operands
+    if add:
+        _added(nest, node, _set_at, write)
+        return
+    nest._fill(nest.values[old], write)
+    indices = node.params["indices"].ravel()
+    rows = [_rows(nest, cells, n) for cells, n in zip(np.unravel_index(indices, node.shape), node.shape, strict=True)]
+    nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), nest.value_at(new, i), False))
+
+
+def _added(nest: Nest, node: Node, part: Callable[..., None], write: Write) -> None:
+    """Add what a part makes, in memory of its own."""
+    other = nest.words.buffer("", node.shape, node.dtype)
+    nest.words.reserve(other, node.shape[0])
+    part(nest, node, _writer(nest.words, other))
+    nest._fill(nest.words.cells(other), write, True)
+
+
+def _running(op: str, start: float) -> Callable[..., None]:
+    """What writes the running totals along an axis."""
+
+    def part(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+        axis, join, source = node.params["axis"], _joined(nest, node, op), nest.values[node.operands[0]]
+
+        def line(outside: Index) -> None:
+            total = nest.words.buffer("", (), node.dtype)
+            nest.words.store(total, (), _number(nest, node, start))
+
+            def one(k: Index) -> None:
+                index = (*outside[:axis], *k, *outside[axis:])
+                nest.words.store(total, (), join(nest.words.load(total, ()), source.at(index)))
+                write(index, nest.words.load(total, ()), add)
+
+            nest.words.each(node.shape[axis : axis + 1], one)
+
+        nest.words.each((*node.shape[:axis], *node.shape[axis + 1 :]), line)
+
+    return part
+
+
+def _number(nest: Nest, node: Node, value: Any) -> Number:
+    """A number of a node's dtype."""
+    kind = {"?": bool, "D": complex, "F": complex}.get(node.dtype, float)
+    return nest.words.cell(Program("", (), (), [Node("const", (), (), node.dtype, kind(value))]), 0, {})
+
+
 def _zero(nest: Nest, node: Node) -> Number:
-    value: Any = {"?": False, "D": 0j, "F": 0j}.get(node.dtype, 0.0)
-    zero = Program("", (), (), [Node("const", (), (), node.dtype, value)])
-    return nest.words.cell(zero, 0, {})
+    return _number(nest, node, 0.0)
 
 
 _FORMULAS: dict[str, Callable[[Nest, Node], Callable[[Index], Number]]] = {
     "sum": _formula_sum, "matmul": _formula_matmul, "gather": _formula_gather, "reshape": _formula_reshape,
-    "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast,
+    "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast, "take": _formula_take,
+    "diagonal": _formula_diagonal, "amax": _joining("max"), "amin": _joining("min"), "prod": _joining("mul", 1.0),
+    "any": _joining("or", False), "all": _joining("and", True),
 }  # fmt: skip
 _PARTS: dict[str, Callable[..., None]] = {
-    "matmul": _matmul, "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells,
+    "matmul": _matmul, "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells, "embed": _embed,
+    "scatter": _scatter, "set": _set, "set_at": _set_at, "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
 }  # fmt: skip
 
 

@@ -1,12 +1,20 @@
-"""Puts two Graphs over the same inputs side by side, so that what they share can be computed once.
+"""Puts two Graphs over the same inputs side by side, so that what they share can be computed once; a Graph beside others.
 
 Assumes equal input names, shapes and dtypes. Guarantees the outputs of the first, then those of the second. Refuses
 nothing: inputs that only the second has are appended.
 """
 
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput
-from symdiff.ir.node import Atom
+from symdiff.ir.loops import Loop
+from symdiff.ir.node import Atom, Node
+from symdiff.vocabulary.extents import renamed_sizes
+from symdiff.vocabulary.heads import Static
 
 
 def join_graphs(first: Graph, second: Graph) -> Graph:
@@ -26,3 +34,37 @@ def join_graphs(first: Graph, second: Graph) -> Graph:
             atoms[b] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
         outputs += [GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs]
     return builder.graph(first.name, tuple(outputs), origin=first.origin)
+
+
+def counted_apart(graph: Graph, others: Iterable[Node]) -> Graph:
+    """The Graph, whose loops count their rounds under names that no loop among other bindings has."""
+    taken = {b.params.counted for b in others if b.op == "loop" and b.params.tested}
+    own = {b.params.counted for b in graph.bindings if b.op == "loop" and b.params.tested}
+    names: dict[str, str] = {}
+    for name in sorted(own & taken):
+        fresh = (f"{name}_{k}" for k in itertools.count(2))
+        names[name] = next(f for f in fresh if f not in taken | own and f not in names.values())
+    return _renamed(graph, names) if names else graph
+
+
+def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+    builder = Builder()
+    atoms: dict[Atom, Atom] = {}
+    for leaf in graph.inputs:
+        atoms[leaf.node] = builder.input(leaf.name, renamed_sizes(leaf.node.shape, names), leaf.node.dtype, leaf.path)
+    for b in graph.bindings:
+        builder.primal = b.primal
+        operands = tuple(atoms.get(o, o) for o in b.operands)
+        params = _renamed_params(b.params, names)
+        atoms[b] = builder.bind(b.op, operands, renamed_sizes(b.shape, names), b.dtype, params, b.origin)
+    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin)
+
+
+def _renamed_params(params: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(params, Static):
+        return Static(params.head, renamed_sizes(params.params, names))
+    if not isinstance(params, Loop):
+        return renamed_sizes(params, names)
+    more = {key: renamed_sizes(getattr(params, key), names) for key in ("rounds", "rows", "stacks", "limit")}
+    return replace(params, body=_renamed(params.body, names), **more)

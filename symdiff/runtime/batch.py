@@ -10,27 +10,34 @@ import functools
 import math
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from symdiff.codegen.llvm.batch import BatchModule, Layout
 from symdiff.codegen.llvm.layouts import LINE
+from symdiff.codegen.llvm.point_nests import looped_points_module
 from symdiff.codegen.llvm.scalar import lacking_in_llvm
 from symdiff.codegen.math.lines import lanes_of
 from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.runtime import pool
 from symdiff.runtime.batchcall import BatchCall
 from symdiff.runtime.engine import LARGEST, Code, machine_fuses, machine_lanes
 from symdiff.runtime.memory import last_cache
 from symdiff.vocabulary.ops import OPS, dtype_of_code, is_complex
+from symdiff.vocabulary.traits import operations
 
 # What costs more as scalar calls of libm, where there are no vectors of our own, than in NumPy's vectors.
-_IN_VECTORS = frozenset({"exp", "log", "exp2", "expm1", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
+_IN_VECTORS = operations("numpy_vectors")
 _GRAIN = 1024  # points that a thread takes at least, and a multiple of all blocks and vectors
 _WORTH = 500_000  # nanoseconds of work that a thread is worth: handing it over takes some 30_000
+_ROUNDS = 20  # that a loop is thought to have which counts them
 _LAYOUTS = 16  # combinations of layouts that get code of their own; all others share one
+
+
+_KINDS = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t)
 
 
 class _Kernel:
@@ -39,8 +46,49 @@ class _Kernel:
     def __init__(self, text: str, effort: int) -> None:
         self._code = Code(text, effort)
         self.address = self._code.address("kernel")
-        kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t)
-        self.function = ctypes.CFUNCTYPE(None, *kinds)(self.address)
+        self.function: Callable[..., Any] = ctypes.CFUNCTYPE(None, *_KINDS)(self.address)
+
+
+class _LoopedKernel(_Kernel):
+    """The same of a program with loops, whose function tells whether it found no more memory."""
+
+    def __init__(self, text: str, effort: int) -> None:
+        super().__init__(text, effort)
+        function = ctypes.CFUNCTYPE(ctypes.c_bool, *_KINDS)(self.address)
+
+        def checked(*given: Any) -> None:
+            if function(*given):
+                raise MemoryError("a loop over many points found no more memory")
+
+        self.function = checked
+
+
+class EachPoint:
+    """The function `kernel(*arrays, out=None)` that calls a function of one point for one point after the other."""
+
+    def __init__(
+        self, function: Callable[..., Any], program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...]
+    ) -> None:
+        self._function = function
+        self._outputs = program.outputs
+        self._in_axes = in_axes
+        self._out_axes = out_axes
+
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        """Results at all points, in `out` where it is given."""
+        arrays = [a if axis is None else np.moveaxis(a, axis, 0) for a, axis in zip(args, self._in_axes, strict=True)]
+        count = next(len(a) for a, axis in zip(arrays, self._in_axes, strict=True) if axis is not None)
+        made = [np.empty((count, *o.shape), dtype_of_code(o.dtype)) for o in self._outputs]
+        for k in range(count):
+            found = self._function(*(a if axis is None else a[k] for a, axis in zip(arrays, self._in_axes, strict=True)))
+            for target, value in zip(made, found if len(made) > 1 else (found,), strict=True):
+                target[k] = value
+        results = tuple(np.moveaxis(m, 0, axis) for m, axis in zip(made, self._out_axes, strict=True))
+        if out is None:
+            return tuple(map(np.ascontiguousarray, results)) if len(results) > 1 else np.ascontiguousarray(results[0])
+        for target, value in zip(out if len(results) > 1 else (out,), results, strict=True):
+            target[...] = value
+        return out
 
 
 class NativeBatch:
@@ -55,6 +103,7 @@ class NativeBatch:
         self.threads = threads
         self.leaves = program.leaves
         self.axes = [*in_axes, *out_axes]
+        self._looped = any(node.op == "loop" for node in program.nodes)
         self._cost = _cost(program)
         self._compiled: dict[tuple[Layout, ...], _Kernel] = {}
         self._kernel(tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True)))
@@ -76,8 +125,10 @@ class NativeBatch:
         return tuple(targets) if several else targets[0]
 
     def call(self) -> BatchCall | None:
-        """The way for calls with few points, contiguous; None where all points share a number."""
-        if any(axis is None and leaf.shape == () for leaf, axis in zip(self.program.inputs, self.axes, strict=False)):
+        """The way for calls with few points, contiguous; None where all points share a number, or there are loops."""
+        if self._looped or any(
+            axis is None and leaf.shape == () for leaf, axis in zip(self.program.inputs, self.axes, strict=False)
+        ):
             return None
         layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
         kernel = self._kernel(layouts)
@@ -89,7 +140,7 @@ class NativeBatch:
     def _run(self, arrays: list[np.ndarray], count: int) -> None:
         layouts = [(_layout(*k), 0) for k in zip(arrays, self.leaves, self.axes, strict=True)]
         head = 0
-        if sum(a.nbytes for a in arrays) > last_cache():
+        if sum(a.nbytes for a in arrays) > last_cache() and not self._looped:
             head = min(self._stream(arrays, layouts), count)
         function = self._kernel(tuple(layouts)).function
         points: list[int] = []
@@ -141,10 +192,16 @@ class NativeBatch:
         return max(min(pool.processors(), int(count * self._cost // _WORTH)), 1)
 
     def _kernel(self, layouts: tuple[Layout, ...]) -> _Kernel:
-        """The compiled function for arrays in these layouts."""
+        """The compiled function for arrays in these layouts; one for all where there are loops."""
+        if self._looped:
+            layouts = ()
         if layouts not in self._compiled and len(self._compiled) >= _LAYOUTS:
             layouts = tuple(("one" if axis is None else "any", 0) for axis in self.axes)
         found = self._compiled.get(layouts)
+        if found is None and self._looped:
+            shared = [axis is None for axis in self.in_axes]
+            text = looped_points_module(self.program, shared, max(machine_lanes(), 2), machine_fuses())
+            found = self._compiled[layouts] = _LoopedKernel(text, 2 if len(nodes_with_bodies(self.program)) <= 2000 else 1)
         if found is None:
             streamed = [leaf for leaf, kind in zip(self.leaves, layouts, strict=True) if kind == ("last", LINE)]
             lines = [LINE // dtype_of_code(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
@@ -167,11 +224,12 @@ def compile_effort(program: Program) -> int:
 
 def batch_problem(program: Program) -> str:
     """Why a Program has no batch kernel, or NumPy computes it faster; "" where machine code is the way."""
-    slow = [] if machine_fuses() and machine_lanes() > 1 else sorted({i.op for i in program.nodes} & _IN_VECTORS)
-    if slow:
+    nodes = nodes_with_bodies(program)
+    slow = [] if machine_fuses() and machine_lanes() > 1 else sorted({i.op for i in nodes} & _IN_VECTORS)
+    if slow and len(nodes) == len(program.nodes):
         return f"{program.name}: {', '.join(slow)} over many points runs with NumPy"
-    if len(program.nodes) > LARGEST:
-        return f"{program.name}: {len(program.nodes)} instructions; machine code takes up to {LARGEST}"
+    if len(nodes) > LARGEST:
+        return f"{program.name}: {len(nodes)} instructions; machine code takes up to {LARGEST}"
     if any(leaf.dtype == "?" for leaf in program.leaves):
         return "truth values of many points run with NumPy only"
     return lacking_in_llvm(program)
@@ -179,9 +237,19 @@ def batch_problem(program: Program) -> str:
 
 def _cost(program: Program) -> float:
     """About how many nanoseconds a point takes."""
-    functions = sum(OPS[i.op].c is not None for i in program.nodes)
     numbers = sum(math.prod(leaf.shape) for leaf in program.leaves)
-    return 0.05 * program.operations() + 3.0 * functions + 0.1 * max(numbers, 1)
+    return _work(program) + 0.1 * max(numbers, 1)
+
+
+def _work(program: Program) -> float:
+    total = 0.0
+    for node in program.nodes:
+        if node.op == "loop":
+            rounds = node.params.rounds
+            total += _work(node.params.body) * (rounds if isinstance(rounds, int) else _ROUNDS)
+        elif node.op in OPS:
+            total += math.prod(node.shape) * (0.05 * OPS[node.op].cost + 3.0 * (OPS[node.op].c is not None))
+    return total
 
 
 def _layout(array: np.ndarray, leaf: Input | Output, axis: int | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
+from symdiff.ir.joining import counted_apart
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 
@@ -36,6 +37,7 @@ def decide_again(graph: Graph, sources: list[Any], builder: Builder, origin: str
 def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> list[Any]:
     """Append a Graph to an enclosing trace, its inputs bound to `sources`; returns its outputs as traced values."""
     atoms: dict[Atom, Atom] = {}
+    graph = counted_apart(graph, builder.bindings)
     for leaf, source in zip(graph.inputs, sources, strict=True):
         atom = traced_atom(source, builder, origin)
         if leaf.node.shape == () and isinstance(atom, Constant):

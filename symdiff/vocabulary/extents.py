@@ -154,6 +154,18 @@ def names_in_extents(value: Any) -> set[str]:
     return {size.name for found in extents_in(value) for size, _ in found.terms}
 
 
+def renamed_sizes(value: Any, names: Mapping[str, str]) -> Any:
+    """A shape, or other static parameters, with other names of sizes."""
+    if isinstance(value, Extent):
+        return _reduced(value.constant, {Size(names.get(size.name, size.name), size.least): t for size, t in value.terms})
+    if isinstance(value, dict):
+        return {key: renamed_sizes(part, names) for key, part in value.items()}
+    if isinstance(value, tuple) and any(True for _ in extents_in(value)):
+        parts = [renamed_sizes(part, names) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
+
+
 def numbers(value: Any, sizes: Mapping[str, int]) -> Any:
     """A shape, or other static parameters, with the numbers of its extents."""
     if isinstance(value, Extent):

@@ -51,7 +51,7 @@ class Calls:
 
     def _is_real(self, node: Node) -> bool:
         codes = {node.dtype, *(self._nodes[o].dtype for o in node.operands)}
-        return node.op in VECTORS and codes <= {"d", "f"}
+        return node.op in VECTORS and not node.shape and codes <= {"d", "f"}
 
     def needed(self, position: int) -> list[int]:
         """The operands of an instruction and of those that are made together with it."""

@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
-from symdiff.codegen.llvm.scalar import called, emit_instruction, emit_joint, emit_load, emit_store
+from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nests import Buffer, Index, Nest, Words, is_small, nest_of
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size
 from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
 
-_LINE = 64
-_ROOM = 2048  # bytes that something which grows has before it needs memory of its own
+ROOM = 2048  # bytes that something which grows has before it needs memory of its own
 # More bytes for what has some: `own` is its first room.
 _MORE = """
 define private ptr @more(ptr %old, ptr %own, i64 %room, i64 %bytes) noinline cold nounwind {
@@ -58,7 +57,7 @@ class Looped(NamedTuple):
 
 def looped_function(program: Program, name: str, together: int = 0, ordered: bool = False) -> Looped:
     """A function over pointers to contiguous inputs and outputs, and to memory; `ordered`: sums are taken round by round."""
-    words = _Words(together, ordered)
+    words = LoopWords(Lines(most=together), ordered)
     inputs, outputs = program.inputs, program.outputs
     given = [
         words.cells(Buffer(f"%in{k}", leaf.shape, leaf.dtype))
@@ -80,12 +79,12 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     return Looped("\n".join(text) + "\n", words.memory, bool(words.grown))
 
 
-class _Words(Words):
+class LoopWords(Words):
     """Blocks and instructions."""
 
-    def __init__(self, together: int, ordered: bool) -> None:
+    def __init__(self, lines: Lines, ordered: bool) -> None:
         super().__init__()
-        self.lines = Lines(most=together)
+        self.lines = lines
         self.sum = "" if ordered else " reassoc"
         self.variables: list[str] = []  # what is reserved before all else
         self.tables: list[str] = []
@@ -142,25 +141,29 @@ class _Words(Words):
 
     def table(self, value: np.ndarray) -> Buffer:
         name = f"@table{len(self.tables)}"
-        cells = "".join(f"\\{byte:02x}" for byte in value.tobytes())
-        self.tables.append(f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {_LINE}')
+        self.tables.append(emitted_constant(name, value))
         return Buffer(name, value.shape, value.dtype.char)
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         place = f"%b{next(self.names)}"
         if any(isinstance(n, Extent) for n in shape):
-            self.variables += [f"  {place}.own = alloca [{_ROOM} x i8], align 16", f"  {place} = alloca ptr"]
-            self.variables += [f"  store ptr {place}.own, ptr {place}", f"  {place}.room = alloca i64"]
-            self.variables.append(f"  store i64 {_ROOM}, ptr {place}.room")
-            self.grown.append(place)
+            self.variables += self._growing(place)
             return Buffer(place, shape, code)
         count = math.prod(shape) * dtype_of_code(code).itemsize
         if is_small(shape):
             self.variables.append(f"  {place} = alloca [{count} x i8], align 16")
         else:
             self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
-            self.memory += -(-count // _LINE) * _LINE
+            self.memory += -(-count // LINE) * LINE
         return Buffer(place, shape, code)
+
+    def _growing(self, place: str) -> list[str]:
+        """The variables of what grows: its memory, its first room, and how many bytes it has."""
+        self.grown.append(place)
+        return [
+            f"  {place}.own = alloca [{ROOM} x i8], align 16", f"  {place} = alloca ptr", f"  {place}.room = alloca i64",
+            f"  store ptr {place}.own, ptr {place}", f"  store i64 {ROOM}, ptr {place}.room",
+        ]  # fmt: skip
 
     def _bytes(self, buffer: Buffer, rows: Count) -> str:
         cells: Count = rows if buffer.shape else 1
@@ -219,8 +222,6 @@ class _Words(Words):
 
     def load(self, buffer: Buffer, index: Index) -> Value:
         pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
-        if buffer.dtype == "?":
-            return (self.lines.put(f"trunc i8 {self.lines.put(f'load i8, ptr {pointer}')} to i1"),)
         return emit_load(self.lines, pointer, 0, buffer.dtype)
 
     def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:

@@ -20,13 +20,14 @@ from symdiff.codegen.llvm.scalar import (
     emit_store,
     returning,
 )
-from symdiff.codegen.math.lines import TYPES, Lines, Value
+from symdiff.codegen.math.lines import Lines, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, is_leaf, zero_value_number
 from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.traits import operations
 
 PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
-_SLOW = frozenset({"mod", "floordiv", "logaddexp", "logaddexp2", "pow"})
+_SLOW = operations("slow")
 _BYTES = {"?": 1, "f": 4, "d": 8, "F": 8, "D": 16}
 
 
@@ -176,9 +177,6 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
             if place not in pointers:
                 pointers[place] = lines.put(f"load ptr, ptr {place_of(8 * place)}")
             values[position] = emit_load(lines, pointers[place], cell, node.dtype)
-        elif node.dtype == "?":
-            byte = lines.put(f"load i8, ptr {place_of(layout.offsets[position])}")
-            values[position] = (lines.put(f"trunc i8 {byte} to {TYPES['?']}"),)
         else:
             values[position] = emit_load(lines, place_of(layout.offsets[position]), 0, node.dtype)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from symdiff.codegen.llvm.arrays import llvm_array_function
 from symdiff.codegen.llvm.functions import llvm_vector_functions as vector_functions
-from symdiff.codegen.llvm.scalar import lacking_in_llvm, returning
+from symdiff.codegen.llvm.scalar import LINE, emitted_constant, lacking_in_llvm, returning
 from symdiff.codegen.math.lines import Lines, lanes_of
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Clear
@@ -23,7 +23,6 @@ from symdiff.vocabulary.ops import dtype_of_code
 MEMORY = 1 << 16  # bytes of work arrays that are asked for at each call; larger ones are kept from call to call, by NumPy
 INLINED = 4  # calls of an elementary function that take its lines in their place, so that its constants stay in registers
 _NUMBER = 16  # bytes of any number
-_LINE = 64  # bytes: work arrays begin at multiples of these
 
 
 def llvm_nest_functions(nests: dict[int, Nest], lanes: int, fused: bool) -> tuple[str, dict[str, str], dict[int, str]]:
@@ -67,7 +66,7 @@ class Arrangement:
     rooms: list[int] = field(default_factory=list)
     memory: int = 0
 
-    def room(self, count: int, line: int = _LINE) -> str:
+    def room(self, count: int, line: int = LINE) -> str:
         """A place in memory for so many bytes, up to a multiple of `line`."""
         self.rooms.append(self.memory)
         self.memory += -(-count // line) * line
@@ -144,7 +143,7 @@ def whole_function(plan: ArrayPlan, found: Arrangement, name: str, kernels: dict
     if not alone:
         lines = ["  %state = call ptr @PyEval_SaveThread()", *lines, "  call void @PyEval_RestoreThread(ptr %state)"]
     head = ["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)", "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
-    head += [_constant(constant, value) for constant, value in found.constants.items()]
+    head += [emitted_constant(constant, value) for constant, value in found.constants.items()]
     kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
     opening = f"define {kind} @{name}({', '.join(parameters)}) {{"
     return "\n".join([*head, opening, *lines, f"  {end}", "}"])
@@ -158,12 +157,6 @@ def _checked(places: list[str], alone: bool) -> list[str]:
     if not alone:
         end.insert(-2, "  call void @PyEval_RestoreThread(ptr %state)")
     return [*lines.text, *end]
-
-
-def _constant(name: str, value: np.ndarray) -> str:
-    """The cells of an array as bytes of the module."""
-    cells = "".join(f"\\{byte:02x}" for byte in value.tobytes())
-    return f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {_LINE}'
 
 
 def _made(plan: ArrayPlan, value: int) -> int:

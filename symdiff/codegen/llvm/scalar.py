@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from itertools import chain
 
+import numpy as np
+
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
@@ -18,11 +20,13 @@ from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program, zero_value_number
 from symdiff.vocabulary.ops import OPS, check_dtype_cast, dtype_of_code, is_complex, real_counterpart
+from symdiff.vocabulary.traits import operations
 
+LINE = 64  # bytes: arrays of our own begin at multiples of these
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"}
-_COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+_COMPLEX_LIBM = operations("complex_libm")
 
 
 def emit_instructions(program: Program, lines: Lines, load: Callable[[Node], Value]) -> dict[int, Value]:
@@ -353,8 +357,17 @@ def returning(condition: str, label: str) -> list[str]:
     return [f"  br i1 {condition}, label %{label}.end, label %{label}", f"{label}.end:", "  ret i1 true", f"{label}:"]
 
 
+def emitted_constant(name: str, value: np.ndarray) -> str:
+    """The cells of an array as bytes of the module."""
+    cells = "".join(f"\\{byte:02x}" for byte in value.tobytes())
+    return f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {LINE}'
+
+
 def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     """The value of one cell."""
+    if code == "?":
+        place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")
+        return (lines.put(f"trunc i8 {lines.put(f'load i8, ptr {place}')} to {TYPES['?']}"),)
     part, step = (real_counterpart(code), 2) if is_complex(code) else (code, 1)
     found = []
     for k in range(step):

@@ -1,0 +1,360 @@
+"""Programs with loops to LLVM IR over points: the nest of one point, said for a vector of points at a time.
+
+Assumes arrays of points at any steps, and what `nests` assumes. A number is a vector of one number a point, a cell in memory
+that of all points of a vector. Points that count rounds of their own run together until the last one is done: those that are
+done before keep what they have. So a size, or a row that the body computes, may differ from point to point; such an index is
+a vector, too. Guarantees the arithmetic of `scalar` for every point, whichever others are computed with it.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from symdiff.codegen.llvm.nests import LoopWords
+from symdiff.codegen.llvm.scalar import called
+from symdiff.codegen.math.lines import TYPES, Lines, Value
+from symdiff.codegen.nests import Buffer, Cells, Index, is_small, nest_of
+from symdiff.lowering.program import Input, Output, Program
+from symdiff.vocabulary.extents import Count, Extent, Shape
+from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
+
+_BYTES = {"d": 8, "f": 4, "?": 1}
+
+
+def looped_points_module(program: Program, shared: Sequence[bool], lanes: int, fused: bool, ordered: bool = False) -> str:
+    """The IR of `kernel(data, steps, start, stop)` over points, as `batch` has it, which returns true where memory lacks.
+
+    `shared` tells of each input whether all points have the same one.
+    """
+    words = _PointWords(Lines(lanes, width=lanes if fused else 0), ordered)
+    names = [f"in{k}" for k in range(len(program.inputs))] + [f"out{k}" for k in range(len(program.outputs))]
+    leaves = list(zip(names, program.leaves, strict=True))
+    words.open(leaves, shared)
+    used = {node.params[0] for node in program.nodes if node.op == "input"}
+    count = words.size("%vectors")
+    with words.vectors(count):
+        given = []
+        for k, (name, leaf) in enumerate(leaves[: len(program.inputs)]):
+            cells = Cells(leaf.shape, leaf.dtype, words.reader(name, leaf))
+            if k in used and leaf.shape and not shared[k]:
+                buffer = words.buffer("", leaf.shape, leaf.dtype)
+                words.reserve(buffer, leaf.shape[0])
+                words.each(leaf.shape, lambda index, b=buffer, c=cells: words.store(b, index, c.at(index)))  # type: ignore[misc]
+                cells = words.cells(buffer)
+            given.append(cells if leaf.shape else cells.at(()) if k in used else ("poison",))
+        results = [words.buffer("", o.shape, o.dtype) for o in program.outputs]
+        for buffer in results:
+            words.reserve(buffer, buffer.shape[0] if buffer.shape else 1)
+        nest_of(words, program, given, results)
+        for buffer, (name, leaf) in zip(results, leaves[len(program.inputs) :], strict=True):
+            write = words.writer(name, leaf)
+            words.each(leaf.shape, lambda index, b=buffer, w=write: w(index, words.load(b, index)))  # type: ignore[misc]
+    ending = words.ending() if words.grown else ["  ret i1 false"]
+    words.tables += ["declare ptr @PyMem_RawRealloc(ptr, i64)", "declare void @PyMem_RawFree(ptr)"] if words.grown else []
+    bodies, needed = called(words.lines)
+    text = [
+        *{**words.lines.declared, **needed}.values(), *words.tables, *bodies,
+        "define i1 @kernel(ptr noalias %data, ptr noalias %steps, i64 %start, i64 %stop) nounwind {", "entry:",
+        *words.variables, *words.lines.text, *ending, "}",
+    ]  # fmt: skip
+    return "\n".join(text) + "\n"
+
+
+class _PointWords(LoopWords):
+    """Vectors of points for numbers; rounds and places are whole numbers that all points share, or vectors of these."""
+
+    def __init__(self, lines: Lines, ordered: bool) -> None:
+        super().__init__(lines, ordered)
+        self.lanes = lines.lanes
+        self.varied: set[str] = set()  # sizes that are vectors
+        self.common: set[str] = set()  # places that all points share
+        self.active = ""  # the variable with the points that take part, "" where all do
+        self.rows: dict[str, list[str]] = {}
+
+    # -- whole numbers
+
+    def size(self, text: str, varied: bool = False) -> Extent:
+        """A whole number by its text, a vector where it is `varied`."""
+        found = self._size(text)
+        if varied:
+            self.varied.add(found.terms[0][0].name)
+        return found
+
+    def _is_varied(self, whole: Count) -> bool:
+        return isinstance(whole, Extent) and any(size.name in self.varied for size, _ in whole.terms)
+
+    def _splat(self, kind: str, text: str) -> str:
+        return self.lines.repeated(kind, text, self.lanes)
+
+    def _vector(self, whole: Count) -> str:
+        """A whole number of each point."""
+        if not isinstance(whole, Extent) or not self._is_varied(whole):
+            return self._splat("i64", self._text(whole))
+        kind = f"<{self.lanes} x i64>"
+        shared = Extent(whole.constant, tuple(t for t in whole.terms if t[0].name not in self.varied))
+        total = self._splat("i64", self._text(shared if shared.terms else shared.constant))
+        for size, times in whole.terms:
+            if size.name in self.varied:
+                term = self.sizes[size.name]
+                term = term if times == 1 else self.lines.put(f"mul {kind} {term}, {self._splat('i64', str(times))}")
+                total = self.lines.put(f"add {kind} {total}, {term}")
+        return total
+
+    def _most(self, whole: Count) -> str:
+        """The largest of the whole numbers of the points that take part."""
+        if not self._is_varied(whole):
+            return self._text(whole)
+        kind, vector = f"<{self.lanes} x i64>", self._vector(whole)
+        if self.active:
+            vector = self.lines.put(f"select <{self.lanes} x i1> {self._mask()}, {kind} {vector}, {kind} zeroinitializer")
+        name = f"llvm.vector.reduce.smax.v{self.lanes}i64"
+        self.lines.declared[name] = f"declare i64 @{name}({kind})"
+        return self.lines.put(f"call i64 @{name}({kind} {vector})")
+
+    def real(self, whole: Count) -> Value:
+        if self._is_varied(whole):
+            return (self.lines.put(f"sitofp <{self.lanes} x i64> {self._vector(whole)} to <{self.lanes} x double>"),)
+        return (self._splat("double", self.lines.put(f"sitofp i64 {self._text(whole)} to double")),)
+
+    def whole(self, value: Value, size: Count) -> Extent:
+        kind, n = f"<{self.lanes} x i64>", self.lanes
+        full = f"llvm.fptosi.sat.v{n}i64.v{n}f64"
+        self.lines.declared[full] = f"declare {kind} @{full}(<{n} x double>)"
+        found = self.lines.put(f"call {kind} @{full}(<{n} x double> {value[0]})")
+        for name, bound in (("smax", self._splat("i64", "0")), ("smin", self._vector(size - 1))):
+            full = f"llvm.{name}.v{n}i64"
+            self.lines.declared[full] = f"declare {kind} @{full}({kind}, {kind})"
+            found = self.lines.put(f"call {kind} @{full}({kind} {found}, {kind} {bound})")
+        return self.size(found, True)
+
+    def product(self, a: Count, b: Count) -> Count:
+        if self._is_varied(a) or self._is_varied(b):
+            return self.size(self.lines.put(f"mul <{self.lanes} x i64> {self._vector(a)}, {self._vector(b)}"), True)
+        return super().product(a, b)
+
+    # -- memory
+
+    def table(self, value: object) -> Buffer:
+        buffer = super().table(value)  # type: ignore[arg-type]
+        self.common.add(buffer.name)
+        return buffer
+
+    def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
+        place = f"%b{next(self.names)}"
+        if is_small(shape):
+            size = math.prod(shape) * dtype_of_code(code).itemsize * self.lanes
+            self.variables.append(f"  {place} = alloca [{size} x i8], align 64")
+        else:
+            self.variables += self._growing(place)
+        return Buffer(place, shape, code)
+
+    def _bytes(self, buffer: Buffer, rows: Count) -> str:
+        cells: Count = rows if buffer.shape else 1
+        for n in buffer.shape[1:]:
+            cells = self.product(cells, n) if isinstance(n, Extent) and isinstance(cells, Extent) else cells * n
+        return self._most(cells * (dtype_of_code(buffer.dtype).itemsize * self.lanes))
+
+    def _mask(self) -> str:
+        return self.lines.put(f"load <{self.lanes} x i1>, ptr {self.active}")
+
+    def _parts(self, code: str) -> tuple[str, int]:
+        """The dtype code of the real numbers that a number is made of, and how many there are."""
+        return (real_counterpart(code), 2) if is_complex(code) else (code, 1)
+
+    def _places(self, whole: Count) -> list[str]:
+        """A place that differs from point to point, for each; the first cell for those that take no part."""
+        vector, kind = self._vector(whole), f"<{self.lanes} x i64>"
+        if self.active:
+            vector = self.lines.put(f"select <{self.lanes} x i1> {self._mask()}, {kind} {vector}, {kind} zeroinitializer")
+        return [self.lines.put(f"extractelement {kind} {vector}, i32 {k}") for k in range(self.lanes)]
+
+    def _base(self, buffer: Buffer) -> str:
+        return self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name
+
+    def _loaded(self, pointer: str, code: str) -> str:
+        if code == "?":
+            return self.lines.put(f"trunc i8 {self.lines.put(f'load i8, ptr {pointer}')} to i1")
+        return self.lines.put(f"load {TYPES[code]}, ptr {pointer}, align {_BYTES[code]}")
+
+    def _gathered(self, pointers: list[str], code: str) -> Value:
+        """One number a point."""
+        part, count = self._parts(code)
+        found = []
+        for k in range(count):
+            vector = "poison"
+            for lane, pointer in enumerate(pointers):
+                number = self._loaded(self._at(pointer, str(k * _BYTES[part])), part)
+                vector = self.lines.put(f"insertelement {self.lines.kind(part)} {vector}, {TYPES[part]} {number}, i32 {lane}")
+            found.append(vector)
+        return tuple(found)
+
+    def _scattered(self, pointers: list[str], value: Value, code: str) -> None:
+        part, _ = self._parts(code)
+        for k, vector in enumerate(value):
+            for lane, pointer in enumerate(pointers):
+                number = self.lines.put(f"extractelement {self.lines.kind(part)} {vector}, i32 {lane}")
+                number = self.lines.put(f"zext i1 {number} to i8") if code == "?" else number
+                kind = "i8" if code == "?" else TYPES[part]
+                place = self._at(pointer, str(k * _BYTES[part]))
+                self._run(f"store {kind} {number}, ptr {place}, align {_BYTES[part]}")
+
+    def _at(self, pointer: str, offset: str) -> str:
+        return pointer if offset == "0" else self.lines.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def _vectors_at(self, buffer: Buffer, place: Count) -> list[str]:
+        """The pointers to the parts of a cell, each a vector of all points."""
+        part, count = self._parts(buffer.dtype)
+        size = _BYTES[part] * self.lanes
+        pointer = self._at(self._base(buffer), self._text(place * (size * count)))
+        return [self._at(pointer, str(k * size)) for k in range(count)]
+
+    def _lanes_at(self, buffer: Buffer, place: Count) -> list[list[str]]:
+        """The same for cells that differ from point to point: pointers to numbers, by parts."""
+        part, count = self._parts(buffer.dtype)
+        size, base = _BYTES[part] * self.lanes, self._base(buffer)
+        cells = [self._at(base, self.lines.put(f"mul i64 {own}, {size * count}")) for own in self._places(place)]
+        return [[self._at(cell, str(k * size + lane * _BYTES[part])) for lane, cell in enumerate(cells)] for k in range(count)]
+
+    def load(self, buffer: Buffer, index: Index) -> Value:
+        place, code = self.flat(buffer, index), buffer.dtype
+        part, count = self._parts(code)
+        if buffer.name in self.common:
+            item, base = _BYTES[part] * count, self._base(buffer)
+            if self._is_varied(place):
+                own = [self._at(base, self.lines.put(f"mul i64 {p}, {item}")) for p in self._places(place)]
+                return self._gathered(own, code)
+            pointer = self._at(base, self._text(place * item))
+            numbers = [self._loaded(self._at(pointer, str(k * _BYTES[part])), part) for k in range(count)]
+            return tuple(self._splat(TYPES[part], number) for number in numbers)
+        if self._is_varied(place):
+            return tuple(self._gathered(pointers, part)[0] for pointers in self._lanes_at(buffer, place))
+        pointers = self._vectors_at(buffer, place)
+        if code == "?":
+            bytes_ = self.lines.put(f"load <{self.lanes} x i8>, ptr {pointers[0]}, align 1")
+            return (self.lines.put(f"trunc <{self.lanes} x i8> {bytes_} to <{self.lanes} x i1>"),)
+        kind = self.lines.kind(part)
+        return tuple(self.lines.put(f"load {kind}, ptr {p}, align {_BYTES[part]}") for p in pointers)
+
+    def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
+        """Points that take no part keep what they have."""
+        part, _ = self._parts(buffer.dtype)
+        place, kind = self.flat(buffer, index), self.lines.kind(part)
+        if add or self.active:
+            old = self.load(buffer, index)
+            if add:
+                value = tuple(self.lines.put(f"fadd{self.sum} {kind} {a}, {b}") for a, b in zip(old, value, strict=True))
+            if self.active:
+                mask = self._mask()
+                value = tuple(self.lines.select(mask, part, a, b) for a, b in zip(value, old, strict=True))
+        if self._is_varied(place):
+            for pointers, own in zip(self._lanes_at(buffer, place), value, strict=True):
+                self._scattered(pointers, (own,), part)
+            return
+        for pointer, own in zip(self._vectors_at(buffer, place), value, strict=True):
+            if part == "?":
+                own = self.lines.put(f"zext {kind} {own} to <{self.lanes} x i8>")
+            self._run(f"store {f'<{self.lanes} x i8>' if part == '?' else kind} {own}, ptr {pointer}, align {_BYTES[part]}")
+
+    # -- loops
+
+    @contextmanager
+    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+        if not size and not (count is not None and self._is_varied(count)):
+            with super().rounds(name, count, backward) as k:
+                yield k
+            return
+        outer, own = self.active, f"%a{next(self.names)}"
+        mask, numbers = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>"
+        self.variables += [f"  {own} = alloca {mask}", f"  {own}.count = alloca {numbers}"]
+        first = self._mask() if outer else self.lines.literal(True, "?")
+        self._run(f"store {mask} {first}, ptr {own}", f"store {numbers} zeroinitializer, ptr {own}.count")
+        most = None if count is None else self.size(self._most(count))
+        with super().rounds(name, most, backward) as k:
+            if count is not None:
+                self.bounds[k.terms[0][0].name] = count - 1
+                inside = self.lines.put(f"icmp slt {numbers} {self._vector(k)}, {self._vector(count)}")
+                before = self.lines.put(f"load {mask}, ptr {own}") if size else first
+                self._run(f"store {mask} {self.lines.put(f'and {mask} {before}, {inside}')}, ptr {own}")
+            self.active = own
+            yield k
+        self.active = outer
+        if size:
+            self.sizes[size] = self.lines.put(f"load {numbers}, ptr {own}.count")
+            self.varied.add(size)
+
+    def leave_unless(self, condition: Value) -> None:
+        mask, numbers, label = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>", f"g{next(self.names)}"
+        active = self.lines.put(f"and {mask} {self._mask()}, {condition[0]}")
+        self._run(f"store {mask} {active}, ptr {self.active}")
+        name = f"llvm.vector.reduce.or.v{self.lanes}i1"
+        self.lines.declared[name] = f"declare i1 @{name}({mask})"
+        self._run(f"br i1 {self.lines.put(f'call i1 @{name}({mask} {active})')}, label %{label}, label %{self.exits[-1]}")
+        self._run(f"{label}:")
+        counted = self.lines.put(f"load {numbers}, ptr {self.active}.count")
+        more = self.lines.put(f"add {numbers} {counted}, {self.lines.put(f'zext {mask} {active} to {numbers}')}")
+        self._run(f"store {numbers} {more}, ptr {self.active}.count")
+
+    # -- points
+
+    def open(self, leaves: list[tuple[str, Input | Output]], shared: Sequence[bool]) -> None:
+        """Read addresses and steps; those of shared inputs from point to point are zero."""
+        lines, place = self.lines, len(leaves)
+        for k, (name, leaf) in enumerate(leaves):
+            for what, kind, start, at in (("", "ptr", "%data", k), (".point", "i64", "%steps", k)):
+                pointer = lines.put(f"getelementptr {kind}, ptr {start}, i64 {at}")
+                self._run(f"%{name}{what} = load {kind}, ptr {pointer}")
+            for axis in range(len(leaf.shape)):
+                pointer = lines.put(f"getelementptr i64, ptr %steps, i64 {place + axis}")
+                self._run(f"%{name}.step{axis} = load i64, ptr {pointer}")
+            place += len(leaf.shape)
+        count = lines.put("sub i64 %stop, %start")
+        self._run(
+            "%final = sub i64 %stop, 1", f"%vectors = sdiv i64 {lines.put(f'add i64 {count}, {self.lanes - 1}')}, {self.lanes}"
+        )
+        self.shared = {name for (name, _), own in zip(leaves, shared, strict=False) if own}
+        self.leaves = leaves
+
+    @contextmanager
+    def vectors(self, count: Extent) -> Iterator[None]:
+        """One vector of points after the other; the last point stands for those beyond it."""
+        lines = self.lines
+        lines.declared["points"] = "declare i64 @llvm.smin.i64(i64, i64)"
+        with super().rounds("", count) as k:
+            first = lines.put(f"add i64 %start, {self._text(k * self.lanes)}")
+            points = []
+            for lane in range(self.lanes):
+                points.append(lines.put(f"call i64 @llvm.smin.i64(i64 {lines.put(f'add i64 {first}, {lane}')}, i64 %final)"))
+            for name, _ in self.leaves:
+                own = [f"%{name}"] * self.lanes
+                if name not in self.shared:
+                    own = [self._at(f"%{name}", lines.put(f"mul i64 {p}, %{name}.point")) for p in points]
+                self.rows[name] = own
+            yield
+
+    def _cells(self, name: str, index: Index) -> list[str]:
+        """The addresses of a cell at all points."""
+        pointers = self.rows[name]
+        for axis, place in enumerate(index):
+            if self._is_varied(place):
+                offsets = [self.lines.put(f"mul i64 {p}, %{name}.step{axis}") for p in self._places(place)]
+            else:
+                offsets = [self.lines.put(f"mul i64 {self._text(place)}, %{name}.step{axis}")] * self.lanes
+            pointers = [self._at(pointer, offset) for pointer, offset in zip(pointers, offsets, strict=True)]
+        return pointers
+
+    def reader(self, name: str, leaf: Input | Output):  # type: ignore[no-untyped-def]
+        """What gives a cell of an input at all points."""
+        part, count = self._parts(leaf.dtype)
+
+        def at(index: Index) -> Value:
+            if name in self.shared and not any(map(self._is_varied, index)):
+                pointer = self._cells(name, index)[0]
+                numbers = [self._loaded(self._at(pointer, str(k * _BYTES[part])), part) for k in range(count)]
+                return tuple(self._splat(TYPES[part], number) for number in numbers)
+            return self._gathered(self._cells(name, index), leaf.dtype)
+
+        return at
+
+    def writer(self, name: str, leaf: Input | Output):  # type: ignore[no-untyped-def]
+        """What writes a cell of a result at all points."""
+        return lambda index, value: self._scattered(self._cells(name, index), value, leaf.dtype)
