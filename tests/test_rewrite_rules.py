@@ -80,7 +80,7 @@ def test_a_row_is_seen_in_a_function(row):
 
         def written(*args, named=named):
             form = {**named, **dict(zip(moving, args, strict=True))}
-            if row.text in ("(x*y)**n", "(x/y)**n", "(-x)**n", "abs(x)"):  # of a product with a root, and of what is positive
+            if row.text in ("(x*y)**n", "(x/y)**n", "(-x)**n", "abs(x)", "max(x, 0)"):  # with a root, or positive
                 form["x"] = np.sqrt(form["x"])
             return eval(row.text, words, form)  # the table's own text
 

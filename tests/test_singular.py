@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special
@@ -217,3 +218,43 @@ def test_what_overflows_before_its_slope_is_right_or_nan():
         (lambda x: np.log2(1 + x * x), 2e-200 / np.log(2)),
     ):
         assert sd.grad(f)(1e200) == pytest.approx(slope, rel=1e-14, abs=0)
+
+
+PAIRED = ["{u}*{u}*x*x", "({u}*x)*({u}*x)", "{u}/x*{u}/x", "({u}*{u})*({u}*{u})/({u}*{u})", "np.arcsin({u})*np.arcsin({u})"]
+
+
+@pytest.mark.parametrize("form", PAIRED)
+@pytest.mark.parametrize("under", ["abs({0})", "np.sqrt(({0})*({0}))", "np.maximum({0}, 0)", "np.maximum({0}, -({0}))"])
+def test_products_whose_factors_pair_off_have_no_kink(form, under):
+    text = form.format(u="(1 + x)")
+    plain, bent = (eval(f"lambda x: {t}", {"np": np}) for t in (text, under.format(text)))
+    for x in (-1.0, -0.7):
+        wanted = sd.derivative(plain, order=2)(x)
+        np.testing.assert_allclose(sd.derivative(bent, order=2)(x), wanted, rtol=1e-12)
+
+
+def test_a_cross_entropy_costs_what_it_costs_by_hand():
+    program = sd.value_and_grad(lambda z, y: np.logaddexp(0, z) - y * z).program(0.3, 1.0)
+    assert program.operations() <= 8 and not program.by_kind().keys() & {"isinf", "isfinite", "select"}
+
+
+@pytest.mark.parametrize("m", [1e-15, 1e-12, -1e-9, 1e-7, 1e-5, 2e-5, 1e-3, 0.3])
+@pytest.mark.parametrize("name", ["ellipk", "ellipe"])
+def test_elliptic_integrals_bend_near_zero(name, m):
+    with mpmath.workdps(60):
+        wanted = float(mpmath.diff(getattr(mpmath, name), mpmath.mpf(m), 2))
+    assert sd.derivative(getattr(special, name), order=2)(m) == pytest.approx(wanted, rel=1e-10)
+
+
+@pytest.mark.parametrize("x", [150.0, 3e3, 1e6, 1e9])
+@pytest.mark.parametrize("name", ["k0e", "k1e", "i0e", "i1e"])
+def test_scaled_bessel_functions_bend_far_out(name, x):
+    with mpmath.workdps(60):
+        n, s = int(name[1]), 1 if name[0] == "k" else -1
+
+        def scaled(t):  # DLMF 10.40.1 and 10.40.2
+            terms = [mpmath.rf(0.5 - n, k) * mpmath.rf(0.5 + n, k) / mpmath.factorial(k) / (-2 * s * t) ** k for k in range(12)]
+            return mpmath.fsum(terms) / mpmath.sqrt(t)
+
+        wanted = float(mpmath.diff(scaled, x, 2) * (mpmath.sqrt(mpmath.pi / 2) if s == 1 else 1 / mpmath.sqrt(2 * mpmath.pi)))
+    assert sd.derivative(getattr(special, name), order=2)(x) == pytest.approx(wanted, rel=1e-12)

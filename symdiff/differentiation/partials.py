@@ -171,6 +171,8 @@ def decided_partial(template: Template, args: tuple[Atom, ...]) -> Template:
             known[step] = payload
         elif op == "eq" and all(r in known for r in refs):
             known[step] = known[refs[0]] == known[refs[1]]
+        elif op == "abs" and refs[0] in known:
+            known[step] = abs(known[refs[0]])
         elif op == "and" and any(known.get(r, True) is False for r in refs):
             known[step] = False
         elif op == "select" and refs[0] in known:

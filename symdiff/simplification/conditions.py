@@ -43,6 +43,10 @@ class Conditions(Facts):
         """The operation that computes a value."""
         return self.values.nodes[number]
 
+    def number(self, number: Any) -> int:
+        """A value's number."""
+        return number  # type: ignore[no-any-return]
+
     def _known(self, number: Any) -> Fact:
         found = super()._known(number)
         return found.met(self._learned[number]) if number in self._learned else found

@@ -40,6 +40,8 @@ LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "l
 _PASSING = operations("keeps_growth")  # keep one exponential's growth
 _GROWING = operations("keeps_growth", "grows") | {"item", *HEADS}
 _NONE = Column()
+_MANY = 32  # operations among which factors are looked for
+_TURNED, _UNSEEN = frozenset({-1}), -2  # in place of the number of a factor: a change of sign, and factors not looked at
 Direction = tuple[int, float]  # the number of a value, or of a difference turned one way, and the factor to it
 
 
@@ -87,7 +89,30 @@ class Facts:
             return UNKNOWN
         parts = [self._facts[o] for o in self._read(atom)]
         found = in_precision(self._image(node, parts), node.dtype)
+        if node.op in ("mul", "div") and found.low < 0.0 < found.high:
+            odd = self._odd_factors(atom)
+            found = found._replace(low=found.low if odd else 0.0, high=0.0 if odd == _TURNED else found.high)
         return found._replace(growth=self._growth(node, parts))
+
+    def _odd_factors(self, atom: Any) -> frozenset[int]:
+        """The numbers of the factors that stand an odd number of times in a value and are not known to be positive, and -1
+        where it is turned: a value without any is never negative."""
+        odd, pending = frozenset[int](), [atom]
+        for _ in range(_MANY):
+            if not pending:
+                return odd
+            top = pending.pop()
+            node, fact = self.node(top), self._facts.get(top, UNKNOWN)
+            if node.op in ("mul", "div"):
+                pending += node.operands
+            elif node.op == "cast" or (node.op == "pow" and self.exponent(node) % 2 == 1):
+                pending.append(node.operands[0])
+            elif node.op == "neg":
+                pending.append(node.operands[0])
+                odd ^= _TURNED
+            elif not fact.low >= 0.0:
+                odd ^= _TURNED if fact.high <= 0.0 else {self.number(top)}
+        return odd | {_UNSEEN}
 
     @functools.cached_property
     def grows(self) -> bool:
