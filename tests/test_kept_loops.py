@@ -548,3 +548,15 @@ def test_sums_of_long_lists_after_their_loop():
 
     x = RNG.normal(size=400)
     np.testing.assert_allclose(sd.grad(filtered_sum)(x), sd.grad(filtered_sum, loops="unroll")(x), rtol=1e-11, atol=1e-11)
+
+
+def test_functions_of_arrays_beside_those_of_numbers():
+    def f(x):
+        a, b, z = 0.3, x[0], x
+        for _ in range(8):
+            a, b, z = np.sin(a) + 0.1 * b, np.sin(b * a) + np.sin(b), np.sin(z) + np.cos(z)
+        return a + b + np.sum(np.sin(z))
+
+    x = RNG.normal(size=5)
+    kept, plain = (sd.grad(f, loops=loops, scalarize=False)(x) for loops in ("keep", "unroll"))
+    np.testing.assert_allclose(kept, plain, rtol=1e-10)

@@ -17,6 +17,7 @@ from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nests import Buffer, Index, Nest, Words, is_small, nest_of
+from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size
 from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
@@ -45,6 +46,13 @@ _NEEDED = {
     "smin": "declare i64 @llvm.smin.i64(i64, i64)",
     "smax": "declare i64 @llvm.smax.i64(i64, i64)",
 }
+
+
+class _NumbersCalls(Calls):
+    """Calls at numbers; those at arrays are made cell by cell."""
+
+    def _is_real(self, node: Node) -> bool:
+        return not node.shape and super()._is_real(node)
 
 
 class Looped(NamedTuple):
@@ -97,7 +105,7 @@ class LoopWords(Words):
     # -- instructions
 
     def calls(self, program: Program) -> Any:
-        return Calls(program, self.lines.most)
+        return _NumbersCalls(program, self.lines.most)
 
     def operation(self, nest: Nest, position: int) -> dict[int, Value]:
         return emit_joint(nest.program, position, nest.calls, self.lines, nest.values)
