@@ -174,6 +174,8 @@ def _arrays(largest: int) -> Iterator[Case]:
     W, b, X = _normal(256, 512) / 20, _normal(256, 1), _normal(512, 128)
     yield Case("linear", "array", "linear", (W, X), 256, GRADIENT, (0, 1), whole=whole.linear)
     yield Case("trace", "array", "trace", (_normal(512, 512), _normal(512, 512) + 1), 512, GRADIENT, (0, 1), whole=whole.trace)
+    system = _normal(200, 200) + 200 * np.eye(200), _normal(200)
+    yield Case("solve", "array", "solve", system, 200, BOTH, (0, 1), whole=whole.solve)
     yield Case("layer", "array", "layer", (W, b, X), 256, BOTH, (0, 1), whole=whole.layer)
     args = (_normal(25), _normal(25, 10), _normal(25, 10) / 10, _normal(1000, 10))
     yield Case("mixture", "array", "mixture", args, 1000, BOTH, (0, 1, 2), whole=whole.mixture)

@@ -132,6 +132,11 @@ def trace(A, B):
     return np.trace(A @ B)
 
 
+def solve(A, b):
+    """The squared size of the solution of a linear system."""
+    return np.sum(np.linalg.solve(A, b) ** 2)
+
+
 def layer(W, b, X):
     """The sum of a layer's activations."""
     return np.sum(np.tanh(W @ X + b))

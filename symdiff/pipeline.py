@@ -137,8 +137,10 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
 
 def call_program_of(graph: Graph, options: Options, backend: str) -> Program | Fused:
     """The Program of a Graph that a backend calls: in machine code loops in loops stay, since arrays of all their rounds would
-    be made and read again; NumPy has those.
+    be made and read again; NumPy has those. Plain Python has no arrays.
     """
+    if backend == "python":
+        return program_of(graph, options, loops=True)
     if backend in ("auto", "native") and not options.exact and any(_has_loops_inside(b) for b in graph.bindings):
         looped = program_of(graph, options, loops=True)
         if isinstance(looped, Program) and not machine_problem(looped):
@@ -290,7 +292,7 @@ def _problem(program: Program | Fused, backend: str) -> str:
     if backend == "python":
         words = "whole arrays need the numpy or the native backend; scalarize=True unrolls them"
         return f"{program.name}: {words}" if whole else lacking_in_python(program)
-    return "" if whole else _looping(program, "NumPy")
+    return ""
 
 
 def _unsettled(program: Program) -> str:
@@ -327,7 +329,26 @@ def door_of(
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
+    if isinstance(program, Program) and has_loops(program):
+        return _looped_door(program), None
     return kernel_of(plan_of(program), "python", program.name), None
+
+
+def _looped_door(program: Program) -> Callable[..., Any] | None:
+    """The function of a program with loops; None where plain Python has no spelling for one of its arrays."""
+    try:
+        function = kernel_of(plan_of(program), "python", program.name)
+    except BackendError:
+        return None
+
+    def door(*args: Any, out: Any = None) -> Any:
+        found = function(*args)
+        targets = () if out is None else out if len(program.outputs) > 1 else (out,)
+        for target, value in zip(targets, found if len(program.outputs) > 1 else (found,), strict=False):
+            target[...] = value
+        return found if out is None else out
+
+    return door
 
 
 def numpy_of(program: Program | Fused) -> Callable[..., Any]:
@@ -336,7 +357,7 @@ def numpy_of(program: Program | Fused) -> Callable[..., Any]:
 
 
 def machine_of(program: Program, result: Any = None, exact: bool = False) -> Machine:
-    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in nested tuples.
+    """The Program as machine code, from which Python builtins are made; `result` gives the outputs' places in a structure.
 
     `exact`: sums of loops are taken round by round.
 

@@ -274,10 +274,10 @@ class Once:
         self.trace = trace
         self.merged = None
 
-    def __call__(self, call, parent, mode=None, hide=True):
+    def __call__(self, call, parent, mode=None, hide=True, backend=""):
         if self.merged is not None and mode != "guard":
             return self.merged
-        found = self.trace(call, parent, mode, hide)
+        found = self.trace(call, parent, mode, hide, backend)
         branches = found.graph.notes.get("branches")
         if branches is None or not branches.guarded:
             self.merged = found

@@ -41,6 +41,7 @@ NAMES = {
     "symdiff.vocabulary.literals": "Shown c_comment_literal docstring_literal identifier literal message_literal printable",
     "symdiff.lowering.numbering": "number",
     "symdiff.vocabulary.ops": "OPS dtype_of_code",
+    "symdiff.vocabulary.traits": "TRAITS operations",
     "symdiff.differentiation.series": "series_derivative",
     "symdiff.rulebooks.declared": "rules_in_force",
     "symdiff.pipeline": "Options fused_of kernel_of plan_of program_of source_of",
@@ -78,7 +79,7 @@ NAMES = {
     "symdiff.tracing.unrolling.scalarizing": "scalarize",
     "symdiff.rulebooks.tables": "formula_template parse_formula",
     "symdiff.inspection.functions": "shown_functions",
-    "symdiff.tracing.values.standing": "STANDING",
+    "symdiff.tracing.values.standing": "STANDING stands_for",
     "symdiff.tracing.values.tracer": "Tracer",
 }
 MODULES = {

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inside import HEADS, OPS, TRAITS, operations
 
 import symdiff as sd
 
@@ -90,6 +91,38 @@ def test_every_module_says_what_it_does():
     for path in FILES:
         text = path.read_text(encoding="utf-8")
         assert not text.strip() or ast.get_docstring(ast.parse(text)), f"{path.name} has no docstring"
+
+
+def test_what_is_known_of_an_operation_stands_in_its_row():
+    names = {*OPS, *HEADS}
+    of_others = {"mathematics.py", "raising.py", "tracer.py", "lines.py", "special.py"}  # Python's, and formulas of a room
+    found = []
+    for path in FILES:
+        if room_of(path) == "vocabulary" or path.name in of_others:
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            for part in ast.walk(node) if isinstance(node, (ast.Assign, ast.AnnAssign)) and not holds_code(node.value) else ():
+                listed = words_in(part)
+                if len(listed) > 2 and names.issuperset(listed):
+                    found.append((path.relative_to(ROOT).as_posix(), part.lineno, *listed))
+    assert found == [], "traits of rows in vocabulary/ops.py and heads.py, which traits.operations reads"
+
+
+def holds_code(value):
+    """Whether a table says for each name what to do, or what it is called elsewhere."""
+    return isinstance(value, (ast.Dict, ast.DictComp)) or (isinstance(value, ast.BinOp) and holds_code(value.left))
+
+
+def words_in(node):
+    """The words of a literal set, list or tuple of texts, or of a text that is split."""
+    if isinstance(node, (ast.Set, ast.List, ast.Tuple)):
+        return [part.value for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+    split = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split"
+    return str(node.func.value.value).split() if split and isinstance(node.func.value, ast.Constant) else []
+
+
+def test_traits_have_rows():
+    assert [trait for trait in TRAITS if not operations(trait)] == []
 
 
 def test_tests_look_inside_through_one_file():

@@ -322,3 +322,71 @@ def test_formulas_name_the_functions_that_are_called():
     assert "factor(a)" in shown and "solved" in shown and "site" not in shown
     with pytest.raises(sd.TraceError, match="factor of a whole array is no expression of SymPy's"):
         sd.trace(energy, a, b).expr  # noqa: B018
+
+
+@sd.primitive(shapes=lambda x, places: x.shape)
+def taken(x, places):
+    return np.where(places, x, 0.0) if places.dtype == bool else x[places]
+
+
+@sd.primitive(shapes=lambda x, places: x.shape)
+def added(x, places):
+    found = np.zeros(x.shape)
+    np.add.at(found, np.nonzero(places)[0] if places.dtype == bool else places, x[places] if places.dtype == bool else x)
+    return found
+
+
+@sd.diffrule(taken, pullback=True)
+def _(ds, out, x, places):
+    return added(ds, places), None
+
+
+@sd.diffrule(added, pullback=True)
+def _(ds, out, x, places):
+    return taken(ds, places), None
+
+
+def test_whole_numbers_and_truths_stay_what_they_are_within_rules():
+    x = np.array([1.0, 2.0, 3.0])
+    squares = lambda places: lambda x: np.sum(taken(x, places) ** 2)  # noqa: E731
+    for places in (np.array([0, 0, 2]), np.array([True, False, True])):
+        weights = added(np.ones(3), places)
+        np.testing.assert_allclose(sd.grad(squares(places))(x), 2 * weights * x)
+        np.testing.assert_allclose(sd.hessian(squares(places))(x), 2 * np.diag(weights))
+    assert sd.grad(lambda x: np.sum(taken(x, x > 1.5) ** 2))(x).tolist() == [0.0, 4.0, 6.0]
+
+
+def test_derivatives_have_the_structure_of_what_they_belong_to():
+    @sd.primitive(shapes=lambda p: p["a"].shape)
+    def scaled(p):
+        return p["a"] * p["b"]
+
+    @sd.diffrule(scaled, pullback=True)
+    def _(ds, out, p):
+        return [ds * p["a"], ds * p["b"]]
+
+    with pytest.raises(sd.RuleError, match=r"has its arrays at \[0\], \[1\]; p has them at \['a'\], \['b'\]"):
+        sd.grad(lambda p: np.sum(scaled(p)))({"a": np.ones(2), "b": np.ones(2)})
+
+    def both(x):
+        return {"u": 2 * x, "v": 3 * x}
+
+    @sd.diffrule(both, pushforward=True)
+    def _(dots, out, x: sd.Array):
+        return 3 * dots[0], 2 * dots[0]
+
+    with pytest.raises(sd.RuleError, match="both has them at"):
+        sd.jvp(both)(np.ones(2), np.ones(2))
+
+
+def test_a_batch_of_a_batch_keeps_its_axes():
+    x, y = np.arange(8.0).reshape(4, 2), np.arange(6.0).reshape(3, 2)
+    table = sd.vmap(sd.vmap(np.dot, in_axes=(None, 0)), in_axes=(0, None))
+    np.testing.assert_allclose(table(x, y), x @ y.T)
+    assert sd.vmap(sd.vmap(np.sum))(np.ones((2, 3, 4))).tolist() == [[4.0] * 3] * 2
+
+    @sd.primitive(shapes=lambda x: x.shape)
+    def doubled(x):
+        return 2 * x
+
+    assert sd.vmap(doubled)(np.ones(3)).tolist() == [2.0] * 3  # of numbers, whose shape is told, too

@@ -199,6 +199,53 @@ def test_out_is_filled_and_overlap_is_right(target, tmp_path):
         function(np.ones(4))
 
 
+def test_results_over_an_argument_that_points_share(tmp_path):
+    slopes = sd.vmap(sd.grad(lambda x, w: np.sum(np.sin(x * w)) + w[0] * x[1]), in_axes=(0, None), out_axes=0)
+    slopes.export(tmp_path / "made_shared.py", sd.Spec((5, 3)), sd.Spec((3,)))
+    function, x, w = loaded(tmp_path / "made_shared.py"), np.linspace(-1, 1, 60_000).reshape(-1, 3), np.array([0.5, 1.0, 1.5])
+    out = np.empty_like(x)
+    out[0] = w
+    np.testing.assert_array_equal(function(x, out[0], out=out), function(x, w))
+
+
+def stencil(u):
+    u = u.copy()
+    u[1:-1, 1:-1] = np.sin(u[:-2, 1:-1] + u[2:, 1:-1]) * u[1:-1, 1:-1]
+    return np.sum(u[::2, ::-1] * u[1::2])
+
+
+def centred(u):
+    return np.mean((u - np.mean(u, axis=0)) ** 2 * np.sum(u, axis=1)[:, None]) + np.max(np.cumsum(u, axis=1) @ u.T)
+
+
+def picked(u):
+    return np.sum(np.sort(u, axis=0)[3] * np.take(u, [2, 5, 5], axis=0)) + np.linalg.det(u[:10, :10] + 3 * np.eye(10))
+
+
+def points_of(u):
+    return np.array([u[0] * np.exp(u[1]), u[2] / u[0]])
+
+
+@pytest.mark.parametrize("f", [stencil, centred, picked, points_of])
+def test_every_line_in_place_has_its_formula(f, tmp_path):
+    if f is points_of:
+        derivative, x = sd.vmap(sd.jacobian(f)), np.linspace(1, 2, 30).reshape(10, 3)
+    else:
+        derivative, x = sd.value_and_grad(f), np.sin(np.arange(8000.0)).reshape(80, 100)
+    derivative.export(tmp_path / "made_in_place.py", x)
+    lines = (tmp_path / "made_in_place.py").read_text(encoding="utf-8").splitlines()
+    bounds = [k for k, line in enumerate(lines) if line.startswith("def ")]
+    steps = [line for line in lines[bounds[0] : bounds[1]] if re.search(r"\bout=|np\.copyto|\.at\(", line)]
+    assert len(steps) > 5 and [line for line in steps if "  # " not in line] == []
+    named = re.findall(r"^ +(\w+) = (\w+)\[", "\n".join(lines[bounds[0] : bounds[1]]), re.MULTILINE)
+    assert all(re.match(rf"(?:{re.escape(source)}_|[vw]\w*\d$|b\d$)", name) for name, source in named if source != "slot0"), (
+        named
+    )
+    found, expected = loaded(tmp_path / "made_in_place.py")(x), derivative(x)
+    for a, b in zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]:
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("target", ["numpy", "python"])
 def test_out_of_several_results(target, tmp_path):
     path = tmp_path / "made_several.py"

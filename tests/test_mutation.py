@@ -501,3 +501,17 @@ def test_a_whole_assignment_copies():
     np.testing.assert_allclose(sd.trace(f, x)(x), f(x), rtol=1e-14)
     differences = [(f(x + 1e-6 * e) - f(x - 1e-6 * e)) / 2e-6 for e in np.eye(3)]
     np.testing.assert_allclose(sd.grad(f)(x), differences, rtol=1e-8)
+
+
+def test_arrays_that_the_class_makes_are_the_functions_own():
+    def f(x):
+        y, z = np.ndarray(3, dtype=np.float64), np.ndarray((2, 3), order="F")
+        y[:] = x[:3] ** 2
+        z[0], z[1] = x[3:], y
+        return np.sum(y * z[0]) + np.sum(z) + float(isinstance(z, np.ndarray))
+
+    x = np.arange(1.0, 7.0)
+    assert sd.value_and_grad(f)(x)[0] == f(x)
+    np.testing.assert_allclose(sd.grad(f)(x), np.concatenate([2 * x[:3] * (1 + x[3:]), 1 + x[:3] ** 2]))
+    buffered = np.arange(3.0)
+    assert sd.grad(lambda x: np.sum(x * np.ndarray(3, buffer=buffered)))(x[:3]).tolist() == [0.0, 1.0, 2.0]

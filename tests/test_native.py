@@ -7,12 +7,13 @@ import pickle
 import resource
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inside import Plain
+from inside import Plain, branching
 from threads import together
 
 import symdiff as sd
@@ -279,6 +280,31 @@ def test_code_dies_with_its_function(monkeypatch):
     gc.collect()
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 4000  # kilobytes: less than one page of memory a cycle
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc here")
+def test_code_of_many_lengths_takes_little_memory(monkeypatch):
+    monkeypatch.setenv("SYMDIFF_CACHE", "off")
+    df = sd.grad(lambda x: np.sum(np.exp(-x * x)), backend="native")
+    for n in range(1000, 1010):
+        df(np.ones(n))
+    before = resident()
+    for n in range(2000, 2040):
+        df(np.ones(n))
+    assert resident() - before < 40 * 400_000  # bytes: 870,000 a length where each engine kept what had compiled it
+
+
+def test_the_oldest_code_is_dropped_beyond_a_bound_in_bytes(monkeypatch):
+    monkeypatch.setattr(branching, "KEPT_BYTES", 500_000)
+    df = sd.value_and_grad(lambda x: np.sum(np.sin(x) * x), backend="native")
+    for n in (*range(1000, 1012), 1000):
+        value, slope = df(np.full(n, 0.5))
+        np.testing.assert_allclose([value, slope[-1]], [n * 0.5 * np.sin(0.5), np.sin(0.5) + 0.5 * np.cos(0.5)])
+    assert 1 <= len(df._compiled) < 8
 
 
 def test_references_are_counted():

@@ -340,3 +340,45 @@ def test_the_text_of_loops_in_c():
     assert "void product_grad(long n, const double *restrict x, double *restrict df_dx)" in source.text
     assert "for (long k = n - 1; k >= 0; k--) {" in source.text
     assert "n      long, a size\n" in source.companion and "void product_grad(long n, const double *x" in source.companion
+
+
+AROUND = {
+    "prod": lambda y: np.prod(y, axis=1),
+    "amax": lambda y: np.max(y, axis=0) + np.min(y),
+    "any": lambda y: np.where(np.any(y > 1.5, axis=1) & np.all(y > -9, axis=1), y[:, 0], 0.0),
+    "take": lambda y: y[[2, 0, 2]] * y[np.array([[1, 0], [2, 2]]), 1].sum(),
+    "cumsum": lambda y: np.cumsum(y, axis=1) * np.cumprod(y, axis=0),
+    "diagonal": lambda y: np.diagonal(y[:, 1:]) + np.trace(y[:, :3]),
+    "diag": lambda y: np.diag(y[0]) @ y.T,
+    "reversed": lambda y: y[::-1, 1::2] * 2.0,
+    "concatenate": lambda y: np.concatenate([y, y[:1]]).T @ y[[0, 1, 2, 0], 1],
+}
+
+
+def written(y):
+    z = np.zeros_like(y)
+    z[1:, ::2] = y[1:, ::2] ** 2
+    z[[0, 2], [3, 1]] = y[0, 1] * y[1, 0]
+    z[0] += y[2]
+    return z
+
+
+@pytest.mark.parametrize("name", [*AROUND, "written"])
+def test_arrays_around_loops(name):
+    shown = {**AROUND, "written": written}[name]
+
+    def f(x):
+        s = 0.0
+        for i in range(150):
+            s = np.sin(s * x[1]) + x[0] / (1 + i)
+        return np.sum(shown(x.reshape(3, 4) * s)) * s
+
+    x = np.random.default_rng(3).uniform(0.5, 2.0, 12)
+    df = sd.value_and_grad(f, loops="keep")
+    graph = df.graph(x)
+    program = program_of(graph, loops=True)
+    assert any(node.op == "loop" for node in program.nodes)
+    found = pipeline.machine_of(program).builtin()(x)
+    value, gradient = sd.value_and_grad(f)(x)
+    np.testing.assert_allclose(found[0], value, 1e-12)
+    np.testing.assert_allclose(found[1], gradient, 1e-11, 1e-11)

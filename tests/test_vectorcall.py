@@ -143,3 +143,75 @@ def test_results_in_nested_tuples(transform, wrt):
             np.testing.assert_allclose(b, c)
     with pytest.raises(sd.SymdiffError):
         made(v, w, out=(out, None))
+
+
+def entered(f, *args):
+    """The functions of Python's that a call enters."""
+    names = []
+    sys.setprofile(lambda frame, event, arg: names.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        f(*args)
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+def results_in_lists(v):
+    return [v[0] * v[1], [np.sin(v)], (v[1],)]
+
+
+def results_by_names(v):
+    return {"second": v[1] ** 2, "first": [v, {"inner": v[0]}]}
+
+
+@pytest.mark.parametrize("f", [results_in_lists, results_by_names])
+@pytest.mark.parametrize("transform", [sd.jacobian, lambda f: sd.trace(f, x)])
+def test_machine_code_makes_lists_and_dictionaries(f, transform):
+    pytest.importorskip("llvmlite")
+    g = transform(f)
+    first, last = [g(x) for _ in range(3)][::2]
+    if not isinstance(g, sd.Graph):
+        assert entered(g, x) == []
+    assert repr(first) == repr(last) and type(last) is type(f(x))
+    assert not isinstance(last, dict) or [*last] == ["second", "first"]
+    objects = sys.getrefcount(last)
+    assert objects == 2
+
+
+def test_results_in_structures_are_written_into_theirs():
+    g = sd.jacobian(results_by_names)
+    expected = g(x)
+    out = structures.map_leaves(np.zeros_like, expected)
+    assert g(x, out=out) is out
+    assert repr(structures.map_leaves(np.asarray, out)) == repr(structures.map_leaves(np.asarray, expected))
+    with pytest.raises(sd.SymdiffError):
+        g(x, out={"first": out["first"]})
+
+
+def test_nothing_is_left_of_results_in_structures():
+    g = sd.jacobian(results_by_names)
+    g(x), g(x)
+    before = sys.getallocatedblocks()
+    for _ in range(1000):
+        g(x)
+    assert sys.getallocatedblocks() - before < 100
+
+
+def test_slots_are_looked_at_by_machine_code():
+    pytest.importorskip("llvmlite")
+
+    class Model:
+        __slots__ = ("factor", "shift")
+
+    model = Model()
+    model.factor = 2.0
+    g = sd.grad(lambda v: model.factor * v[0] + (model.shift * v[1] if hasattr(model, "shift") else 0))
+    assert np.array_equal(g(x), [2.0, 0.0]) and np.array_equal(g(x), [2.0, 0.0])
+    assert entered(g, x) == []
+    model.factor = 3.0
+    assert np.array_equal(g(x), [3.0, 0.0])
+    model.shift = 4.0
+    assert np.array_equal(g(x), [3.0, 4.0]) and np.array_equal(g(x), [3.0, 4.0])
+    assert entered(g, x) == []
+    del model.shift
+    assert np.array_equal(g(x), [3.0, 0.0])

@@ -34,7 +34,7 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_plain, check_targets
 
-_FEW = 20  # bindings of a lower derivative that a series has to have fewer than in proportion
+_FEW = 100  # bindings of a lower derivative that a series has to have fewer than in proportion
 
 
 def _is_ragged(points: Any) -> bool:
@@ -185,7 +185,7 @@ class Vectorised(Function):
         theirs = [name for name in own if name not in ("backend", "paths")]
         if isinstance(f, Function) and theirs:
             raise OptionError(f"{user_line()}: vmap: {', '.join(theirs)} belongs to {f.suffix or 'the function'} inside it")
-        self.inner = f if isinstance(f, Function) else Plain(f, **own)
+        self.inner = f if isinstance(f, Function) and not isinstance(f, Vectorised) else Plain(f, **own)
         self._watch = self.inner._watch
         self.in_axes = options.get("in_axes", 0)
         self.threads = options.get("threads")

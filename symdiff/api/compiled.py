@@ -17,6 +17,7 @@ from symdiff.api.arguments import arrays_of_out
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ir.branches import Branches, branches_of
+from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
@@ -32,6 +33,7 @@ from symdiff.pipeline import (
     numpy_of,
     program_of,
 )
+from symdiff.runtime.engine import new_machine_bytes
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -39,7 +41,33 @@ from symdiff.vocabulary.ops import dtype_of_code, is_complex
 from symdiff.vocabulary.plain import as_plain_array, check_plain, check_targets, is_plain_target
 
 KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
+KEPT = 256  # specialisations of one function that are kept, the newest
+KEPT_BYTES = 2**26  # of their machine code
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
+
+
+class Kept(dict[Any, Any]):
+    """Specialisations by their keys: the newest, as many as `KEPT` and `KEPT_BYTES` allow; `dropped` counts the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropped = 0
+        self._bytes: dict[Any, int] = {}
+
+    def __setitem__(self, key: Any, made: Any) -> None:
+        """Keep what this thread has just made."""
+        self.pop(key, None)
+        self._bytes[key] = self._bytes.pop(key, 0) + new_machine_bytes()
+        super().__setitem__(key, made)
+        while len(self) > KEPT or (len(self) > 1 and sum(self._bytes.values()) > KEPT_BYTES):
+            oldest = next(iter(self._bytes))
+            del self._bytes[oldest], self[oldest]
+            self.dropped += 1
+
+    def clear(self) -> None:
+        """Drop all."""
+        super().clear()
+        self._bytes.clear()
 
 
 class Compiled:
@@ -167,6 +195,8 @@ class Compiled:
 
     @functools.cached_property
     def _numpy_kernel(self) -> Any:
+        if not self._whole and has_loops(self.program):
+            return functools.partial(_evaluated, self.graph)
         return numpy_of(self.program)
 
     def __call__(self, *leaves: Any, out: Any = None) -> Any:
@@ -274,11 +304,24 @@ class Compiled:
         return leaves
 
 
+def _evaluated(graph: Graph, *args: Any, out: Any = None) -> Any:
+    """The results of a graph with loops by NumPy, round by round."""
+    values = binding_values(graph, args[: visible_input_count(graph)])
+    found = [np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, np.dtype(o.dtype))[()] for o in graph.outputs]
+    several = len(found) > 1
+    for target, value in zip(() if out is None else out if several else (out,), found, strict=False):
+        target[...] = value
+    return tuple(found) if several else found[0]
+
+
 def _nested(value: Any) -> Any:
-    """A structure of output places, if it consists of nested tuples alone; else None."""
-    if type(value) is tuple:
-        parts = tuple(_nested(v) for v in value)
-        return None if None in parts else parts
+    """A structure of output places, if machine code makes it: of tuples, lists and dictionaries by names; else None."""
+    if type(value) in (tuple, list):
+        parts = type(value)(_nested(v) for v in value)
+        return None if any(part is None for part in parts) else parts
+    if type(value) is dict:
+        named = {key: _nested(v) for key, v in value.items() if type(key) is str and key.isidentifier() and key.isascii()}
+        return named if len(named) == len(value) and all(part is not None for part in named.values()) else None
     return value if isinstance(value, int) else None
 
 

@@ -15,7 +15,15 @@ import numpy as np
 import optree
 
 from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument, on_device
-from symdiff.api.compiled import Compiled, Guarded, add_specialisation, compiled_of, kept_specialisation, try_specialisation
+from symdiff.api.compiled import (
+    Compiled,
+    Guarded,
+    Kept,
+    add_specialisation,
+    compiled_of,
+    kept_specialisation,
+    try_specialisation,
+)
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.codegen.source import MISS
@@ -28,9 +36,11 @@ from symdiff.errors import (
     TraceError,
     forgive_error,
 )
+from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
+from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
@@ -45,7 +55,7 @@ from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.tracing.values.kinds import ARRAY, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_order
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import COMMON, check_options, is_integer_option
+from symdiff.vocabulary.choices import COMMON, LOOPING, check_options, is_integer_option
 from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
@@ -56,7 +66,6 @@ exported_source = Seam("the file of a derivative")
 stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
-KEPT = 256  # specialisations of one function that are kept, the newest
 _OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
 
@@ -109,6 +118,7 @@ class Function:
         self.backend = options.get("backend", "auto")
         self.scalarize = options.get("scalarize")
         self.paths = options.get("paths")
+        self.loops = options.get("loops")
         self.frozen = bool(options.get("frozen", False))
         self.signature = function_signature(f)
         self.owns_out = _owns_out(f, self.signature)
@@ -117,7 +127,7 @@ class Function:
         self.__name__ = f"{self.name}_{self.suffix}" if self.suffix else self.name
         self.__doc__ = inspect.getdoc(f)
         self.__wrapped__ = f
-        self._compiled: dict[Any, Any] = {}
+        self._compiled = Kept()
         self.traced_last: Graph | None = None
         self._machines: set[Any] = set()
         self._guards: dict[Any, Guard] = {}
@@ -272,12 +282,25 @@ class Function:
                 key, earlier = self._key(call), None
             compiled: Compiled | None = kept_specialisation(earlier, graph)
             if compiled is None:
-                compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
+                compiled = self._compiled_at(call, graph)
+                dropped = self._compiled.dropped
                 self._compiled[key] = add_specialisation(compiled, earlier)
-                if len(self._compiled) > KEPT:
-                    self._compiled.pop(next(iter(self._compiled)))
+                if self._compiled.dropped > dropped:
                     self._forms = {}
         return compiled
+
+    def _compiled_at(self, call: Call, graph: Graph) -> Compiled:
+        """A graph's derivative compiled; loops that were kept by themselves are written out where machine code lacks them."""
+        if self.loops is not None or not any(b.op == "loop" for b in graph.bindings):
+            return compiled_of(*self._derived(call, graph), self.options, self.backend)
+        try:
+            compiled = compiled_of(*self._derived(call, graph), self.options, self.backend)
+        except SymdiffError:
+            pass
+        else:
+            if compiled.machine is not None or isinstance(compiled.program, Fused):
+                return compiled
+        return compiled_of(*self._built(call, self.paths), self.options, self.backend)
 
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
@@ -385,13 +408,20 @@ class Function:
     def __reduce__(self) -> Any:
         return _blank, (without_vectorcall(type(self)),), self.__getstate__()
 
-    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True) -> Any:
-        """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants."""
+    def _traced(self, call: Call, parent: Builder | None, mode: str | None = None, hide: bool = True, backend: str = "") -> Any:
+        """The function traced; with `hide`, larger arrays that it captures become inputs, else they are constants.
+
+        Loops are kept where the option says so and the `backend` can take them, in long functions by themselves, written out
+        elsewhere.
+        """
         mode = mode or self.paths
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)
+            loops = self._loops_for(backend)
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
+            if loops and branches_of(traced.graph) is not None and any(b.op == "loop" for b in traced.graph.bindings):
+                traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
         except (NameError, AttributeError):
             if watch is not None:
                 watch.incomplete = True
@@ -403,11 +433,17 @@ class Function:
         note_written(traced.graph, written)
         return traced
 
+    def _loops_for(self, backend: str) -> str | None:
+        """Which loops are kept, see `trace_leaves`."""
+        if self.options.exact or self.scalarize or self.loops == "unroll" or backend not in LOOPING:
+            return None
+        return self.loops or ("auto" if backend in ("auto", "native") else None)
+
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
 
-    def _built(self, call: Call, mode: str | None = None, hide: bool = True) -> tuple[Graph, Any]:
-        traced = self._traced(call, None, mode, hide)
+    def _built(self, call: Call, mode: str | None = None, hide: bool = True, backend: str = "") -> tuple[Graph, Any]:
+        traced = self._traced(call, None, mode, hide, backend)
         if traced.captured:
             need_all_contents()
         return self._derived(call, traced.graph)
@@ -415,7 +451,7 @@ class Function:
     def _traced_at(self, call: Call, mode: str | None, hide: bool = True) -> Graph:
         """The function's graph for a call; where the function raises, its own exception."""
         try:
-            traced = self._traced(call, None, mode, hide)
+            traced = self._traced(call, None, mode, hide, self.backend if hide else "")
         except (SymdiffError, InvariantError):
             raise
         except Exception as error:
@@ -498,7 +534,7 @@ class Function:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
         self.refresh()
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
-        return self._built(call)[0]
+        return self._built(call, backend="auto")[0]
 
     def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend.
@@ -510,7 +546,7 @@ class Function:
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
-        return compiled_of(*self._built(call), self.options, backend)
+        return compiled_of(*self._built(call, backend=backend), self.options, backend)
 
     def program(self, /, *args: Any, **kwargs: Any) -> Any:
         """The Program (numbered, shared instructions) at example arguments."""
@@ -556,7 +592,7 @@ class Function:
         state = self.__dict__.copy()
         for name in ("_lock", "_door", "_near", "_forms", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
-        state["_compiled"], state["traced_last"] = {}, None
+        state["_compiled"], state["traced_last"] = Kept(), None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.api.arguments import common_points
-from symdiff.api.compiled import Compiled, is_flat_tree
+from symdiff.api.compiled import Compiled, Kept, is_flat_tree
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import Branches, branches_of
@@ -113,7 +113,7 @@ class WholeBatched:
         self.out_axis = out_axis
         self.options = options
         self._made = compiled
-        self._compiled: dict[int, Any] = {}
+        self._compiled = Kept()
 
     def points(self, leaves: list[Any]) -> int:
         """The number of points. Raises `ShapeError` where the arguments differ in it."""

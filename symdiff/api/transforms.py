@@ -188,23 +188,26 @@ def vmap(
 
 
 def trace(
-    f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, paths: str | None = None, **kwargs: Any
-) -> Graph:
+    f: Callable[..., Any], *args: Any, primitives: Any = (), rules: Any = None, paths: str | None = None,
+    loops: str | None = None, **kwargs: Any,
+) -> Graph:  # fmt: skip
     """The Graph of f at example arguments (numbers, arrays, or `Spec`s; integers stay static).
 
     `primitives` are functions that stay opaque. `paths` says what becomes of `if`, `while` and the like on traced values:
-    "merge" all paths into one graph, "guard" the one taken at the arguments, None merges where it can. Raises `TraceError`
-    at the user's line for what cannot be traced.
+    "merge" all paths into one graph, "guard" the one taken at the arguments, None merges where it can. With loops="keep",
+    a Python loop becomes one binding whose body is traced once, where it is proved to be the same; `notes["loops"]` tells
+    which are, and why the others are written out. Raises `TraceError` at the user's line for what cannot be traced.
 
     >>> print(trace(lambda x: x*x + 1.0, 3.0).expr)
     x*x + 1
     """
     f = argument_function(f)
-    check_options("trace", {"primitives": primitives, "rules": rules, "paths": paths})
+    check_options("trace", {"primitives": primitives, "rules": rules, "paths": paths, "loops": loops})
     check_call(function_signature(f), f"{function_name(f)} ({definition_line(f)})", args, kwargs)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     traced = [i for i, leaf in enumerate(leaves) if not is_static(leaf)]
     rules = rules_in_force(rules)
     if primitives:
         rules = rules + opaque_primitives(primitives)
-    return trace_leaves(f, leaves, tree, traced, traced_argument_paths(f, args, kwargs), None, rules, paths, Watch(f)).graph
+    where = leaves, tree, traced, traced_argument_paths(f, args, kwargs)
+    return trace_leaves(f, *where, None, rules, paths, Watch(f), loops=loops).graph

@@ -4,10 +4,9 @@ Assumes the texts of the operands. Guarantees that intermediate values stay in b
 pairwise, and that nothing but numbers is allocated.
 """
 
-import re
 from typing import Any
 
-from symdiff.codegen.array_text import region, shape_text
+from symdiff.codegen.array_text import region, region_words, shape_text
 from symdiff.codegen.expressions import emit_statements, formula, leaf_texts, printed_operands
 from symdiff.codegen.numpy import emit_in_place, spelling
 from symdiff.codegen.text import dtype_text
@@ -33,6 +32,7 @@ class KernelLines:
         self.before: list[str] = []
         self.after: list[str] = []
         self.rows: dict[int, str] = {}
+        self.cuts: dict[str, str] = {}  # the blocks of arrays by their texts
         self.counts_rows = False
         if kernel.domain != ():
             self.loop, self.plan = writer.plan.kernels[index]
@@ -61,15 +61,18 @@ class KernelLines:
             return f"{text}[()]" if text.endswith(".reshape(())") else text
 
         leaves = leaf_texts(self.program, read, lambda node: number_literal(node.params))
+        ends = list(zip(self.kernel.sinks, self.program.outputs, strict=True))
+        results = self.writer.results
+        wished = {o.cells[0]: results[sink.value] for sink, o in reversed(ends) if sink.value in results}
         lines, values = emit_statements(
-            self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer
+            self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer, wished=wished
         )
-        for sink, output in zip(self.kernel.sinks, self.program.outputs, strict=True):
+        for sink, output in ends:
             text = values[output.cells[0]]
             if self.program.nodes[output.cells[0]].op == "const":
                 text = f"np.{dtype_text(output.dtype)}({text})"
             if not text.isidentifier():
-                name = self.writer.fresh()
+                name = results.get(sink.value) or self.writer.fresh()
                 lines.append(f"{name} = {text}")
                 text = name
             self.writer.texts[sink.value] = text
@@ -87,7 +90,7 @@ class KernelLines:
         summed, needless, coefficients = self.sums()
         slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless}, lines)
         targets = self.targets(lines)
-        stored = {v: self.label(self.kernel.sinks[places[0][0]].value) for v, places in self.plan.finals.items()}
+        stored = {v: self.place(self.kernel.sinks[places[0][0]]) for v, places in self.plan.finals.items()}
         labels = {k: self.label(self.kernel.operands[node.params[0]]) if node.op == "input" else names[k]
                   for k, node in enumerate(program.nodes) if is_leaf(node)}  # fmt: skip
         for position, node in enumerate(program.nodes):
@@ -98,9 +101,9 @@ class KernelLines:
             for sink, row, product in summed.get(position, ()):
                 if product:
                     first, second = (names[o] for o in node.operands)
-                    text = f"np.dot({first}, {second})"
+                    text = f"np.dot({first}, {second})  # sum({'*'.join(labels[o] for o in node.operands)})"
                 else:
-                    text = self.reduced(sink, position, names[position])
+                    text = f"{self.reduced(sink, position, names[position])}  # sum({labels[position]})"
                 self.term(sink, row, text, coefficients[sink] == [1], lines)
         written = {p: self.plan.finals[p][0][0] for p in self.plan.finals if self.plan.slots[p] is None}
         ends = list(enumerate(zip(self.kernel.sinks, program.outputs, strict=True)))
@@ -110,13 +113,14 @@ class KernelLines:
             node = program.nodes[value]
             if sink.kind in ("store", "put"):
                 if written.get(value) != place or is_leaf(node):
-                    lines.append(f"np.copyto({targets[place]}, {names[value]})")
+                    lines.append(f"np.copyto({targets[place]}, {names[value]})  # {self.place(sink)} = {labels[value]}")
             elif sink.kind == "add":
-                lines.append(f"np.add({targets[place]}, {names[value]}, out={targets[place]})")
+                target = targets[place]
+                lines.append(f"np.add({target}, {names[value]}, out={target})  # {self.place(sink)} += {labels[value]}")
             elif sink in coefficients:
                 self.total(sink, coefficients[sink], lines)
             else:
-                self.sum(sink, names[value], is_leaf(node), lines)
+                self.sum(sink, names[value], labels[value], is_leaf(node), lines)
         return lines
 
     def step(self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str]) -> str:
@@ -130,7 +134,11 @@ class KernelLines:
     def label(self, value: int) -> str:
         """What a value of the program is called in formulas."""
         text: str = self.writer.text(value)
-        return text if len(text) < 20 else _stem(text)
+        return text if len(text) < 20 else self.writer.view_name(value)
+
+    def place(self, sink: Sink) -> str:
+        """What a sink fills, in formulas."""
+        return region(self.label(sink.value), sink.key, self.nodes[sink.value].shape) if sink.key else self.label(sink.value)
 
     def sums(self) -> tuple[dict[int, list[tuple[Sink, int, bool]]], set[int], dict[Sink, list[complex]]]:
         """The terms of sums over the whole domain by position (sink, row, whether a product), what they make needless,
@@ -153,37 +161,36 @@ class KernelLines:
 
     def operand(self, value: int, lines: list[str]) -> str:
         """An operand's block."""
-        text: str = self.writer.text(value)
         shape = self.nodes[value].shape
+        text, name = self.writer.text(value), self.writer.view_name(value)
         if shape == () or self.loop.axis is None:
-            if text.isidentifier():
-                return text
-            return self.named(text)
-        return self.cut(text, shape, lines)
+            return self.named(text, name)
+        return self.cut(text, name, shape, lines)
 
-    def cut(self, text: str, shape: Shape, lines: list[str]) -> str:
+    def cut(self, text: str, name: str, shape: Shape, lines: list[str]) -> str:
         """The block of an array with the domain's shape, or with one that broadcasts to it."""
         domain, axis = self.kernel.domain, self.loop.axis
-        base = text
         if axis == -1:
-            base = self.named(f"{text}.reshape(-1)")
+            base = self.named(f"{text}.reshape(-1)", f"{name}_flat") if len(domain) > 1 else self.named(text, name)
             part = f"{base}[start:stop]"
         else:
             own = axis - (len(domain) - len(shape))
-            if not base.isidentifier():
-                base = self.named(text)
+            base = self.named(text, name)
             if own < 0 or shape[own] != domain[axis]:
-                return str(base)
+                return base
             part = f"{base}[{':, ' * own}start:stop]"
-        name = self.writer.names.numbered(_stem(text))
-        lines.append(f"{name} = {part}")
-        return str(name)
+        if part not in self.cuts:
+            self.cuts[part] = self.writer.bound_name(part, f"{base}_block")
+            lines.append(f"{self.cuts[part]} = {part}")
+        return self.cuts[part]
 
-    def named(self, text: str) -> str:
-        """A name for a view, bound before the loop."""
-        name: str = self.writer.names.numbered(f"{_stem(text)}_")
-        self.before.append(f"{name} = {text}")
-        return name
+    def named(self, text: str, name: str) -> str:
+        """A name for a view, bound before the loop of the first kernel that reads it."""
+        if text.isidentifier():
+            return text
+        if text not in self.writer.bound:
+            self.before.append(f"{self.writer.bound_name(text, name)} = {text}")
+        return self.writer.bound[text]  # type: ignore[no-any-return]
 
     def block_shape(self) -> str:
         """The shape of a block, the cut axis in terms of `rows`."""
@@ -220,15 +227,12 @@ class KernelLines:
         for place, sink in enumerate(self.kernel.sinks):
             if sink.kind == "sum":
                 continue
-            text = self.writer.text(sink.value)
+            text, name = self.writer.text(sink.value), self.writer.view_name(sink.value)
             if sink.kind in ("add", "put"):
-                text = region(text, sink.key, self.nodes[sink.value].shape)
-            if self.loop.axis is not None:
-                found[place] = self.cut(text, self.kernel.domain, lines)
-            elif text.isidentifier():
-                found[place] = text
-            else:
-                found[place] = self.named(text)
+                shape = self.nodes[sink.value].shape
+                text, name = region(text, sink.key, shape), name + region_words(sink.key, shape)
+            cut = self.loop.axis is not None
+            found[place] = self.cut(text, name, self.kernel.domain, lines) if cut else self.named(text, name)
         return found
 
     def repeated(self, block: str) -> str:
@@ -245,7 +249,7 @@ class KernelLines:
         kind = ", dtype=np.float64" if node.dtype == "?" else ""
         return f"np.add.reduce({block}{axis}{kind})"
 
-    def sum(self, sink: Sink, block: str, repeated: bool, lines: list[str]) -> None:
+    def sum(self, sink: Sink, block: str, label: str, repeated: bool, lines: list[str]) -> None:
         """A sum over some axes."""
         block = self.repeated(block) if repeated else block
         code = self.nodes[sink.value].dtype
@@ -253,22 +257,23 @@ class KernelLines:
         target = self.writer.text(sink.value)
         axes = repr(sink.axes[0] if len(sink.axes) == 1 else sink.axes)
         axis = self.loop.axis
+        label, shown = self.label(sink.value), f"sum({label}, axis={axes})"
         if axis is None or axis not in sink.axes:
             own = 0 if axis is None else axis - sum(a < axis for a in sink.axes)
             part = target if axis is None else f"{target}[{':, ' * own}start:stop]"
             rank, length = len(self.kernel.domain), self.kernel.domain[-1]
             if sink.axes == (rank - 1,) and rank > 1 and length <= SHORT and not kind and not self.kernel.exact:
-                lines.append(f"np.matmul({block}, {self.writer.ones(length, code)}, out={part})")
+                lines.append(f"np.matmul({block}, {self.writer.ones(length, code)}, out={part})  # {label} = {shown}")
             else:
-                lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
+                lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})  # {label} = {shown}")
         else:
             shape = self.nodes[sink.value].shape
             rows = self.plan.work.get(code, 0)
             part = self.writer.names.fresh("sums")
             scratch = f"{self.writer.scratch_name(code)}[{rows}, :{domain_size(shape)}]"
             self.before += [f"{part} = {scratch}.reshape({shape_text(shape)})", f"{target}.fill(0)"]
-            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})")
-            lines.append(f"np.add({target}, {part}, out={target})")
+            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})  # {part} = {shown}")
+            lines.append(f"np.add({target}, {part}, out={target})  # {label} += {part}")
 
     def is_bool(self, sink: Sink) -> bool:
         place = self.kernel.sinks.index(sink)
@@ -297,10 +302,3 @@ class KernelLines:
         if text == self.writer.texts[sink.value]:
             return
         (lines if self.loop.axis is None else self.after).append(f"{self.writer.texts[sink.value]} = {text}")
-
-
-def _stem(text: str) -> str:
-    """The name that an expression begins with: x for `x[1:]` and `x.T`; a for anything else."""
-    stem = re.match(r"[A-Za-z]\w*", text)
-    found = stem.group().rstrip("_") if stem is not None else "a"
-    return "a" if found == "np" else f"{found}_" if found[-1].isdigit() else found

@@ -29,6 +29,51 @@ def region(text: str, key: tuple[Slice, ...], shape: Shape) -> str:
     return text if inside == "..." and all(k == (0, n, 1) for k, n in zip(key, shape, strict=True)) else f"{text}[{inside}]"
 
 
+def view_words(nodes: list[Node], value: int) -> str:
+    """What a view shows of its operand, as the end of a name: _T for `x.T`, _tail for `x[1:]`."""
+    node = nodes[value]
+    inner, shape = nodes[node.operands[0]].shape, node.shape
+    if node.op == "getitem":
+        return region_words(node.params["key"], inner)
+    if node.op == "reshape":
+        if len(shape) > 1 and [n for n in inner if n != 1] == [n for n in shape if n != 1]:
+            return "" if len(shape) < len(inner) else "_column" if shape[-1:] == (1,) else "_row"
+        return "_flat" if len(shape) == 1 else f"_{'_by_'.join(map(str, shape))}"
+    return {"transpose": "_T", "broadcast_to": "_repeated"}.get(node.op, f"_{node.op}")
+
+
+def region_words(key: tuple[Slice, ...], shape: Shape) -> str:
+    """What a region shows of an array, as the end of a name: _tail for `x[1:]`, _all_head for `x[:, :-1]`."""
+    words = [_slice_word(part, n) for part, n in zip(key, shape, strict=True)]
+    while words and words[-1] == "_all":
+        words.pop()
+    return "".join(words)
+
+
+def _slice_word(part: Slice, n: int) -> str:
+    """`x[1:]` is the tail, `x[:-2]` the head_2, `x[1:-1]` is inner; other slices are told by their numbers."""
+    start, stop, step = part
+    if step < 0:
+        return "_reversed" if step == -1 and start == n - 1 and stop is None else f"_down_from_{start}_by_{-step}"
+    end = n if stop is None or len(range(start, stop, step)) == len(range(start, n, step)) else stop
+    if step == 2 and start < 2 and end == n:
+        return "_odd" if start else "_even"
+    if step > 1 or (end == start + 1 and n > 1):
+        return ("_last" if end == n else f"_{start}") if step == 1 else f"_from_{start}_to_{end}_by_{step}"
+    left, right = start, n - end
+    if not left and not right:
+        return "_all"
+    if max(left, right) < 10 and (not left or not right or left == right):
+        word = "_inner" if left == right else "_tail" if left else "_head"
+        return word if max(left, right) == 1 else f"{word}_{max(left, right)}"
+    return f"_from_{start}" * bool(left) + f"_to_{end}" * bool(right)
+
+
+def added_text(place: str, text: str, np: str) -> str:
+    """What is added to a region of an array."""
+    return f"{np}.add({place}, {text}, out={place})  # {place} += {text}"
+
+
 def clearing_text(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[str]:
     """Zeros in an array, but for a region along its first axis."""
     if not besides:
@@ -116,14 +161,14 @@ def emit_step(
     params = {k: named(v) if isinstance(v, np.ndarray) or k == "site" else _param(v) for k, v in (node.params or {}).items()}
     if filled is not None:
         return filled(node, texts, target, params, words.np)
-    head = HEADS[node.op]
+    head = HEADS[node.op].text
     if node.op in ("sum", "prod", "amax", "amin") and len(node.params["axes"]) == len(nodes[node.operands[0]].shape):
-        call = f"{head.text.partition('(')[0].format(**words._asdict())}({texts[0]})"
-    else:
-        call = head.text.format(*texts, operands=", ".join(texts), **params, **words._asdict())
-    if planned:
-        return [f"{call[:-1]}, out={target})"]
-    return [f"{target} = {around.format(call)}"]
+        head = f"{head.partition('(')[0]}({{0}})"
+    call, shown = (
+        text.format(*texts, operands=", ".join(texts), **params, **words._asdict())
+        for text in (head, "{0} @ {1}" if node.op == "matmul" else head.replace("{np}.", "").replace("{clip}", ""))
+    )
+    return [f"{call[:-1]}, out={target})  # {target} = {shown}"] if planned else [f"{target} = {around.format(call)}"]
 
 
 def _param(value: Any) -> str:
@@ -138,25 +183,38 @@ def _cells(node: Node, texts: list[str], target: str, params: dict[str, str], np
 
 
 def _put(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [f"{target}.fill(0)", f"{region(target, node.params['key'], node.shape)}[...] = {texts[0]}"]
+    return [f"{target}.fill(0)", f"{_filled(target, node)} = {texts[0]}"]
+
+
+def _filled(target: str, node: Node) -> str:
+    """The region of a target that a node fills, as what stands before `=`."""
+    found = region(target, node.params["key"], node.shape)
+    return f"{found}[...]" if found == target else found
 
 
 def _set(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    assignment = f"{region(target, node.params['key'], node.shape)}[...] = {texts[1]}"
-    return [f"{np}.copyto({target}, {texts[0]})", assignment]
+    return [_copied(target, texts[0], np), f"{_filled(target, node)} = {texts[1]}"]
 
 
 def _set_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [f"{np}.copyto({target}, {texts[0]})", f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
+    return [_copied(target, texts[0], np), f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
+
+
+def _copied(target: str, text: str, np: str) -> str:
+    return f"{np}.copyto({target}, {text})  # {target} = {text}"
 
 
 def _scatter(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [f"{target}.fill(0)", f"{np}.add.at({target}, {params['indices']}, {texts[0]})"]
+    return _added_at(target, params["indices"], params["indices"], texts[0], np)
 
 
 def _scatter_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     places = f"{np}.asarray({texts[1]}).astype({np}.intp).clip(0, {node.shape[0] - 1})"
-    return [f"{target}.fill(0)", f"{np}.add.at({target}, {places}, {texts[0]})"]
+    return _added_at(target, places, texts[1], texts[0], np)
+
+
+def _added_at(target: str, places: str, shown: str, text: str, np: str) -> list[str]:
+    return [f"{target}.fill(0)", f"{np}.add.at({target}, {places}, {text})  # {target}[{shown}] += {text}"]
 
 
 def _embed(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
@@ -242,6 +300,10 @@ def _expm(node: Node, texts: list[str], target: str, params: dict[str, str], np:
     ]
 
 
+LOCALS = {
+    "cofactors": "u s vh others sign", "inverse_transposed": "u s vh others sign", "is_definite": "k",
+    "cofactors_along": "u s vh own others inner turned diagonal sign", "expm": "a u i s others r value vh",
+}  # fmt: skip
 _FILLING = {
     "expm": _expm,
     "cells": _cells,
@@ -336,7 +398,7 @@ def primitive_text(site: Any, name: str, alias: str) -> str:
     texts = [
         a
         if isinstance(a, str)
-        else f"args[{a}]" + ("[k]" if moving[a] else "") + (".astype(int)" if site.kinds[a][1] == "l" else "")
+        else f"args[{a}]" + ("[k]" if moving[a] else "") + {"l": ".astype(int)", "?": ".astype(bool)"}.get(site.kinds[a][1], "")
         for a in args
     ]
     call = f"{alias}({', '.join(texts)})"

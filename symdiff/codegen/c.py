@@ -23,9 +23,10 @@ from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.vocabulary.extents import names_in_extents
 from symdiff.vocabulary.operation import Op
+from symdiff.vocabulary.traits import operations
 
 _PARTS = {"conj": "conj", "real": "creal", "imag": "cimag", "abs": "cabs"}
-_COMPLEX = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+_COMPLEX = operations("complex_libm")
 _SPECIAL = frozenset({"erf", "erfc"})
 
 

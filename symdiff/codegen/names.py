@@ -16,6 +16,8 @@ _CALLED = """
     abs all any bool complex dict dir enumerate float getattr hasattr hex id int isinstance len list map max min object range
     repr round set str sum super tuple type vars zip
 """.split()
+# Those that no function for arguments and `out` of a file calls itself, unless it has checks.
+UNCALLED = frozenset([*_CALLED, "self"]) - {"complex", "float", "list", "min", "range"}
 _ERRORS = [name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)]
 # What Python's files cannot name otherwise; `_` counts rounds, and modules give `__names__` a meaning.
 _RESERVED = frozenset([*keyword.kwlist, *_CALLED, *_ERRORS, "np", "math", "cmath", "out", "self", "_"])

@@ -6,12 +6,15 @@ input nothing at all (but for what `np.linalg` and sorting allocate themselves);
 """
 
 from collections.abc import Mapping, Sequence
+from string import Template
 from typing import Any, ClassVar
 
 import numpy as np
 
 from symdiff.codegen.array_kernels import KernelLines
 from symdiff.codegen.array_text import (
+    LOCALS,
+    added_text,
     clearing_text,
     constant_text,
     emit_step,
@@ -20,6 +23,7 @@ from symdiff.codegen.array_text import (
     region,
     shape_text,
     view_text,
+    view_words,
 )
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
@@ -33,16 +37,13 @@ from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_ste
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
-_WORDS = (
-    "work", "start", "stop", "rows", "value", "r", "a", "u", "s", "vh", "others", "sign", "i", "inner", "own", "turned",
-    "diagonal", "found",
-)  # fmt: skip
-_APART = '''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+_WORDS = ("work", "start", "stop", "rows", "found")
+APART = Template('''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
     """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
     return [
-        r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)
+        r if r.flags.$together and not any($np.may_share_memory(r, a) for a in arrays) else $np.empty(r.shape, r.dtype)
         for r in results
-    ]'''
+    ]''')
 
 
 def emit(
@@ -76,7 +77,9 @@ def emit(
 class ArrayWriter(Shell):
     """Names, texts and places of the values of a plan, and the function that computes them in the words of a library."""
 
-    support: ClassVar[dict[str, str]] = {**Shell.support, "_apart": _APART}
+    support: ClassVar[dict[str, str]] = {
+        **Shell.support, "_apart": APART.substitute(np="np", together="carray"),
+    }  # fmt: skip
 
     def __init__(
         self,
@@ -92,7 +95,8 @@ class ArrayWriter(Shell):
         self.nodes = plan.program.nodes
         self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
-        words = (*_WORDS, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
+        filled = [word for op in {node.op for node in self.nodes} for word in LOCALS.get(op, "").split()]
+        words = (*_WORDS, *filled, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
         own = (*self.own_names(), *self.calls.values(), *words)
         super().__init__(plan.program, name, own, exported=style == "export", result=result, raised=raised)
         self.style = style
@@ -109,9 +113,12 @@ class ArrayWriter(Shell):
         self.partial_names = {code: self.names.fresh(name) for code, name in sums.items()}
         self.compiled = {index: self.names.fresh(f"kernel{index}") for index in plan.nests}
         self.cells: list[tuple[str, str]] = []
+        numbers = [(o.value, t) for o, t in zip(plan.program.outputs, self.targets, strict=True) if o.shape == ()]
+        self.results = {v: t for v, t in reversed(numbers) if not is_leaf(self.nodes[v]) and not is_view_step(self.nodes[v])}
         self.exact = {o for o, node in enumerate(self.nodes) if node.op == "input"}
         self.known_ones: dict[tuple[int, str], str] = {}
         self.block_names: dict[tuple[str, int], str] = {}
+        self.bound: dict[str, str] = {}
         for position, node in enumerate(self.nodes):
             if node.op == "input":
                 self.texts[position] = self.arguments[node.params[0]]
@@ -153,6 +160,20 @@ class ArrayWriter(Shell):
             self.texts[value] = found
         return found
 
+    def view_name(self, value: int) -> str:
+        """A name for a value that says what it shows: x_tail for `x[1:]`, W_T for `W.T`."""
+        node = self.nodes[value]
+        if is_view_step(node):
+            return self.view_name(node.operands[0]) + view_words(self.nodes, value)
+        text = self.text(value)
+        return text if text.isidentifier() else "a"
+
+    def bound_name(self, text: str, name: str) -> str:
+        """The name of a view that has this text, `name` if it is free."""
+        if text not in self.bound:
+            self.bound[text] = self.names.fresh(name)
+        return self.bound[text]
+
     def fresh(self, _: str = "v") -> str:
         """The next name for a value."""
         name = self.names.fresh(f"v{self.count}")
@@ -166,13 +187,15 @@ class ArrayWriter(Shell):
         body = [*self.body(), *self.copies()]
         made = self.made_once()
         kept = [name for name, _ in made]
-        arrays = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape != ()]
+        arrays = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if self.held(o)]
         taken = [*(a for place, a in enumerate(self.arguments) if place in self.read), *arrays, *kept]
         returned = self.numbers_made()
         body += [f"return {', '.join(returned)}"] if returned else []
-        steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], ") -> Any:", "")
+        kind = "Any" if returned or (self.program.checks and not self.raised) else "None"
+        steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], f") -> {kind}:", "")
         shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
-        shown += f"; intermediate values are in {', '.join(kept)}." if kept else "."
+        work = [name for name in kept if name not in dict(self.constants)]
+        shown += f"; {', '.join(work)} hold intermediate values, one after another." if work else "."
         steps += [f'{INDENT}"""{shown}"""', *(INDENT + line for line in body)]
         shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
         shell += [f"{tuple_text(kept)[1:-1]} = {self.keep('work', [text for _, text in made])}"] if kept else []
@@ -244,11 +267,11 @@ class ArrayWriter(Shell):
 
     def apart(self) -> list[str]:
         """The arrays that results are computed in: those given if they lie together and apart from arguments."""
-        arrays = [(t, p) for t, p, o in zip(self.targets, self.places, self.program.outputs, strict=True) if o.shape != ()]
+        arrays = [(t, p) for t, p, o in zip(self.targets, self.places, self.program.outputs, strict=True) if self.held(o)]
         if not arrays:
             return []
         self.uses("_apart")
-        read = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if leaf.shape != ()]
+        read = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if self.lies(leaf, a)]
         computed, given = (tuple_text(names) for names in zip(*arrays, strict=True))
         return [f"{computed[1:-1]} = _apart({given}, {tuple_text(read)})"]
 
@@ -256,8 +279,8 @@ class ArrayWriter(Shell):
         """The statements that fill an `out` with what was computed elsewhere."""
         lines = []
         for output, target, place in zip(self.program.outputs, self.targets, self.places, strict=True):
-            copied = [f"if {target} is not {place}:", f"{INDENT}np.copyto({place}, {target})"]
-            lines += copied if output.shape else [f"{place}[()] = {target}"]
+            copied = [f"if {target} is not {place}:", f"{INDENT}{self.words.np}.copyto({place}, {target})"]
+            lines += copied if self.held(output) else [f"{place}[()] = {target}"]
         return lines
 
     def made_once(self) -> list[tuple[str, str]]:
@@ -303,7 +326,7 @@ class ArrayWriter(Shell):
             if output.shape != () and self.plan.places.get(value) != ("output", k):
                 source = self.nodes[output.value]
                 shown = source.operands[0] if source.op == "broadcast_to" else output.value
-                lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})")
+                lines.append(f"np.copyto({self.targets[k]}, {self.text(shown)})  # {self.targets[k]} = {self.text(shown)}")
         return lines
 
     # -- places
@@ -319,7 +342,7 @@ class ArrayWriter(Shell):
                 return []
             self.texts[value] = self.names.fresh(f"{self.targets[k]}_{'flat' if len(node.shape) == 1 else 'view'}")
             return [f"{self.texts[value]} = {self.targets[k]}.reshape({shape_text(node.shape)})"]
-        self.texts[value] = self.fresh()
+        self.texts[value] = self.results.get(value) or self.fresh()
         if kind != "work":
             return []
         cells = self.plan.slots[k][1]
@@ -339,8 +362,7 @@ class ArrayWriter(Shell):
             target = self.text(value)
             lines = []
             for operand, key in task.pending:
-                place = region(target, key, node.shape)
-                lines.append(f"np.add({place}, {self.text(operand)}, out={place})")
+                lines.append(added_text(region(target, key, node.shape), self.text(operand), "np"))
             return lines
         texts = [self.text(o) for o in node.operands]
         planned = is_planned(node) and node.shape != ()
@@ -358,7 +380,7 @@ class ArrayWriter(Shell):
             if sink.kind in ("store", "sum") and self.nodes[sink.value].shape != ():
                 stored += self.made(sink.value)
             elif sink.kind in ("store", "sum") and task.domain != () and index not in self.plan.nests:
-                self.texts[sink.value] = self.fresh()
+                self.texts[sink.value] = self.results.get(sink.value) or self.fresh()
         if index in self.plan.nests:
             return [*stored, *self.builtin(index)]
         return [*stored, *KernelLines(self, index, task).lines()]

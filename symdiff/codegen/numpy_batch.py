@@ -6,15 +6,14 @@ that overlaps no input a thread's second call allocates no array memory.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.expressions import formula, printed_operands
 from symdiff.codegen.names import Names, cell_name, cell_suffix
 from symdiff.codegen.numpy import called, calls_scipy, emit_in_place, emitted_globals
-from symdiff.codegen.shells import INDENT, Shell
+from symdiff.codegen.shells import INDENT, PointsShell, Shell
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, tuple_text, unpacked, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import is_leaf
 from symdiff.vocabulary.literals import number_literal
@@ -22,16 +21,6 @@ from symdiff.vocabulary.literals import number_literal
 OWN = ("start", "stop", "point", "work")
 LONGEST, SHORTEST = 8192, 64  # points a block; 4096 took 1.2 times as long on the cubic, 1024 2.4 times
 CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs take shorter blocks
-_POINTS = '''def _points(**counts: int) -> int:
-    """The number of points, in which all arguments agree."""
-    first, n = next(iter(counts.items()))
-    for name, count in counts.items():
-        if count != n:
-            raise ValueError(f"{count} points in {name}, {n} in {first}")
-    return n'''
-_APART = '''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[NDArray[Any]]:
-    """Arrays, copies of those that may share memory with results."""
-    return [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in arrays]'''
 
 
 def emit(
@@ -45,7 +34,7 @@ def emit(
     calls = called(plan.program.nodes)
     own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(raised))))
     axes = {"in_axes": plan.in_axes, "out_axes": plan.out_axes}
-    shell = _Points(plan.program, name, own, exported=style == "export", result=result, raised=raised, **axes)
+    shell = PointsShell(plan.program, name, own, exported=style == "export", result=result, raised=raised, **axes)
     blocks = [_Block(plan, f"{name}_block", shell, calls)]
     if before is not None:
         blocks.insert(0, _Checks(before, f"{name}_checks", shell, {}))
@@ -56,27 +45,6 @@ def emit(
     functions = [*(block.function() for block in blocks), shell.function(doc, lines)]
     known = [] if shell.exported else emitted_globals(nodes)
     return shell.source(functions, header, special=calls_scipy(nodes), known=known)
-
-
-class _Points(Shell):
-    """The function over points, before and after the loop."""
-
-    support: ClassVar[dict[str, str]] = {**Shell.support, "_points": _POINTS, "_apart": _APART}
-
-    def count(self) -> list[str]:
-        """The number of points."""
-        counts = [(a, f"{a}.shape[{axis}]") for a, axis in zip(self.arguments, self.in_axes, strict=True) if axis is not None]
-        if not self.exported or len(counts) == 1:
-            return [f"{self.points} = {counts[0][1]}"]
-        self.uses("_points")
-        return wrapped_text(f"{self.points} = _points(", [f"{a}={count}" for a, count in counts], ")", "")
-
-    def given(self) -> list[str]:
-        """The arrays of `out` by their names, and the arguments apart from them."""
-        self.uses("_apart")
-        arrays = tuple_text([a for a, axis in zip(self.arguments, self.in_axes, strict=True) if axis is not None])
-        given = unpacked(self.result, self.targets, "out")
-        return [given, f"{arrays[1:-1]} = _apart({arrays}, {tuple_text(self.targets)})"]
 
 
 class _Block:
@@ -187,7 +155,7 @@ class _Block:
                 size = math.prod(leaf.shape)
                 flat = argument if len(leaf.shape) == 1 else f"{argument}.reshape(len({argument}), {size})"
                 picked = flat if len(own) == size else f"{flat}[:, {own}]"
-                lines.append(f"np.copyto({self.row_names[place]}, {picked}.T)")
+                lines.append(f"np.copyto({self.row_names[place]}, {picked}.T)  # a row for each cell of {argument}")
                 lines += _unpacked([named[place, cell] for cell in own], self.row_names[place])
             elif leaf.shape:
                 at = [cell_suffix(leaf.shape, cell).replace("_", ", ") for cell in own]
@@ -245,11 +213,12 @@ class _Block:
         lines = []
         for value, places in sorted(self.plan.finals.items()):
             home = places[0] if self.plan.slots[value] is None and not is_leaf(self.program.nodes[value]) else None
-            lines += [f"np.copyto({self.final_names[final]}, {self.texts[value]})" for final in places if final != home]
+            copied = [(self.final_names[final], self.texts[value]) for final in places if final != home]
+            lines += [f"np.copyto({name}, {text})  # {name} = {self.labels[value]}" for name, text in copied]
         for place, (target, rows) in enumerate(zip(self.targets, self.target_rows, strict=True)):
             if rows:
                 shaped = "" if len(self.program.outputs[place].shape) == 1 else f".reshape({target}.shape)"
-                lines.append(f"np.copyto({target}, {rows}.T{shaped})")
+                lines.append(f"np.copyto({target}, {rows}.T{shaped})  # {target} of {rows}, a row for each cell")
         return lines
 
 

@@ -24,6 +24,7 @@ from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import program_in_two, uses_of
 from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 Statements = tuple[list[str], dict[int, str]]
 Ends = Callable[[int, str], list[str]]
@@ -100,13 +101,8 @@ _NEEDS = {  # what support calls
     "_ieee": ("math",), "_ieee_complex": ("math", "cmath"),
 }  # fmt: skip
 _IMPORTS = {"math": "import math", "cmath": "import cmath", "Sequence": "from collections.abc import Sequence"}
-_COMPLEX_RAISING = {
-    "exp", "log", "log10", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "acosh", "atanh", "div", "pow",
-}  # fmt: skip
-_RAISING = {
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "asin", "acos", "acosh", "atanh",
-    "sinh", "cosh", "pow", "fmod", "div", "floor", "ceil", "trunc", "rint",
-}  # fmt: skip
+_COMPLEX_RAISING = operations("raises_complex")
+_RAISING = operations("raises")
 
 
 def emit(
@@ -228,10 +224,6 @@ class _PointFile(Shell):
     def literal(self, value: Any) -> str:
         """A constant."""
         return number_literal(value)
-
-    def one(self, leaf: Input, call: str) -> str:
-        """A checked argument as a number."""
-        return f"np.{dtype_text(leaf.dtype)}({call})"
 
     def flat(self, leaf: Input, call: str) -> str:
         """A checked argument as its numbers in order."""

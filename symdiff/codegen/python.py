@@ -22,6 +22,7 @@ from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Output, Program, is_leaf
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 INDENT = "    "
 # Spellings beyond one function or operator, for real operands, with NumPy's treatment of NaN and of ties.
@@ -46,7 +47,7 @@ _KNOWN: dict[str, object] = {  # the globals of a function that runs in this pro
     "array": np.array, "math": math, "cmath": cmath,
 }  # fmt: skip
 _MODULE = re.compile(r"\b(c?math)\.")
-_WRAPPED = frozenset(["lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "select"])
+_WRAPPED = operations("compares", "logic") | {"select"}
 
 
 def _template(program: Program, position: int) -> str | None:

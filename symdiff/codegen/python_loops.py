@@ -17,6 +17,7 @@ from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Exp
 from symdiff.codegen.names import Names, emitted_argument_names
 from symdiff.codegen.python import INDENT, called_modules, check_python, literal, spelling
 from symdiff.codegen.source import PythonFile, Source
+from symdiff.codegen.text import emitted_result, packed
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
@@ -27,10 +28,12 @@ from symdiff.vocabulary.literals import docstring_literal, message_literal
 from symdiff.vocabulary.ops import OPS
 
 
-def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "") -> Source:
-    """A function of numbers and lists, which returns numbers and lists."""
+def emit(
+    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "", result: Any = None
+) -> Source:
+    """A function of numbers and lists, which returns numbers and lists, in nested tuples where `result` has their places."""
     check_python(plan.program)
-    writer = _Writer(plan.program)
+    writer = _Writer(plan.program, result)
     entry = writer.names.fresh(name)
     lines = [
         f"def {entry}({', '.join(writer.arguments)}):",
@@ -47,8 +50,9 @@ def emit(plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str]
 class _Writer:
     """Names of arguments, sizes and values, and the lines of the function."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, result: Any = None) -> None:
         self.program = program
+        self.result = emitted_result(len(program.outputs)) if result is None else result
         self.names = Names(["array", "reversed"])
         self.arguments = emitted_argument_names(program.inputs, self.names)
         self.sizes: dict[str, str] = {}
@@ -63,7 +67,7 @@ class _Writer:
         results = [block.output(o) for o in self.program.outputs]
         if style == "runtime":
             results = [f"array({r}, {o.dtype!r})[()]" for r, o in zip(results, self.program.outputs, strict=True)]
-        return [*given, *block.lines, f"return {', '.join(results)}"]
+        return [*given, *block.lines, f"return {packed(self.result, results, bare=True)}"]
 
     # -- arguments and sizes
 

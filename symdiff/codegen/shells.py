@@ -7,10 +7,11 @@ was called as its text was written.
 """
 
 from collections.abc import Sequence
+from string import Template
 from typing import Any, ClassVar
 
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.names import Names, emitted_argument_names
+from symdiff.codegen.names import UNCALLED, Names, emitted_argument_names
 from symdiff.codegen.source import MISS, PythonFile, Source
 from symdiff.codegen.text import (
     Result,
@@ -21,6 +22,7 @@ from symdiff.codegen.text import (
     packed,
     packed_lines,
     tuple_text,
+    unpacked,
     wrapped_text,
 )
 from symdiff.lowering.program import Input, Output, Program
@@ -51,6 +53,17 @@ _CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
         if repeated or any(np.shares_memory(a, b) for b in arrays[:k]):
             raise ValueError(f"out {k} has the same memory for several numbers")'''
 
+_POINTS = '''def _points(**counts: int) -> int:
+    """The number of points, in which all arguments agree."""
+    first, n = next(iter(counts.items()))
+    for name, count in counts.items():
+        if count != n:
+            raise ValueError(f"{count} points in {name}, {n} in {first}")
+    return n'''
+COPIED = Template('''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+    """Arrays, copies of those that may share memory with results."""
+    return [a.copy() if any($np.may_share_memory(a, r) for r in results) else a for a in arrays]''')
+
 
 class Shell:
     """Names and texts of a host function of arrays.
@@ -73,11 +86,12 @@ class Shell:
         self.out_axes = out_axes or (None,) * len(program.outputs)
         self.result = emitted_result(len(program.outputs)) if result is None else result
         own = (*own, *self.named, "Any", "Sequence", "Result", "result")  # which the host function itself does not call
-        called = ("np", "out", "_work", "_checks", *(() if exported else ("MISS", "ndarray", *DTYPES)))
+        called = (self.words.np, "out", "_work", "_checks", *(() if exported else ("MISS", "ndarray", *DTYPES)))
         self.names = Names((*called, *self.support, *own))
         self.arguments = emitted_argument_names(program.inputs, self.names)
-        # An argument that has the name of a variable of ours keeps it in the signature.
-        self.shown = [i.name if i.name in own else a for i, a in zip(program.inputs, self.arguments, strict=True)]
+        # An argument that has the name of a variable of ours, or of what a file calls elsewhere, keeps it in the signature.
+        kept = {*own, *(UNCALLED if exported and not raised else ())}
+        self.shown = [i.name if i.name in kept else a for i, a in zip(program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
         self.targets = [self.names.fresh(o.name) for o in program.outputs]
         self.points = self.names.fresh("n") if any(axis is not None for axis in self.in_axes) else ""
@@ -106,11 +120,22 @@ class Shell:
         leaves = zip(self.program.inputs, self.arguments, self.in_axes, strict=True)
         for leaf, argument, axis in leaves if self.exported else ():
             call = self.taken(leaf, argument, axis)
-            number = leaf.shape == () and axis is None
-            lines.append(f"{argument} = " + (f"{self.words.np}.{dtype_text(leaf.dtype)}({call})" if number else call))
+            lines.append(f"{argument} = {self.one(leaf, call) if leaf.shape == () and axis is None else call}")
         return lines
 
+    def one(self, leaf: Input, call: str) -> str:
+        """A checked argument as a number."""
+        return f"{self.words.np}.{dtype_text(leaf.dtype)}({call})"
+
+    def lies(self, leaf: Input, argument: str) -> bool:
+        """Whether an argument, one that all points share, is an array."""
+        return bool(leaf.shape)
+
     # -- results
+
+    def held(self, output: Output) -> bool:
+        """Whether a result is computed in an array."""
+        return bool(self.points or output.shape)
 
     def annotation(self, output: Output, points: bool = False) -> str:
         """The type of an output: NumPy's number, or an array of them."""
@@ -141,7 +166,7 @@ class Shell:
         made = [
             f"{target} = {np}.empty({self.points if self.points and not o.shape else shape}, {np}.{dtype_text(o.dtype)})"
             for target, o, shape in zip(self.targets, self.program.outputs, self.shapes(), strict=True)
-            if self.points or o.shape
+            if self.held(o)
         ]
         check = self.out_check()
         if not made:
@@ -206,7 +231,32 @@ class Shell:
             (f"Result = {annotated_result(self.result, kinds)}", *local, *head),
             tuple(functions),
             (*self.stores, *support, *called),
+            tuple(map(self.accepted_type, self.program.inputs)),
         ).source(self.entry, self.language)
+
+
+class PointsShell(Shell):
+    """The function over points, before and after the loop."""
+
+    support: ClassVar[dict[str, str]] = {**Shell.support, "_points": _POINTS, "_apart": COPIED.substitute(np="np")}
+
+    def count(self) -> list[str]:
+        """The number of points."""
+        counts = [(a, f"{a}.shape[{axis}]") for a, axis in zip(self.arguments, self.in_axes, strict=True) if axis is not None]
+        if not counts or not self.exported or len(counts) == 1:
+            return [f"{self.points} = {count}" for _, count in counts[:1]]
+        self.uses("_points")
+        return wrapped_text(f"{self.points} = _points(", [f"{a}={count}" for a, count in counts], ")", "")
+
+    def given(self) -> list[str]:
+        """The arrays of `out` by their names, and the arguments apart from them."""
+        inputs = zip(self.program.inputs, self.arguments, self.in_axes, strict=True)
+        arrays = tuple_text([a for leaf, a, axis in inputs if axis is not None or self.lies(leaf, a)])
+        lines = [unpacked(self.result, self.targets, "out")]
+        if arrays == "()":
+            return lines
+        self.uses("_apart")
+        return [*lines, f"{arrays[1:-1]} = _apart({arrays}, {tuple_text(self.targets)})"]
 
 
 def _shape(leaf: Input | Output, axis: int | None, points: str) -> str:

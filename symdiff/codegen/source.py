@@ -25,7 +25,8 @@ class PythonFile:
     """A file of Python in its parts.
 
     `header` are the lines of its first comment, `standard` and `packages` its imports, from the standard library and others;
-    `head` blocks stand before `functions`, the mathematics first, and what they call, `support`, after them.
+    `head` blocks stand before `functions`, the mathematics first, and what they call, `support`, after them; `types` are
+    those of the arguments.
     """
 
     header: tuple[str, ...]
@@ -34,6 +35,7 @@ class PythonFile:
     head: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     support: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
 
     def source(self, entry: str, target: str) -> "Source":
         """The file as text, with the name of the function that it is for."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from symdiff.differentiation.partials import ZERO
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
-from symdiff.ir.building import Builder, is_same_atom
+from symdiff.ir.building import Builder, is_constant, is_same_atom
 from symdiff.ir.node import ArrayConstant, Atom
 
 
@@ -96,10 +96,18 @@ class Cotangents:
     def hard(self, part: Masked) -> Masked:
         """A derivative with zeros where a factor is zero and another one infinite."""
         b, value = self.builder, part.value
+        if value.op == "bundle" and part.soft:
+            return Masked(b.bundle(tuple(self._hard_cell(part, k) for k in range(len(value.operands)))), part.mask, part.clean)
         for factor, near in part.soft:
             counts = b.emit("or", (b.emit("ne", (factor, ZERO)), b.emit("eq", (value, value))))  # 0 times infinity is NaN
             value = b.select(counts, value, b.emit("edge", (near,)))
         return Masked(value, part.mask, part.clean)
+
+    def _hard_cell(self, part: Masked, place: int) -> Atom:
+        """One of several results' derivatives, by its own factors."""
+        cell = part.value.operands[place]
+        soft = (tuple(a.operands[place] if a.op == "bundle" else a for a in pair) for pair in part.soft)
+        return cell if is_constant(cell, 0) else self.hard(Masked(cell, soft=tuple(Soft(*pair) for pair in soft))).value
 
     def softened(self, part: Masked, like: list[Masked]) -> Masked:
         """A derivative that is zero for what is not seen where it is zero, if the ones that it comes from are such."""

@@ -15,8 +15,9 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import array_atom
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import Shape
+from symdiff.vocabulary.traits import operations
 
-_EACH = frozenset({"neg", "conj", "real", "cast"})
+_EACH = operations("termwise")
 
 
 class Term(NamedTuple):

@@ -12,8 +12,9 @@ from symdiff.errors import NonHolomorphicError
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.traits import operations
 
-_BOTH = frozenset({"real", "imag", "abs", "sign"})
+_BOTH = operations("mixes")
 
 
 def check_conjugates(bindings: Iterable[Node], conjugates: dict[Node, Atom], mixing: str | None) -> None:

@@ -17,12 +17,13 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_pullback, rule_pushforward
 from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.traits import operations
 
-_MOVING = frozenset({"reshape", "transpose", "getitem", "diagonal", "concatenate", "item", "sum"})
-_SELECTING = frozenset({"getitem", "item", "take", "take_along", "gather", "diagonal"})  # the others have the cotangent zero
-_REDUCING = frozenset({"amax", "amin", "kth", "logsumexp", "sum_of"})
-_STATIC = frozenset({"getitem", "item", "take", "diagonal"})
-_ONCE = frozenset({"reshape", "transpose", "getitem", "diagonal", "item", "take"})  # each cell of the result is one of these
+_MOVING = operations("masked") | {"item"}
+_SELECTING = operations("picks", "gathers") | {"item"}  # the others have the cotangent zero
+_REDUCING = operations("reduces")
+_STATIC = operations("picks") | {"item"}
+_ONCE = operations("picks", "rearranges") | {"item"}  # each cell of the result is one of these
 _KNOWN = 10_000  # cells up to which it is worked out which ones are left out
 _SHORT = 64  # cells of a mask that generated files may spell out; a longer one is one stretch
 

@@ -163,11 +163,12 @@ def _body_graph(site: Site, which: str, active: tuple[bool, ...], code: str, mir
     b.primal = False
     arrays, pull, rule = Arrays(b), which == "pullback", site.rule
     shape = site.shape[1:] if site.moving else site.shape
-    codes = ["d" if c == "l" else c for _, c in site.kinds]
+    codes = ["d" if c in "l?" else c for _, c in site.kinds]
     first = [(shape, code)] if pull else [(k[0], c) for k, c, a in zip(site.kinds, codes, active, strict=True) if a]
     seeds = [b.input(f"d{k}", *kind) for k, kind in enumerate(first)]
     result = b.input("out", shape, site.code)
     operands = [b.input(f"x{k}", kind[0], c) for k, (kind, c) in enumerate(zip(site.kinds, codes, strict=True))]
+    b.whole = {o: c for o, (_, c) in zip(operands, site.kinds, strict=True) if c in "l?"}
     args = site.arguments([Tracer(b, o) for o in operands])
     body = fitting_rule(rule.body.get(f"whole {which}", ()), args)
     if body is None:
@@ -226,10 +227,8 @@ def _argument_bars(
     static = dict(site.static)
     place = operand = 0
     for name, arg, bar in zip(rule.parameters, args, bars, strict=True):
-        leaves = structures.leaves(arg, none_is_leaf=True)
-        given = [None] * len(leaves) if bar is None else structures.flatten(bar, none_is_leaf=True)[0]
-        if len(given) != len(leaves):
-            raise RuleError(f"{where}: the cotangent of {name} has {len(given)} arrays; {name} has {len(leaves)}")
+        tree = structures.structure(arg, none_is_leaf=True)
+        given = [None] * tree.num_leaves if bar is None else _leaves_like(tree, bar, f"{where}: the cotangent of {name}", name)
         for value in given:
             if place not in static:
                 is_active, code = wanted[operand]
@@ -243,15 +242,27 @@ def _argument_bars(
 def _packed_results(found: Any, site: Site, b: Builder, body: Any) -> Atom:
     """The tangents of all results as one array."""
     where = f"{definition_line(body)}: the tangent of {site.rule.name}"
-    given = structures.flatten(found, none_is_leaf=True)[0]
-    if len(given) != len(site.results):
-        raise RuleError(f"{where} has {len(given)} arrays; {site.rule.name} returns {len(site.results)}")
+    given = _leaves_like(site.out_tree, found, where, site.rule.name)
     atoms = [_fitted(value, kind, where, b) for value, kind in zip(given, site.results, strict=True)]
     arrays = Arrays(b)
     if len(atoms) == 1:
         return atoms[0]
     flat = [arrays.reshape(a, (math.prod(a.shape),)) for a in atoms]
     return arrays.concatenate([a if a.dtype == site.code else b.cast(a, site.code) for a in flat], 0)
+
+
+def _leaves_like(tree: Any, found: Any, where: str, what: str) -> list[Any]:
+    """The arrays of a derivative, None for zero, which are where those are that it belongs to."""
+    given, own = structures.flatten(found, none_is_leaf=True)
+    if len(given) != tree.num_leaves:
+        raise RuleError(f"{where} has {len(given)} arrays; {what} has {tree.num_leaves}")
+    if len(given) > 1 and own.paths() != tree.paths():
+        raise RuleError(f"{where} has its arrays at {_shown(own)}; {what} has them at {_shown(tree)}")
+    return given
+
+
+def _shown(tree: Any) -> str:
+    return ", ".join("".join(f"[{key!r}]" for key in path) for path in tree.paths())
 
 
 def _fitted(value: Any, kind: Kind, where: str, b: Builder) -> Atom:

@@ -29,21 +29,22 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.facts import known_column
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 ZERO = Constant(0.0)
-_FLAT = frozenset({"sign", "floor", "ceil", "trunc", "rint", "floordiv", "exponent", "argmax", "argmin", "order",
-                   "searchsorted", "det_sign", "is_definite"})  # fmt: skip
-_LINEAR = frozenset({"add", "sub", "neg", "cast", "conj", "real", "imag"})
-_CELLWISE = frozenset({"concatenate", "item", "array", "set", "set_at", "take_along", "put_along", "gather", "scatter_at",
-                       "sum_of", "amax", "amin", "kth"})  # fmt: skip
-_EXPONENTIALS = frozenset({"exp", "exp2", "exp10", "expm1", "sinh", "cosh"})
-_FOLLOWED = frozenset({"add", "sub", "mul", "neg", "cast", "div", "pow"})
-_SUMS = 4  # whose rounding errors are followed
-_PRODUCTS = frozenset({"mul", "matmul", "convolve"})
+_FLAT = operations("flat")
+_LINEAR = operations("linear")
+_CELLWISE = operations("cellwise") | {"item", "array"}
+_EXPONENTIALS = operations("exponential")
+_FOLLOWED = operations("polynomial") | {"cast"}
+_SCALING = operations("scales")
+_DEPTH = 6  # operations whose rounding errors are followed
+_PRODUCTS = operations("bilinear")
 
 
 class _Missing(Exception):
@@ -153,14 +154,17 @@ class Series:
         self.partials = Partials(self.builder, facts, rules)
         self._facts = facts
         self._written = self._shallow(facts.bindings)
+        self._poles = self._with_poles(facts.bindings)
         self.saturation = Saturation(self.builder, facts)
         self._made = facts.made
         self._terms: dict[tuple[Atom, int], Atom | None] = {}
         self._slopes: dict[Atom, list[Slope]] = {}
         self._overflows: dict[Atom, Atom | None] = {}
         self._regulars: dict[tuple[Atom, int, int], Atom | None] = {}
-        self._errors: dict[tuple[Atom, int], Atom] = {}
+        self._errors: dict[tuple[Atom, int], Atom | None] = {}
         self._scales: dict[Atom, Atom] = {}
+        self.guarded: set[Atom] = set()  # values whose coefficients are NaN where they are lost
+        self._factored: dict[Atom, Atom] = {}  # quotients, and what they are divided by one factor at a time
         self._rates: dict[Atom, Atom | None] = {}
         self._grown: dict[Atom, Atom] = {}  # symbols of rates, and whose they are
 
@@ -199,21 +203,25 @@ class Series:
         binding = self._made.get(atom, atom)
         b.origin = self.arrays.origin = binding.origin
         op, operands = binding.op, binding.operands
-        if op in _PRODUCTS:
-            return self._product(binding, k)
         if (parts := self._divided(binding)) is not None:
             nested = self._nested(binding, *parts)
             return self._quotient(binding, *parts, k) if nested is None else self._term(nested, k)
+        if op in _PRODUCTS:
+            return self._product(binding, k)
         if op in _LINEAR:
-            return self._sum(op, [self._term(o, k) for o in operands])
+            found = self._sum(op, [self._term(o, k) for o in operands])
+            if found is None or op not in ("add", "sub") or not self._poles.issuperset(operands):
+                return found
+            self.guarded.add(atom)
+            return self._kept(atom, k, found, self._error(atom, k) or ZERO)
         if op == "select":
             arms = [self._term(o, k) for o in operands[1:]]
             return None if arms == [None, None] else b.select(operands[0], *(ZERO if a is None else a for a in arms))
         if op == "loop":
             raise RuleError(f"{binding.origin}: sd.taylor does not take a loop that stays a loop; sd.derivative does")
         if has_structural_partials(binding) and op != "site" and (op in _CELLWISE or rule_of(binding).tangents is None):
-            parts = {place: self._spread(t, o) for place, o in enumerate(operands) if (t := self._term(o, k)) is not None}
-            return rule_pushforward(self.arrays, binding, parts) if parts else None
+            moves = {place: self._spread(t, o) for place, o in enumerate(operands) if (t := self._term(o, k)) is not None}
+            return rule_pushforward(self.arrays, binding, moves) if moves else None
         if op == "pow" and (product := self._multiplied(binding)) is not None:
             return self._term(product, k)
         if not has_structural_partials(binding) and op != "pow" and self._is_flat(binding):
@@ -250,6 +258,21 @@ class Series:
         if binding.op == "call" and binding.params.rule.name == "sinc" and not binding.params.rule.is_user_function:
             angle = b.mul(Constant(math.pi), x)
             return b.emit("sin", (angle,)), angle
+        if binding.op == "mul" and binding.result in self._written and binding.result in self._poles:
+            return self._multiplied_quotient(*binding.operands) or self._multiplied_quotient(*reversed(binding.operands))
+        return None
+
+    def _multiplied_quotient(self, factor: Atom, other: Atom) -> tuple[Atom, Atom] | None:
+        """What is divided by what in a product of a factor that may vanish and one that may have a pole; None for others."""
+        made, is_regular = self._made.get(other, other), factor in self.builder.moving and factor not in self._poles
+        if not is_regular or not self._may_vanish(factor):
+            return None
+        if made.op == "div" and self._divided(made) is not None and made.operands[1] in self.builder.moving:
+            return self._of(factor, made.operands[0]), made.operands[1]
+        exponent = made.operands[1] if made.op == "pow" else ZERO
+        value = exponent.value if isinstance(exponent, Constant) else 0
+        if not isinstance(value, complex) and value < 0 and value == int(value):
+            return factor, self.builder.emit("pow", (made.operands[0], Constant(-int(value))))
         return None
 
     def _quotient(self, binding: Node, over: Atom, under: Atom, k: int) -> Atom | None:
@@ -273,14 +296,22 @@ class Series:
         """A quotient with a product below as one divided by its factors in turn, whose zeros are simple; None for others."""
         if not self._may_share_zero(binding.result, over, under):
             return None
-        made = self._made.get(under, under)
-        if made.op == "pow":
-            made = self._multiplied(made) or made
-        if made.op != "mul" or not self.builder.moving.issuperset(made.operands):
+        factors, pending = [], [under]
+        while pending:
+            top = pending.pop()
+            made = self._made.get(top, top)
+            if made.op == "pow":
+                made = self._multiplied(made) or made
+            if made.op == "mul" and self.builder.moving.issuperset(made.operands):
+                pending += reversed(made.operands)
+            else:
+                factors.append(top)
+        if len(factors) == 1:
             return None
-        for factor in made.operands:
+        for factor in factors:
             over = self.builder.emit("div", (over, factor))
             self._written.add(over)
+        self._factored[binding.result] = over
         return over
 
     def _shallow(self, bindings: list[Node]) -> set[Atom]:
@@ -292,9 +323,26 @@ class Series:
             depths[b.result] = below + is_one
         return {b for b, depth in depths.items() if depth <= 3}
 
+    def _with_poles(self, bindings: list[Node]) -> set[Atom]:
+        """What of the function may have poles, by its rows and what is known of its values, and what is made of such."""
+        moving, found = self.builder.moving, set[Atom]()
+        for b in bindings:
+            if b.result in moving and (not found.isdisjoint(b.operands) or self._has_pole(b)):
+                found.add(b.result)
+        return found
+
+    def _has_pole(self, binding: Node) -> bool:
+        place = {"div": 1, "pow": 0, "log": 0, "log2": 0, "log10": 0}.get(binding.op)
+        if place is None:
+            return any(locus.kind == "pole" for locus in known_column(binding).loci)
+        of = binding.operands[place]
+        is_natural = binding.op == "pow" and self._multiplied(binding) is not None
+        return of in self.builder.moving and not is_natural and self._may_vanish(of)
+
     def _may_share_zero(self, result: Atom, over: Atom, under: Atom) -> bool:
         """Whether a quotient that the function has, and not a row, may be regular where its divisor vanishes."""
-        return result in self._written and over in self.builder.moving and self._may_vanish(under)
+        is_moving = result in self._written and over in self.builder.moving
+        return is_moving and self._may_vanish(under) and self._may_vanish(over)
 
     def _may_vanish(self, atom: Atom) -> bool:
         fact = self._facts.of(atom)
@@ -302,13 +350,13 @@ class Series:
         return not (is_above or fact.high < 0.0 or (fact.high == 0.0 and fact.high_open))
 
     def _nearer(self, quotient: Quotient, k: int, found: Atom) -> Atom:
-        """A coefficient as found, or of the quotient without a common factor: the one whose error is less; NaN for no digit.
+        """A coefficient as found, or of the quotient without a common factor: the one whose error is less.
 
         Dividing by a small number k times multiplies an error by its k-th power. A series that is regular where the divisor
         vanishes is what taking the factor out leaves, in steps each of which makes what is left out smaller.
         """
-        b, (result, _, under, slope) = self.builder, quotient
-        eps, tiny = (Constant(float(n)) for n in (np.finfo(result.dtype or "d").eps, np.finfo(result.dtype or "d").tiny))
+        b, (result, over, under, slope) = self.builder, quotient
+        eps, least, _ = self._limits(result)
         steep = self._size(b.emit("div", (slope, under)))
         flat = self._size(b.emit("div", (under, slope)))
         last = self.order + 4 + self.order // 2
@@ -318,50 +366,103 @@ class Series:
         ends = [self._regular(quotient, 0, steps + j) for j in (k, k - 1)]
         left_out = self._total([self._size(e) for e in ends if e is not None]) or ZERO
         missing = self._size(b.emit("sub", (self._regular(quotient, last if is_line else 4, 0) or ZERO, result)))
-        rounding = self._rounding(quotient, eps)
-        pole = b.select(b.emit("le", (missing, b.mul(Constant(4.0), rounding))), ZERO, b.mul(missing, self._raised(steep, k)))
-        apart = b.add(b.mul(left_out, self._raised(flat, steps + 1)), pole)
+        rounding = self._error(result, 0)
+        assert rounding is not None
+        within = b.add(b.mul(Constant(4.0), rounding), least)
+        pole = b.select(b.emit("lt", (missing, within)), ZERO, b.mul(missing, self._raised(steep, k)))
+        by_sums = [self._error(over, j) for j in (k + 1, k)]
+        apart = [b.mul(left_out, self._raised(flat, steps + 1)), pole, self._share(by_sums[0], slope)]
         before = self._term(result, k - 1)
-        error = self._errors.get((result, k - 1), rounding)
-        scale = self._scales.get(result, self._size(result))
-        rounded = tiny if before is None else b.add(b.mul(eps, self._size(before)), tiny)
-        error = b.mul(steep, b.add(error, rounded))
-        is_nearer = b.emit("lt", (apart, error))
-        found = b.select(is_nearer, regular, found)
-        error = self._errors[result, k] = b.select(is_nearer, apart, error)
-        size = self._size(found)
-        scale = self._scales[result] = b.emit("max", (scale, size))
-        lost = b.emit("lt", (b.emit("max", (size, b.mul(Constant(1e4 * eps.params), scale))), error))
-        return b.select(lost, Constant(math.nan), found)
+        rounded = [self._error(result, k - 1), None if before is None else b.mul(eps, self._size(before)), least]
+        found_error = [b.mul(steep, self._total(rounded) or ZERO), self._share(by_sums[1], under)]
+        errors = self._total(apart) or ZERO, self._total(found_error) or ZERO
+        is_nearer = b.emit("lt", errors)
+        self.guarded.add(result)
+        return self._kept(result, k, b.select(is_nearer, regular, found), b.select(is_nearer, *errors))
 
-    def _rounding(self, quotient: Quotient, eps: Constant) -> Atom:
-        """The error of a quotient's own value, by its rounding and that of the sums which what is divided is made of."""
-        b, (result, over, under, _) = self.builder, quotient
-        if (result, 0) not in self._errors:
-            slope, parts = self._term(over, 1), [b.mul(eps, self._size(result))]
-            for total in self._sums(over) if slope is not None else ():
-                rise = self._term(total, 1)
-                size = b.add(*(self._size(o) for o in self._made.get(total, total).operands))
-                if total is not over and rise is not None:
-                    size = b.mul(size, self._size(b.emit("div", (slope, rise))))
-                parts.append(self._size(b.emit("div", (b.mul(eps, size), under))))
-            below = self._errors.get((over, 0))
-            parts += [] if below is None else [self._size(b.emit("div", (below, under)))]
-            self._errors[result, 0] = reduce(b.add, parts)
-        return self._errors[result, 0]
+    def _kept(self, result: Atom, k: int, found: Atom, error: Atom) -> Atom:
+        """A coefficient that is known but for an error; NaN where not even its size is."""
+        b, (eps, _, tiny) = self.builder, self._limits(result)
+        self._errors[result, k] = error
+        share = 1e4 * eps.params  # of the largest coefficient so far, which is enough
+        size, before = self._size(found), self._scales.get(result)
+        if before is None:
+            before = b.emit("max", (self._size(result), Constant(tiny.params / share)))
+        scale = self._scales[result] = b.emit("max", (before, size))
+        enough = b.emit("max", (size, b.mul(Constant(share), scale)))
+        return b.select(b.emit("le", (b.mul(Constant(8.0), error), enough)), found, Constant(math.nan))
 
-    def _sums(self, atom: Atom) -> list[Atom]:
-        """The sums that a value is made of and that move, the last ones first, and few of many."""
-        found: list[Atom] = []
-        pending, seen = [atom], {atom}
-        while pending and len(found) < _SUMS and len(seen) < 16 * _SUMS:
-            made = self._made.get(top := pending.pop(0), top)
-            if (top, 0) in self._errors:
-                continue
-            found += [top] if made.op in ("add", "sub") else []
-            pending += [o for o in dict.fromkeys(made.operands) if o in self.builder.moving and o not in seen]
-            seen.update(made.operands)
-        return found
+    def _limits(self, atom: Atom) -> tuple[Constant, Constant, Constant]:
+        """The precision of a value's dtype, the least number, and the least one with all digits."""
+        limits = np.finfo(atom.dtype or "d")
+        return Constant(float(limits.eps)), Constant(float(limits.smallest_subnormal)), Constant(float(limits.tiny))
+
+    def _error(self, atom: Atom, k: int, depth: int = 0) -> Atom | None:
+        """The absolute error of a coefficient, to first order, by the sums that it is made of; None where it is a rounding.
+
+        What lies deeper than `_DEPTH` operations counts as exact but for its own rounding.
+        """
+        if (atom, k) not in self._errors and atom in self.builder.moving and atom not in self.seeds and depth < _DEPTH:
+            self._errors[atom, k] = self._total(self._losses(atom, k, depth + 1))
+        return self._errors.get((atom, k))
+
+    def _losses(self, atom: Atom, k: int, depth: int) -> list[Atom | None]:
+        b, binding = self.builder, self._made.get(atom, atom)
+        op, operands = binding.op, binding.operands
+        if op == "pow":
+            binding = self._multiplied(binding) or binding
+            op, operands = binding.op, binding.operands
+        if op in _LINEAR:
+            terms = [self._term(o, k) for o in operands]
+            is_rounded = len(operands) == 2 and None not in terms
+            sizes = self._total([self._size(t) for t in terms if t is not None]) if is_rounded else None
+            eps = (k + 1) * self._limits(atom)[0].params
+            return [self._times(eps, sizes), *(self._error(o, k, depth) for o in operands)]
+        if (parts := self._divided(binding)) is not None:
+            over, under = parts
+            if (nested := self._nested(binding, *parts)) is not None:
+                return [self._error(nested, k, depth)]
+            own = [b.mul(self._limits(atom)[0], self._size(atom))] if k == 0 and self._may_share_zero(atom, *parts) else []
+            by_under = self._by(self._term(atom, k), self._error(under, 0, depth))
+            return [*own, self._share(self._error(over, k, depth), under), self._share(by_under, under)]
+        if op == "mul":
+            x, y = operands
+            pairs = [(x, y, j) for j in range(k + 1)] + ([(y, x, j) for j in range(k + 1)] if y is not x else [])
+            losses = [self._by(self._term(p, k - j), self._error(q, j, depth)) for p, q, j in pairs]
+            return losses if y is not x else [self._times(2.0, loss) for loss in losses]
+        if has_structural_partials(binding) or op == "select" or atom in self._grown:
+            return []
+        slopes = self._partials(binding)
+        by_slopes = [self._by(self._term(s.operand, k), self._error(s.partial, 0, depth)) for s in slopes if k and s.partial]
+        return [*by_slopes, *(self._by(s.partial, self._error(s.operand, k, depth)) for s in slopes)]
+
+    def known(self, atom: Atom, k: int) -> Atom | None:
+        """A coefficient; NaN where the quotients and sums that it is made of have left no digit of it."""
+        found = self.coefficient(atom, k)
+        if found is None or not self.guarded or self._is_kept(atom):
+            return found
+        while True:
+            try:
+                error = self._error(atom, k)
+                return found if error is None else self._kept(atom, k, found, error)
+            except _Missing as missing:
+                self.coefficient(*missing.args)
+
+    def _is_kept(self, atom: Atom) -> bool:
+        """Whether a value is guarded, or a multiple of one that is."""
+        while (atom := self._factored.get(atom, atom)) not in self.guarded:
+            made = self._made.get(atom, atom)
+            moving = [o for o in made.operands if o in self.builder.moving]
+            if made.op not in _SCALING or len(moving) != 1 or (made.op == "div" and made.operands[1] is moving[0]):
+                return False
+            atom = moving[0]
+        return True
+
+    def _by(self, factor: Atom | None, error: Atom | None) -> Atom | None:
+        return None if factor is None or error is None else self.builder.mul(self._size(factor), error)
+
+    def _share(self, error: Atom | None, divisor: Atom) -> Atom | None:
+        return None if error is None else self._size(self.builder.emit("div", (error, divisor)))
 
     def _regular(self, quotient: Quotient, steps: int, k: int) -> Atom | None:
         """Coefficient k of the quotient without the first coefficients of both, put right in steps for that of the divisor."""
@@ -573,7 +674,7 @@ def taylor_series(graph: Graph, wrt: list[int], order: int, rules: Any) -> Graph
     for k in range(1, order + 1):
         for output in open_.graph.outputs:
             code = reduce(derivative_dtype, [leaf.dtype for leaf in open_.wrt], output.dtype)
-            terms = [series.coefficient(a, k) for a in open_.outputs(output)]
+            terms = [series.known(a, k) for a in open_.outputs(output)]
             outputs.append(open_.output(f"{output.name}_t{k}", terms, output.shape, code))
     return open_.finished(outputs, f"{graph.name}_taylor")
 
@@ -587,10 +688,10 @@ def series_derivative(graph: Graph, place: int, order: int, rules: Any) -> tuple
     factorial = float(math.factorial(order))
     for k in range(1, order):
         for atom in open_.outputs(output):
-            series.coefficient(atom, k)
-    parts = [series._times(factorial, series.coefficient(atom, order)) for atom in open_.outputs(output)]
+            series.known(atom, k)
+    parts = [series._times(factorial, series.known(atom, order)) for atom in open_.outputs(output)]
     code = derivative_dtype(output.dtype, leaf.dtype)
-    return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative"), bool(series._errors)
+    return open_.finished([open_.output("df", parts, output.shape, code)], f"{graph.name}_derivative"), bool(series.guarded)
 
 
 def has_series(graph: Graph, place: int, order: int, rules: Any) -> bool:

@@ -11,9 +11,10 @@ from symdiff.differentiation.partials import TINY, Partials, has_structural_part
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.simplification.facts import known_column
+from symdiff.vocabulary.traits import operations
 
-_JUMPING = frozenset({"edge", "exponent", "copysign"})
-_FACTORS = frozenset({"mul", "div", "neg", "cast"})  # zero where one of the first operands is
+_JUMPING = operations("jumps")
+_FACTORS = operations("scales")  # zero where one of the first operands is
 
 
 class Steepness:

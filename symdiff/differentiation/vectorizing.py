@@ -17,13 +17,11 @@ from symdiff.ir.loops import Rounds
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
-_AXES = frozenset({"sum", "amax", "amin", "kth", "any", "all", "logsumexp", "softmax", "log_softmax", "prod"})
-_AXIS = frozenset({"cumsum", "cumprod", "argsort", "argpartition", "fft", "bfft", "rfft", "argmax", "argmin", "order"})
-_LAST = frozenset({"diagonal", "embed", "inv", "det", "cofactors", "inverse_transposed", "det_sign", "log_abs_det", "cholesky",
-                   "eigenvalues", "eigenvectors", "general_eigenvalues", "general_eigenvectors", "singular_values",
-                   "left_vectors", "right_vectors", "left_rest", "right_rest", "orthogonal", "triangular", "pinv",
-                   "expm", "is_definite"})  # fmt: skip
+_AXES = operations("of_axes")
+_AXIS = operations("of_axis")
+_LAST = operations("of_last_axes")
 
 
 def vectorize_graph(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:

@@ -43,7 +43,7 @@ from symdiff.exporting.structuring import (
 )  # fmt: skip
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph
+from symdiff.ir.graph import FOLLOWED, Graph
 from symdiff.ir.hidden import Hidden, hidden_of
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused
@@ -113,7 +113,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     else:
         shown, axes = args, []
     call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
-    primal = inner._traced(call, None, "merge").graph
+    primal = inner._traced(call, None, "merge", backend="" if isinstance(function, Vectorised) else target).graph
     graph, tree = inner._derived(call, primal)
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
@@ -144,7 +144,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
             f"{inner.where}: {rule.name} ({rule.source}) is a primitive of arrays, which Python computes; target {target!r} "
             "cannot call it: export to target 'numpy', or give it a body instead of @sd.primitive"
         )
-    program = program_of(graph, inner.options, name, None if batch else checks)
+    program = program_of(graph, inner.options, name, None if batch else checks, target == "python")
     nodes = _nodes(program)
     opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
     if opaque is not None:
@@ -160,7 +160,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     else:
         plan = plan_of(program)
     rules = rules_in_force(inner.rules).used_in([*primal.bindings, *graph.bindings])
-    digest = f"graph {graph.digest()}, rules {rules.digest()}"
+    digest = ", ".join([f"graph {graph.digest()}", f"rules {rules.digest()}", *filter(None, [primal.notes.get(FOLLOWED)])])
     dtypes = ", ".join(sorted({_dtype(leaf.dtype) for leaf in (*program.inputs, *program.outputs)}))
     before = getattr(program, "operations_before", None) or graph.operations()
     shared = f" ({before} before sharing)" if isinstance(program, Program) else ""
@@ -246,7 +246,8 @@ def _own_arguments(function: Any, call: Call, captured: dict[int, Leaf]) -> list
         default = "" if p.default is p.empty else exported_default(p.default)
         named = p.kind is p.KEYWORD_ONLY
         if p.name in given:
-            found.append(Argument(p.name, given.pop(p.name), default, named))
+            kind = "" if not default or isinstance(p.default, (int, float, complex)) else "Any"
+            found.append(Argument(p.name, given.pop(p.name), default, named, kind=kind))
         elif id(p.default) in captured:
             found.append(Argument(p.name, captured.pop(id(p.default)), "", named))
         elif default:

@@ -71,7 +71,8 @@ class Argument:
     """An argument of a file's function: a structure with a `Leaf` at each place that is traced, or a setting of the file.
 
     `default` is its text in the signature, "" for none; `literal_name` ones are given by name only; settings in a tangent are
-    not `checked`. `keyed`: the order of keys and their types are those that the file was made with.
+    not `checked`. `keyed`: the order of keys and their types are those that the file was made with. `kind` is its type, where
+    that is not its leaf's.
     """
 
     name: str
@@ -80,9 +81,14 @@ class Argument:
     named: bool = False
     checked: bool = True
     keyed: bool = False
+    kind: str = ""
+
+    def typed(self, types: Sequence[str]) -> "Argument":
+        """With its type, from those of the leaves."""
+        return replace(self, kind=self.kind or (types[self.value.position] if isinstance(self.value, Leaf) else "Any"))
 
     def __str__(self) -> str:
-        return f"{self.name}: Any = {self.default}" if self.default else f"{self.name}: Any"
+        return f"{self.name}: {self.kind}" + (f" = {self.default}" if self.default else "")
 
 
 def exported_default(value: Any) -> str:
@@ -127,14 +133,16 @@ def with_structures(source: Source, name: str, arguments: Sequence[Argument], re
 
     `result` has a `Leaf` for each output; None for what the function of leaves returns as it is.
     """
+    assert source.file is not None
     names = Names((*OWN, source.entry))
-    arguments = [replace(a, name=names.fresh(a.name)) for a in exported_parameters(arguments)]
+    arguments = [replace(a, name=names.fresh(a.name)).typed(source.file.types) for a in exported_parameters(arguments)]
     values = {a.name: a.value for a in arguments}
     writer = _Writer({a.name: a for a in arguments if a.checked}, where)
     call = [place for place, _ in _leaves(values, where)]
     entry = names.fresh(name)
     placed, by_name = [str(a) for a in arguments if not a.named], [str(a) for a in arguments if a.named]
-    lines = wrapped_text(f"def {entry}(", [*placed, *(["*", *by_name] if by_name else []), "out: Any = None"], ") -> Any:", "")
+    taken = [*placed, *(["*", *by_name] if by_name else []), "out: Any = None"]
+    lines = wrapped_text(f"def {entry}(", taken, f") -> {'Result' if result is None else 'Any'}:", "")
     lines += [*docstring_literal(doc), *writer.checks]
     if result is None:
         lines += wrapped_text(f"return {source.entry}(", [*call, "out=out"], ")", INDENT)

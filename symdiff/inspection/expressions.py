@@ -22,6 +22,7 @@ from symdiff.ir.node import Constant, Node, sympy_expression, sympy_symbol
 from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import CONDITIONS, operations
 
 
 def _head(name: str) -> type[Any]:
@@ -103,8 +104,8 @@ _FUNCTIONS: dict[str, Any] = {
     "eval_genlaguerre": sp.assoc_laguerre, "eval_gegenbauer": sp.gegenbauer, "eval_jacobi": sp.jacobi,
 }  # fmt: skip
 CASES = 24  # rows of braces in a comparison, beyond which it stands over the braces
-_COMPARED = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"})
-_LOGICAL = frozenset({"and", "or", "xor", "not"})
+_COMPARED = CONDITIONS - operations("logic")
+_LOGICAL = operations("logic")
 _OWN: dict[str, Any] = {}
 _OP_OF: dict[Any, str] = {head: op for op, head in _FUNCTIONS.items() if isinstance(head, type)}
 

@@ -21,9 +21,10 @@ from symdiff.simplification.equalities import Thinness, agree
 from symdiff.simplification.facts import Facts, known_column
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
 Values = dict[Atom, Any]
-_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+_COMPARISONS, _LOGIC = operations("compares"), operations("logic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ _OF_MATRICES: dict[str, list[tuple[str, Callable[..., Any]]]] = {
     "det_sign": [("jump", lambda x: np.linalg.det(x) == 0)],
     "log_abs_det": [("pole", lambda x: np.linalg.det(x) == 0)],
 }
-_PLACES = frozenset({"argsort", "order", "argmax", "argmin", "searchsorted"})  # have no derivative, but jumps
+_PLACES = operations("tells_places")  # have no derivative, but jumps
 
 
 def kinks(graph: Graph, values: Values) -> list[Kink]:
@@ -179,7 +180,7 @@ def _boundaries(
         comparison = made.get(pending.pop())
         if comparison is None:
             continue
-        if comparison.op in ("and", "or", "not", "xor"):
+        if comparison.op in _LOGIC:
             pending += comparison.operands
         if comparison.op not in _COMPARISONS:
             continue

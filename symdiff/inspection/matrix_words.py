@@ -18,13 +18,13 @@ from sympy.tensor.array.array_comprehension import ArrayComprehension
 
 from symdiff.inspection.expressions import build_sympy
 from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape, Term, Value, What, Wordless, extents_of
-from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import CONDITIONS
 
 LONGEST = 2_000  # parts of a value that is written out
 _D = sp.Symbol("d")
 _INDEX_NAMES = "ijklpqrstuvwabcdefgh"
 DEEP = 12  # layers of a matrix expression, whose shape SymPy asks of each layer twice
-_CONDITIONS = frozenset(name for name, row in OPS.items() if row.result == "bool")
+_CONDITIONS = CONDITIONS
 Piece = tuple[int, int, Any]  # a matrix between two labels
 
 

@@ -7,6 +7,7 @@ zeros and ones. Refuses values of an unrelated trace.
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,13 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Count, Extent, broadcast_extents
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, check_dtype_cast, is_complex, real_counterpart
+from symdiff.vocabulary.traits import operations
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
 _FLOATING = "fdFD?"
-_FACTORS = frozenset({"mul", "div", "neg"})  # operations that derivatives of whole arrays remember
-_COMPARING = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
-_SCALING = frozenset({"mul", "div", "neg", "conj", "real", "cast"})
+_FACTORS = operations("scales") - {"cast"}  # operations that derivatives of whole arrays remember
+_COMPARING = operations("compares")
+_SCALING = operations("scales", "termwise")
 _BLOCK = 2**16 - 1  # bindings after which memory is looked at
 _BYTES = 3_000  # that a binding takes, with all that is made of it: 6000 rounds of a loop, 84 000 bindings, 200 MB
 _cache: dict[tuple[Any, ...], str] = {}
@@ -107,6 +109,9 @@ class Builder:
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
         self.primal = True
+        self.patience = 0  # bindings after which `tired` is told
+        self.tired: Callable[[], None] = lambda: None
+        self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called
         self._count = 0
 
     def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Node:
@@ -124,6 +129,8 @@ class Builder:
                 check_dtype_cast("D" if isinstance(cell.params, complex) else cell.dtype, dtype)
         bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
+        if self._count == self.patience:
+            self.tired()
         if not self._count & _BLOCK:
             check_binding_memory(self._count, bound.origin)
         if self.fixed and operands and all(o.op == "const" or o in self.fixed for o in operands):
@@ -277,6 +284,9 @@ class Builder:
 
     def select(self, condition: Atom, a: Atom, b: Atom) -> Atom:
         """a where condition else b."""
+        if a.op == "bundle":
+            others = b.operands if b.op == "bundle" else (b,) * len(a.operands)
+            return self.bundle(tuple(self.select(condition, x, y) for x, y in zip(a.operands, others, strict=True)))
         return a if is_same_atom(a, b) else self.emit("select", (condition, a, b))
 
     def conj(self, a: Atom) -> Atom:

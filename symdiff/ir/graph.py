@@ -197,7 +197,8 @@ class Graph:
         count = f"{len(self.bindings)} bindings" + ("" if branches is None else f", {branches}")
         lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
-        return "\n".join(map(printable, lines + constants))
+        loops = [f"  loop at {place}: {what}" for place, what in self.notes.get("loops", {}).items() if what != "kept"]
+        return "\n".join(map(printable, lines + constants + loops))
 
     @property
     def formula(self) -> Any:
@@ -227,6 +228,7 @@ class Derivation(NamedTuple):
 
 
 _DERIVED = "derivation"
+FOLLOWED = "followed"  # the library, and its version, whose own source was traced
 _WRITTEN = "written"
 
 

@@ -16,8 +16,9 @@ from symdiff.ir.node import Atom, Node, Seen
 from symdiff.vocabulary.extents import broadcast_extents, names_in_extents
 from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS, check_dtype_cast, real_counterpart
+from symdiff.vocabulary.traits import operations
 
-_FREE = frozenset({"cast", "call"})  # operations whose dtype their operands do not tell
+_FREE = operations("any_dtype")  # operations whose dtype their operands do not tell
 
 
 def binding_with(binding: Node, op: str, operands: tuple[Atom, ...], params: Any = None) -> Seen:

@@ -5,14 +5,12 @@ never -0.0; results of the function count as equal whichever zero they are.
 """
 
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.vocabulary.traits import operations
 
 # Operations that hand the sign of a zero on to their result, and those in whose result there is nothing of it.
-_KEEPING = frozenset(
-    """add sub mul neg sin tan asin atan sinh tanh asinh atanh expm1 log1p sqrt cbrt cast select max min fmax fmin floor ceil
-    trunc rint item array getitem reshape transpose broadcast_to concatenate sum take set put""".split()
-)
-_LOSING = frozenset("abs cos cosh exp exp2 log log2 log10 lt le gt ge eq ne and or not xor isnan isfinite isinf hypot".split())
-_POSITIVE = frozenset("abs exp exp2 cosh hypot".split())
+_KEEPING = operations("keeps_zero") | {"item", "array"}
+_LOSING = operations("loses_zero")
+_POSITIVE = operations("positive")
 
 
 def signed_zero_bindings(bindings: list[Node]) -> set[Atom]:

@@ -8,10 +8,11 @@ the parts lie below it. Other values keep their real operands, which cost half a
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import live_only
+from symdiff.vocabulary.traits import operations
 
-CUTS = frozenset("log log2 log10 log1p sqrt pow asin acos atan asinh acosh atanh atan2 copysign".split())
-_ARITHMETIC = frozenset({"add", "sub", "mul", "div"})
-_PASSING = _ARITHMETIC | {"neg", "conj", "select", "cast", "imag"}
+CUTS = operations("cut")
+_ARITHMETIC = operations("arithmetic")
+_PASSING = operations("before_cut")
 
 
 def before_cuts(program: Program) -> set[int]:

@@ -23,6 +23,7 @@ from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
+from symdiff.vocabulary.traits import operations
 
 # Exactly rounded in IEEE 754, for real operands.
 _FOLDED: dict[str, Callable[..., float]] = {
@@ -32,7 +33,7 @@ _FOLDED: dict[str, Callable[..., float]] = {
     "div": operator.truediv,
     "neg": operator.neg,
 }
-_WIDENED = frozenset("add sub mul div pow atan2 hypot max min fmax fmin".split())
+_WIDENED = operations("widened")
 
 
 def number(

@@ -7,9 +7,10 @@ order gives, reusing an operand's array in place where the operand dies.
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program, is_leaf
 from symdiff.lowering.walks import last_uses
+from symdiff.vocabulary.traits import operations
 
 # NumPy's selection and complex parts read all operands after writing begins, so they do not work in place.
-NOT_IN_PLACE = frozenset({"select", "cast", "real", "imag", "call"})
+NOT_IN_PLACE = operations("not_in_place")
 
 
 def schedule(

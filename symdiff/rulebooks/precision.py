@@ -12,6 +12,9 @@ from typing import Any
 import mpmath
 from mpmath import mp
 
+from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
+
 NAMED: dict[str, Callable[[], Any]] = {
     "pi": lambda: +mp.pi,
     "e": lambda: +mp.e,
@@ -19,7 +22,7 @@ NAMED: dict[str, Callable[[], Any]] = {
     "nan": lambda: math.nan,
     "euler": lambda: +mp.euler,
 }
-FOLDED = frozenset({"add", "sub", "mul", "div", "neg", "pow", "sqrt", "exp", "log", "gamma"})
+FOLDED = operations("folded")
 DIGITS = 40
 LARGEST = 16384  # binary exponents of constants: those of the widest float; beyond it a tower of powers takes for ever
 
@@ -384,7 +387,5 @@ _SAME = (
     "hankel1 hankel2 fresnels fresnelc"
 )
 OPERATIONS |= {name: getattr(mpmath, name) for name in _SAME.split()}
-_TO_COMPLEX = frozenset(
-    {"wofz", "hankel1", "hankel2", "hankel1e", "hankel2e", "modfresnelpf", "modfresnelpk", "modfresnelmf", "modfresnelmk"}
-)
+_TO_COMPLEX = frozenset(name for name, row in OPS.items() if row.result == "complex")
 OPERATIONS = {name: function if name in _TO_COMPLEX else _real(function) for name, function in OPERATIONS.items()}

@@ -27,9 +27,10 @@ from symdiff.runtime.batchcall import BatchCall
 from symdiff.runtime.engine import LARGEST, Code, machine_fuses, machine_lanes
 from symdiff.runtime.memory import last_cache
 from symdiff.vocabulary.ops import OPS, dtype_of_code, is_complex
+from symdiff.vocabulary.traits import operations
 
 # What costs more as scalar calls of libm, where there are no vectors of our own, than in NumPy's vectors.
-_IN_VECTORS = frozenset({"exp", "log", "exp2", "expm1", "log2", "log10", "log1p", "pow", "logaddexp", "logaddexp2"})
+_IN_VECTORS = operations("numpy_vectors")
 _GRAIN = 1024  # points that a thread takes at least, and a multiple of all blocks and vectors
 _WORTH = 500_000  # nanoseconds of work that a thread is worth: handing it over takes some 30_000
 _ROUNDS = 20  # that a loop is thought to have which counts them

@@ -170,18 +170,18 @@ class Code:
         """
         binding = load_llvmlite()
         with _lock:
-            machine = _machine(effort)
-            context = binding.create_context()  # the common one would keep every constant ever seen
             key = "" if "inttoptr" in text else hashlib.sha256(f"{_stamp()}\n{effort} {passes}\n{text}".encode()).hexdigest()
             compiled = cache.load(key) if key else None  # addresses of this process mean nothing to others
             if compiled is None:
-                compiled = _compiled(text, machine, effort, passes, context)
+                compiled = _compiled(text, effort, passes)
                 if key:
                     cache.store_machine_code(key, compiled)
-            self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), machine)
+            context = binding.create_context()
+            self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), _machine(0))
             self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
             self._running = self._engine.get_global_value_address("symdiff_running") if RUNNING in text else 0
+        _made.bytes = getattr(_made, "bytes", 0) + len(compiled) + _ENGINE
         # Not by reference counts alone: the garbage collector would delete the context before the engine that uses it.
         weakref.finalize(self, _dispose, self._engine, context).atexit = False
 
@@ -218,6 +218,16 @@ def _dispose(engine: Any, context: Any) -> None:
         context.close()
 
 
+_made = threading.local()
+_ENGINE = 80_000  # bytes of an engine without its code
+
+
+def new_machine_bytes() -> int:
+    """The bytes of the code that this thread has made since it last asked, its engines with it."""
+    found, _made.bytes = getattr(_made, "bytes", 0), 0
+    return found
+
+
 def _machine(effort: int) -> Any:
     """A target of its own for each engine, which deletes it; one shared by engines crashed."""
     binding = load_llvmlite()
@@ -225,10 +235,21 @@ def _machine(effort: int) -> Any:
     return target.create_target_machine(cpu=_name(), features=_features().flatten(), opt=effort, jit=True)
 
 
-def _compiled(text: str, machine: Any, effort: int, passes: Passes, context: Any) -> bytes:
+_compiler = functools.cache(_machine)  # what has compiled keeps 0.3 MB of tables, which no engine needs
+
+
+def _compiled(text: str, effort: int, passes: Passes) -> bytes:
     """IR text as an object file's content."""
     binding = load_llvmlite()
-    module = binding.parse_assembly(f'target triple = "{binding.get_default_triple()}"\n{text}', context)
+    context = binding.create_context()  # the common one would keep every constant ever seen
+    found = _object_file(f'target triple = "{binding.get_default_triple()}"\n{text}', effort, passes, context)
+    context.close()
+    return found
+
+
+def _object_file(text: str, effort: int, passes: Passes, context: Any) -> bytes:
+    binding, machine = load_llvmlite(), _compiler(effort)
+    module = binding.parse_assembly(text, context)
     module.verify()
     if passes != "none" and effort:
         builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=effort))

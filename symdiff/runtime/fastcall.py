@@ -37,11 +37,16 @@ from symdiff.vocabulary.plain import READABLE, WRITTEN
 _METH_FASTCALL_KEYWORDS = 0x0082
 _ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
 Leaf = Input | Output
-Nested = int | tuple["Nested", ...]
+Nested = int | tuple["Nested", ...] | list["Nested"] | dict[str, "Nested"]
+Place = tuple[str, str | int]  # memory and an offset in it, or a dictionary and its key
 FUNCTIONS = (
     "declare void @Py_IncRef(ptr)",
     "declare void @Py_DecRef(ptr)",
     "declare ptr @PyTuple_New(i64)",
+    "declare ptr @PyList_New(i64)",
+    "declare ptr @PyDict_New()",
+    "declare i32 @PyDict_SetItem(ptr, ptr, ptr)",
+    "declare ptr @PyDict_GetItemWithError(ptr, ptr)",
     "declare ptr @PyObject_GetAttr(ptr, ptr)",
     "declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)",
     "declare ptr @PyMem_RawMalloc(i64)",
@@ -53,8 +58,8 @@ FUNCTIONS = (
     "declare ptr @array_empty(i32, ptr, ptr, i32)",
     "declare ptr @array_return(ptr)",
 )
-# Offsets in objects: the type; a tuple's length and items; a number's value.
-_TYPE, _SIZE, _ITEMS, _VALUE = 8, 16, tuple.__basicsize__, 16
+# Offsets in objects: the type; the length of a tuple, a list or a dictionary; a tuple's items, a list's; a number's value.
+_TYPE, _SIZE, _ITEMS, _LISTED, _VALUE = 8, 16, tuple.__basicsize__, 24, 16
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
 PAIRED = 4  # results up to which each pair is compared in code of its own
@@ -90,10 +95,13 @@ class Machine:
 
         It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
-        places of the outputs in nested tuples, where they are not in a single one. `grows`: it returns true where it
-        found no more memory.
+        places of the outputs in nested tuples, lists and dictionaries, where they are not in a single tuple. `grows`: it
+        returns true where it found no more memory.
         """
         name_addresses()
+        for key in keys_of(result):
+            _keys.setdefault(key, sys.intern(key))
+            add_machine_symbol(f"symdiff.key.{key}", id(_keys[key]))
         self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result, grows)}", effort, passes)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
@@ -112,6 +120,17 @@ class Machine:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         return make(ctypes.addressof(self._definition), (self, otherwise, MISS), None)
+
+
+_keys: dict[str, str] = {}  # which live as long as the process
+
+
+def keys_of(result: Nested | None) -> list[str]:
+    """The keys of dictionaries in a structure."""
+    if not isinstance(result, (tuple, list, dict)):
+        return []
+    parts = result.values() if isinstance(result, dict) else result
+    return [*(result if isinstance(result, dict) else ()), *(key for part in parts for key in keys_of(part))]
 
 
 class Text:
@@ -206,7 +225,8 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     missing = t.put(f"icmp eq ptr {out}, {machine_object_name('none')}")
     t.run(f"br i1 {missing}, label %fresh, label %keyword", "keyword:")
     shape = result or (tuple(range(len(outputs))) if several else 0)
-    given = _unpacked(t, out, shape)
+    parts = _unpacked(t, out, shape)
+    given = [parts[k] for k in range(len(outputs))]
     t.run("br label %given", "given:", "br label %into", "into:")
     filled = t.put(f"phi ptr [{machine_object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
@@ -241,7 +261,13 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
     head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
     return "\n".join(
-        [*_declarations(outputs), *([_APART] if len(outputs) > PAIRED else []), head, *counted_machine_call(t.lines), "}"]
+        [
+            *_declarations(outputs, keys_of(result)),
+            *([_APART] if len(outputs) > PAIRED else []),
+            head,
+            *counted_machine_call(t.lines),
+            "}",
+        ]
     )
 
 
@@ -331,53 +357,83 @@ def _compute(t: Text, pointers: list[str], workspace: int, failed: str, declined
         t.require(t.put(f"xor i1 {holds}, true"), declined)
 
 
-def _unpacked(t: Text, item: str, shape: Nested) -> list[str]:
-    """The arrays in nested tuples."""
+def _unpacked(t: Text, item: str, shape: Nested) -> dict[int, str]:
+    """The arrays in a structure."""
     if isinstance(shape, int):
-        return [item]
-    t.require_equal((t.field(item, _TYPE, "i64"), _whole("tuple")))
+        return {shape: item}
+    t.require_equal((t.field(item, _TYPE, "i64"), _whole(type(shape).__name__)))
     t.require_equal((t.field(item, _SIZE, "i64"), len(shape)))
-    return [a for k, part in enumerate(shape) for a in _unpacked(t, t.field(item, _ITEMS + 8 * k, "ptr"), part)]
-
-
-def _tuples(t: Text, shape: tuple[Nested, ...], failed: str) -> tuple[str, list[tuple[str, int]]]:
-    """A new tuple with new tuples in it, and where each output goes: a tuple and a place in it."""
-    whole = t.put(f"call ptr @PyTuple_New(i64 {len(shape)})")
-    t.require(t.put(f"icmp ne ptr {whole}, null"), failed)
-    places = []
-    for k, part in enumerate(shape):
-        if isinstance(part, int):
-            places.append((whole, k))
+    found: dict[int, str] = {}
+    for part, (base, at) in zip(_parts_of(shape), _places(t, item, shape), strict=True):
+        if isinstance(at, int):
+            inner = t.field(base, at, "ptr")
         else:
-            inner, own = _tuples(t, part, "undo")
-            _put_item(t, whole, k, inner)
-            places += own
+            inner = t.put(f"call ptr @PyDict_GetItemWithError(ptr {base}, ptr {_key(at)})")
+            t.require(t.put(f"icmp ne ptr {inner}, null"))
+        found |= _unpacked(t, inner, part)
+    return found
+
+
+def _parts_of(shape: Nested) -> list[Nested]:
+    return [*shape.values()] if isinstance(shape, dict) else [*shape]  # type: ignore[misc]
+
+
+def _places(t: Text, whole: str, shape: Nested) -> list[Place]:
+    """Where the parts of a tuple, a list or a dictionary are."""
+    if isinstance(shape, dict):
+        return [(whole, key) for key in shape]
+    base, first = (t.field(whole, _LISTED, "ptr"), 0) if isinstance(shape, list) else (whole, _ITEMS)
+    return [(base, first + 8 * k) for k in range(len(shape))]  # type: ignore[arg-type]
+
+
+_NEW = {tuple: "call ptr @PyTuple_New(i64 {0})", list: "call ptr @PyList_New(i64 {0})", dict: "call ptr @PyDict_New()"}
+
+
+def _containers(t: Text, shape: Nested, failed: str) -> tuple[str, dict[int, Place]]:
+    """A new tuple, list or dictionary with new ones in it, and where each output goes."""
+    whole = t.put(_NEW[type(shape)].format(len(shape)))  # type: ignore[index, arg-type]
+    t.require(t.put(f"icmp ne ptr {whole}, null"), failed)
+    places: dict[int, Place] = {}
+    for part, place in zip(_parts_of(shape), _places(t, whole, shape), strict=True):
+        if isinstance(part, int):
+            places[part] = place
+            if isinstance(place[1], str):  # in its order
+                _put_item(t, place, machine_object_name("none"), own=False)
+        else:
+            inner, own = _containers(t, part, "undo")
+            _put_item(t, place, inner)
+            places |= own
     return whole, places
 
 
 def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested, declined: str) -> str:
-    """Results in new arrays, which tuples hold from the start where there are several; the array or the tuple."""
-    whole, places = ("", []) if isinstance(shape, int) else _tuples(t, shape, "nothing")
+    """Results in new arrays, which their structure holds from the start where there is one; the array or the structure."""
+    whole, places = ("", {}) if isinstance(shape, int) else _containers(t, shape, "nothing")
     made: list[str] = []
     for k, output in enumerate(outputs):
         dtype = machine_object_name(f"dtype_{_LETTERS[output.dtype]}")
         t.run(f"call void @Py_IncRef(ptr {dtype})")
         made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {dtype}, i32 0)"))
-        if places:
-            _put_item(t, *places[k], made[-1])
         t.require(t.put(f"icmp ne ptr {made[-1]}, null"), "undo" if places else "nothing")
+        if places:
+            _put_item(t, places[k], made[-1])
     whole = whole or made[0]  # what is given back where memory runs out
     _compute(t, [*pointers, *(t.field(m, DATA, "ptr") for m in made)], workspace, "exhausted", declined)
     found = whole
     for k, output in enumerate(outputs):
         if output.shape:
             continue
+        if places and isinstance(places[k][1], str):  # the dictionary has the array, too
+            t.run(f"call void @Py_IncRef(ptr {made[k]})")
         number = t.put(f"call ptr @array_return(ptr {made[k]})")  # which takes the array over
         if not places:
             found = number
-        else:
-            _put_item(t, *places[k], number)
+        elif isinstance(places[k][1], int):
+            _put_item(t, places[k], number)
             t.require(t.put(f"icmp ne ptr {number}, null"), "undo")
+        else:
+            t.require(t.put(f"icmp ne ptr {number}, null"), "undo")
+            _put_item(t, places[k], number)
     t.run(f"ret ptr {found}")
     t.run("memory:", "call ptr @PyErr_NoMemory()", "br label %nothing", "nothing:", "ret ptr null")
     t.run("exhausted:", "call ptr @PyErr_NoMemory()", "br label %undo")
@@ -385,15 +441,27 @@ def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], worksp
     return whole
 
 
-def _put_item(t: Text, whole: str, k: int, item: str) -> None:
-    t.run(f"store ptr {item}, ptr {t.put(f'getelementptr i8, ptr {whole}, i64 {_ITEMS + 8 * k}')}")
+def _put_item(t: Text, place: Place, item: str, own: bool = True) -> None:
+    """Hand an object over to a container; `own`: this function's own reference."""
+    base, at = place
+    if isinstance(at, int):
+        t.run(f"store ptr {item}, ptr {t.put(f'getelementptr i8, ptr {base}, i64 {at}')}")
+        return
+    kept = t.put(f"call i32 @PyDict_SetItem(ptr {base}, ptr {_key(at)}, ptr {item})")
+    t.run(*([f"call void @Py_DecRef(ptr {item})"] if own else []))
+    t.require(t.put(f"icmp eq i32 {kept}, 0"), "undo")
 
 
-def _declarations(outputs: Sequence[Leaf]) -> list[str]:
+def _key(key: str) -> str:
+    return machine_object_name(f"key.{key}")
+
+
+def _declarations(outputs: Sequence[Leaf], keys: Sequence[str]) -> list[str]:
     """The shapes of new arrays, and the objects and functions of the process that the code refers to by name."""
     shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
     constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
-    return [RUNNING, *constants, *(f"@symdiff.{name} = external global i8" for name in _objects()), *FUNCTIONS]
+    names = [*_objects(), *(f"key.{key}" for key in dict.fromkeys(keys))]
+    return [RUNNING, *constants, *(f"{machine_object_name(name)} = external global i8" for name in names), *FUNCTIONS]
 
 
 def machine_object_name(name: str) -> str:
@@ -413,7 +481,17 @@ def _objects() -> dict[str, Any]:
     numbers = {"float": float, "complex": complex}
     numbers |= {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
     names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
-    return {"ndarray": np.ndarray, "tuple": tuple, "none": None, "miss": MISS, **names, **dtypes, **numbers}
+    return {
+        "ndarray": np.ndarray,
+        "tuple": tuple,
+        "list": list,
+        "dict": dict,
+        "none": None,
+        "miss": MISS,
+        **names,
+        **dtypes,
+        **numbers,
+    }
 
 
 @functools.cache

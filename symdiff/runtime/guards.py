@@ -23,9 +23,10 @@ _WORD, _HALF, _WORDS, _ITEMS, _PAIRS, _CELLS, _ASKED = range(7)
 # Offsets in objects: the type; what a cell holds; the size of a list or a dictionary, and a list's items.
 _TYPE, _CELL, _SIZE, _FIRST = 8, 16, 16, 24
 _VERSION, _TAG = 24, 384  # a dictionary's version (to Python 3.12), a class's version
+_MEMBER, _OFFSET = 40, 16  # what a slot's descriptor tells of it, and where in that its place in objects stands
 _CODE, _FIELDS = 48, 6  # a function's code, followed by its defaults, named defaults, closure, docstring and attributes
 _MANAGED, _BEFORE = 1 << 4, -24  # in a type's flags: its objects' dictionaries stand before them, there
-_MORE = ("PyDict_GetItemWithError", "PyDict_Next", "PyErr_Clear", "PyObject_CallNoArgs")
+_MORE = ("PyDict_Next", "PyErr_Clear", "PyObject_CallNoArgs")
 
 
 class _Check(ctypes.Structure):
@@ -115,9 +116,9 @@ class Guard:
         return self._native(k, kind, holder, keys, values) or (_ASKED, id(holds), 0, id(True))
 
     def _native(self, k: int, kind: str, holder: Any, keys: Any, values: Any) -> tuple[int, int, int, int] | None:
-        if kind == "cell":
-            kept = self._addresses(list(values), range(1), 1)
-            return _WORDS, id(holder) + _CELL, 8, ctypes.addressof(kept)
+        if kind in ("cell", "slot"):
+            kept = self._addresses(list(values), range(len(values)), 1)
+            return _WORDS, id(holder) + (_CELL if kind == "cell" else _place_of_slot(*keys)), 8, ctypes.addressof(kept)
         if kind == "type":
             return _WORD, id(holder) + _TYPE, 0, id(*values)
         if kind == "attributes":
@@ -180,6 +181,12 @@ def _place_of_attributes(holder: Any) -> int:
     return where if known and ctypes.c_int64.from_address(where).value == id(object.__getattribute__(holder, "__dict__")) else 0
 
 
+def _place_of_slot(slot: Any) -> int:
+    """Where in an object a slot of its class has its value."""
+    member = ctypes.c_ssize_t.from_address(id(slot) + _MEMBER).value
+    return int(ctypes.c_ssize_t.from_address(member + _OFFSET).value)
+
+
 @functools.cache
 def guarded(offset: int) -> int:
     """The address of the vectorcall function of objects whose pointer to a table lies at an offset."""
@@ -209,6 +216,12 @@ def machine_guards_fit() -> bool:
     class Class:
         pass
 
+    class Slotted:
+        __slots__ = ("first", "second")
+
+    slotted = Slotted()
+    slotted.second = sample  # type: ignore[attr-defined]
+
     def word(where: int) -> int:
         return int(ctypes.c_ssize_t.from_address(where).value)
 
@@ -225,6 +238,7 @@ def machine_guards_fit() -> bool:
         and word(id(table) + _SIZE) == 1
         and [word(id(function) + _CODE + 8 * k) for k in range(_FIELDS)] == [*map(id, fields)]
         and 0 != first != _version(Class) != 0
+        and word(id(slotted) + _place_of_slot(Slotted.second)) == id(sample)  # type: ignore[attr-defined]
     )
 
 
@@ -247,7 +261,6 @@ _TEXT = f"""
 NAMES
 @symdiff.long_way = external global i8
 @symdiff.miss = external global i8
-declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
 declare void @PyErr_Clear()
 declare ptr @PyObject_CallNoArgs(ptr)

@@ -19,19 +19,17 @@ from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
 from symdiff.simplification.interning import worked_out
 from symdiff.vocabulary.heads import Static
+from symdiff.vocabulary.traits import operations
 
 _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
 _NEAR = 1e-9  # in double precision
 _APART = 1e-4  # of values that count as different at a point taken at random, relative
-_MOVING = frozenset({"item", "getitem", "reshape", "transpose", "broadcast_to", "neg", "cast", "abs", "sqrt", "cbrt",
-                     "log", "log1p", "sin", "cos", "tan", "asin", "acos", "sinh", "asinh"})  # fmt: skip
-_POLES = frozenset({"div", "pow", "log", "log2", "log10", "log1p", "atanh", "tan"})
-_STEPS = frozenset({"floor", "ceil", "trunc", "rint", "sign"})
-_ANALYTIC = frozenset({"const", "item", "array", "getitem", "reshape", "transpose", "broadcast_to", "concatenate", "embed",
-                       "cells", "diagonal", "take", "add", "sub", "mul", "div", "neg", "sum", "sum_of", "prod", "matmul",
-                       "cumsum", "det", "sqrt", "log", "sin", "cos", "sinh", "asinh", "conj", "real", "imag"})  # fmt: skip
+_MOVING = operations("thin") | {"item"}
+_POLES = operations("pole")
+_STEPS = operations("steps")
+_ANALYTIC = operations("analytic") | {"const", "item", "array"}
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
-_ASKING = frozenset({*_BEYOND, "eq", "ne", "and", "or", "not", "all", "any", "item", "getitem", "reshape", "broadcast_to"})
+_ASKING = operations("asks") | {"item"}
 
 
 class Thinness:

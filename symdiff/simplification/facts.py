@@ -32,12 +32,13 @@ from symdiff.simplification.intervals import (
     square,
 )
 from symdiff.vocabulary.heads import HEADS, Static
+from symdiff.vocabulary.traits import operations
 
 ALONE = 2  # the growth of a value that one exponential decides
 RATES = {"exp": 1.0, "exp2": math.log(2), "exp10": math.log(10)}
 LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}  # by natural ones
-_PASSING = frozenset({"add", "sub", "mul", "neg", "cast"})  # keep one exponential's growth
-_GROWING = frozenset({*_PASSING, "abs", "sqrt", "hypot", "select", "item", "div", "pow", *HEADS})
+_PASSING = operations("keeps_growth")  # keep one exponential's growth
+_GROWING = operations("keeps_growth", "grows") | {"item", *HEADS}
 _NONE = Column()
 Direction = tuple[int, float]  # the number of a value, or of a difference turned one way, and the factor to it
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import Builder, dtype_of_atoms
+from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
 from symdiff.vocabulary.heads import Static
@@ -182,6 +183,9 @@ def _static(params: Any) -> Any:
         return (params.head, *((key, _frozen(value)) for key, value in params.params.items()))
     if isinstance(params, CallSite):
         return id(params.rule), id(params.function) if params.graph is None else 0
+    if isinstance(params, Loop):
+        known = params.rounds, params.carried, params.rows, params.stacks, params.sums, params.limit, params.backward
+        return ("loop", params.fingerprint(), params.tested, *known)
     return params
 
 

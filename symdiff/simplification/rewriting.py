@@ -22,11 +22,12 @@ from symdiff.rulebooks.rule import apply
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.intervals import known_exponent
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 _LONG = 16  # factors of a product, and terms of a sum, that are looked at
-_ROOTS = frozenset({"sqrt", "cbrt", "abs", "hypot"})
-_TRIED = frozenset({"max", "min", "sinh"})  # one of these, or a root, is in every form
-_SCALING = frozenset({"mul", "neg", "div", "cast"})
+_ROOTS = operations("root")
+_TRIED = operations("in_forms")  # one of these, or a root, is in every form
+_SCALING = operations("scales")
 _NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt")}
 Found = dict[str, Any]  # what the variables of a form stand for: values, and numbers
 

@@ -12,9 +12,10 @@ from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.facts import LOGARITHMS, Facts, known_column
 from symdiff.simplification.rewriting import Forms, row_partials
+from symdiff.vocabulary.traits import operations
 
 ONE = Constant(1.0)
-_SATURATING = frozenset({*LOGARITHMS, "sqrt", "cbrt", "div", "pow"})
+_SATURATING = operations("saturates")
 Slopes = list[tuple[Atom, Atom]]
 
 

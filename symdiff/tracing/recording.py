@@ -13,7 +13,7 @@ import numpy as np
 from symdiff.errors import ArgumentError, RuleError, TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, dtype_of_atoms
-from symdiff.ir.node import Constant
+from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.rule import Rule
@@ -92,12 +92,12 @@ def _record_whole(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...
     atoms = [traced_atom(leaf, builder, origin) for leaf, is_one in zip(leaves, is_operand, strict=True) if is_one]
     arrays = Arrays(builder, origin)
     codes = [o.dtype or ("D" if isinstance(o.value, complex) else "d") for o in atoms]  # type: ignore[union-attr]
+    given = [leaf for leaf, is_one in zip(leaves, is_operand, strict=True) if is_one]
+    own = [_whole_code(leaf, o, builder) or c for leaf, o, c in zip(given, atoms, codes, strict=True)]
     codes = ["d" if c in "l?" else c for c in codes]
     atoms = [o if isinstance(o, Constant) or o.dtype == c else builder.cast(o, c) for o, c in zip(atoms, codes, strict=True)]
     static = tuple((k, leaf) for k, (leaf, is_one) in enumerate(zip(leaves, is_operand, strict=True)) if not is_one)
-    given = [leaf for leaf, is_one in zip(leaves, is_operand, strict=True) if is_one]
-    whole_numbers = [isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu" for leaf in given]
-    kinds = tuple((o.shape, "l" if is_whole else c) for o, c, is_whole in zip(atoms, codes, whole_numbers, strict=True))
+    kinds = tuple((o.shape, c if c in "l?" else code) for o, c, code in zip(atoms, own, codes, strict=True))
     graph = None
     if "shapes" in rule.body:
         results, out_tree = _told_results(function, rule, leaves, tree, dtype_of_atoms(tuple(atoms)), origin)
@@ -121,6 +121,13 @@ def _record_whole(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...
     site = Site(key, rule, function, tree, static, kinds, out_tree, results, graph, single=graph)
     packed = builder.bind("site", tuple(atoms), site.shape, site.code, Static("site", {"site": site}), origin)
     return structures.unflatten(out_tree, [Tracer(builder, part) for part in site_results(arrays, site, packed)])
+
+
+def _whole_code(leaf: Any, atom: Atom, builder: Builder) -> str | None:
+    """The code of an array of whole numbers or truths, which the graph computes as others; None for others."""
+    if isinstance(leaf, np.ndarray):
+        return {"i": "l", "u": "l", "b": "?"}.get(leaf.dtype.kind)
+    return builder.whole.get(atom)
 
 
 def _python_number(constant: Constant) -> float | complex:
@@ -159,12 +166,13 @@ def _told(entry: Any, code: str) -> tuple[tuple[int, ...], str] | None:
 
 
 def _stand_in(leaf: Any, runs: bool) -> Any:
-    """An array in place of an argument, for its shape."""
+    """An array in place of an argument, or a number of NumPy's, for its shape."""
     shape = getattr(leaf, "shape", None)
     if shape is None:
-        return leaf
+        return np.asarray(leaf)[()] if isinstance(leaf, (float, complex)) and not runs else leaf
     code = "d" if leaf.dtype.kind in "biu" and runs is None else leaf.dtype
     if shape == ():
-        return np.dtype(code).type(1).item()
+        one = np.dtype(code).type(1)
+        return one.item() if runs else one
     square = len(shape) > 1 and shape[-1] == shape[-2]
     return np.broadcast_to(np.eye(shape[-1], dtype=code), shape).copy() if runs and square else np.ones(shape, code)

@@ -10,7 +10,9 @@ import decimal
 import inspect
 import os
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,8 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError, note_error, noted_errors
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders, array_atom, atom_dtype
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.evaluating import binding_values
+from symdiff.ir.graph import FOLLOWED, Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
@@ -30,6 +33,7 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
+from symdiff.tracing.loops.keeping import LONG, LOOPS, Again, Keeping, Tired
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.values.kinds import traced_argument_kind
@@ -39,6 +43,10 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
+
+PROBED = 5_000  # operations up to which kept loops are compared with the plain function
+TRIES = 60  # runs of a function after which no more is tried to keep its loops
+PRECISION = 1e-8  # of that comparison: sums may be regrouped
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +145,14 @@ def trace_leaves(
     mode: str | None = None,
     watch: Watch | None = None,
     hide: bool = True,
+    loops: str | None = None,
 ) -> Traced:
     """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
 
     `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
     value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
+
+    `loops`: with "keep" those that are proved to be the same are kept, with "auto" in long functions only.
 
     With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
     called, and which arrays it must compare by content.
@@ -150,7 +161,7 @@ def trace_leaves(
     settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
     with nested_trace(f, function_name(f), (tree, types, settings)):
         try:
-            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide)
+            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide, loops)
         except SymdiffError as error:
             note_error(error)  # for the trace that this one is a part of
             raise
@@ -172,20 +183,36 @@ def _trace_leaves(
     mode: str | None,
     watch: Watch | None,
     hide: bool,
+    loops: str | None,
 ) -> Traced:
     given = _given(leaves, tree)
     states = structures.states(structures.unflatten(tree, leaves))
     outside = Outside((f, *given, Found(states)), definition_line(f))
     outermost = parent is None and not active_builders()
+    keeping = Keeping() if loops == "keep" else None
+    patient = loops == "auto"
+    tries = 0
 
     def tried(reading: Reading | None) -> Traced:
-        try:
-            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, False, reading), mode, outside)
-        except Stuck:
-            outside.restore()
-            made = _traced(f, leaves, tree, traced, paths, parent, Attempt(rules, True, reading), mode, outside)
-        finally:
-            outside.restore()
+        nonlocal tries, keeping, patient
+        thorough = keeping is not None
+        while True:
+            tries += 1
+            keeping = keeping if tries < TRIES else None  # then all loops are written out
+            try:
+                attempt = Attempt(rules, thorough, reading, keeping, patient)
+                made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
+                if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
+                    break
+                keeping.unkept("a probe of kept loops gives another value than the plain function")
+            except Stuck:
+                thorough = True
+            except Again:
+                pass
+            except Tired:
+                patient, thorough, keeping = False, True, Keeping()
+            finally:
+                outside.restore()
         outside.require_restored()
         return made
 
@@ -215,6 +242,29 @@ def _trace_leaves(
             watch.compare(reading.needed)
         if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):
             return result
+
+
+def _agrees_with_plain(f: Callable[..., Any], leaves: list[Any], tree: Any, traced: list[int], graph: Graph) -> bool:
+    """Whether a graph with loops of few operations has the function's value at the arguments, where these are known."""
+    loops = [b.params for b in graph.bindings if b.op == "loop"]
+    given = [leaves[place] for place in traced]
+    if not loops or len(given) != len(graph.inputs) or any(isinstance(v, (Tracer, Spec)) for v in given):
+        return True
+    if any(loop.tested or loop.sizes() for loop in loops) or graph.operations() > PROBED:
+        return True
+    args, kwargs = structures.unflatten(tree, [v.copy() if isinstance(v, np.ndarray) else v for v in leaves])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            plain = structures.leaves(contextvars.copy_context().run(_alone, f, args, kwargs))
+        except Exception:
+            return True  # the graph's own checks raise it
+        values = binding_values(graph, tuple(given))
+        found = [values.get(o.atom, o.atom.params) for o in graph.outputs]
+        return len(found) == len(plain) and all(
+            np.shape(a) == np.shape(b) and np.allclose(a, b, PRECISION, PRECISION, equal_nan=True)
+            for a, b in zip(found, plain, strict=True)
+        )
 
 
 def _given(leaves: list[Any], tree: Any) -> list[Found]:
@@ -272,6 +322,8 @@ def _traced(
     def run(path: Path) -> Run:
         builder = path.builder = Builder(outer)
         builder.path = path
+        if attempt.patient:
+            builder.patience, builder.tired = LONG, Tired.told
         filled = list(leaves)
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
@@ -279,9 +331,10 @@ def _traced(
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
+        depth = len(stack)
         stack.append(builder)
         try:
-            with noted_errors() as refusals:
+            with noted_errors() as refusals, nullcontext() if attempt.keeping is None else attempt.keeping.watching():
                 result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
                 done = Run(builder, *traced_outputs(result, builder, name, where))
         except Exception as error:
@@ -296,12 +349,19 @@ def _traced(
                 raise path.problem or refusals[0]
             return done
         finally:
-            stack.pop()
+            del stack[depth:]
 
     given = [leaves[place] for place in traced] + ([] if reading is None else reading.arrays)
     found, notes = followed(run, mode, given, outer, outside)
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
+    if attempt.keeping is not None:
+        counted = [b.params.counted for b in graph.bindings if b.op == "loop" and b.params.tested]
+        if len(counted) > len(set(counted)):  # those of several paths
+            raise attempt.keeping.unkept("its rounds are counted on several paths of the function")
+        graph.notes[LOOPS] = attempt.keeping.told()
+    if attempt.followed:
+        graph.notes[FOLLOWED] = f"NumPy {np.__version__}"
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)

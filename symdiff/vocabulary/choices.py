@@ -17,8 +17,9 @@ from symdiff.errors import ArgumentError, BackendError, ExportError, OptionError
 from symdiff.vocabulary.libraries import user_line
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
+LOOPING = ("auto", "python", "numpy", "native")  # backends and targets that take loops
 TARGETS = ("python", "numpy", "c", "cupy", "cuda")
-COMMON = ("rules", "exact", "fastmath", "backend", "scalarize", "paths", "frozen")
+COMMON = ("rules", "exact", "fastmath", "backend", "scalarize", "paths", "loops", "frozen")
 
 
 class Choice(NamedTuple):
@@ -78,6 +79,7 @@ CHOICES = {
     "target": Choice(f"unknown target; there are {', '.join(TARGETS)}", _among(*TARGETS), ExportError),
     "scalarize": Choice("True, False and None (where it pays) are possible", _among(None, True, False)),
     "paths": Choice("'merge', 'guard' and None (merge where possible) are possible", _among(None, "merge", "guard")),
+    "loops": Choice("'keep', 'unroll' and None (keep those of long functions) are possible", _among(None, "keep", "unroll")),
     "mode": Choice("'auto', 'forward' and 'reverse' are possible", _among("auto", "forward", "reverse")),
     "order": Choice("a positive integer is needed", _is_positive),
     "threads": Choice("a positive integer, or None for as many as pay, is possible",

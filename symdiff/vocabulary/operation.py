@@ -20,7 +20,7 @@ class Op:
     `numpy` is the name of the NumPy function, or `special.name` of SciPy's, whose `item` picks one of several results.
     `python` and `python_complex` are expression templates over already parenthesised operands, None where the plain
     language has none. `c` and `cuda` are function names of C99 and CUDA. `real_only`: no kernel for complex numbers.
-    `counts`: the kernel takes its first operand as an integer.
+    `counts`: the kernel takes its first operand as an integer. `traits`: what else is known of it, in words of `TRAITS`.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Op:
     counts: bool = False
     c: str | None = None
     cuda: str | None = None
+    traits: str = ""
 
     @property
     def is_special(self) -> bool:

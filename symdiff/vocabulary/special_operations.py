@@ -40,6 +40,7 @@ _CUDA = _C | {
     "erfinv": "erfinv", "erfcinv": "erfcinv", "erfcx": "erfcx", "ndtr": "normcdf", "ndtri": "normcdfinv",
     "i0": "cyl_bessel_i0", "i1": "cyl_bessel_i1", "exp10": "exp10",
 }  # fmt: skip
+_TRAITS = {"erf": "libm", "erfc": "libm", "exp10": "exponential", "gamma": "folded"}
 
 
 def _row(word: str, arity: int, item: int | None = None) -> Op:
@@ -56,6 +57,7 @@ def _row(word: str, arity: int, item: int | None = None) -> Op:
         counts=name in _COUNTING.split(),
         c=_C.get(name),
         cuda=_CUDA.get(name),
+        traits=_TRAITS.get(name, ""),
     )
 
 

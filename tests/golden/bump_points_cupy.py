@@ -8,6 +8,8 @@ import cupy as cp
 
 __all__ = ["bump_value_and_grad"]
 
+Result = tuple[Any, tuple[Any, Any]]
+
 _code = r"""
 __device__ inline void bump_value_and_grad(
     double x,
@@ -93,31 +95,25 @@ _kernel = cp.RawKernel(_code, "bump_value_and_grad_points")
 _wide_kernel = cp.RawKernel(_code, "bump_value_and_grad_pieces")
 
 
-def bump_value_and_grad(x: Any, y: Any, out: Any = None) -> Any:
+def bump_value_and_grad(x: Any, y: Any, out: Any = None) -> Result:
     """Value and gradient of bump. Takes x float64[n], y float64[n]; returns f float64[n], df_dx
     float64[n], df_dy float64[n].
 
     y*exp(-x**2).
     """
-    x = _checked("x", x, (-1,), cp.float64)
-    y = _checked("y", y, (-1,), cp.float64)
-    n = x.shape[0]
-    if y.shape[0] != n:
-        raise ValueError(f"{y.shape[0]} points in y, {n} in x")
+    x = _array("x", x, cp.float64, ("n",))
+    y = _array("y", y, cp.float64, ("n",))
+    n = _points(x=x.shape[0], y=y.shape[0])
     if out is None:
-        f, (df_dx, df_dy) = out = (
-            cp.empty((n,), dtype=cp.float64),
-            (cp.empty((n,), dtype=cp.float64), cp.empty((n,), dtype=cp.float64)),
-        )
+        f = cp.empty(n, cp.float64)
+        df_dx = cp.empty(n, cp.float64)
+        df_dy = cp.empty(n, cp.float64)
     else:
+        _check_out(
+            (out[0], out[1][0], out[1][1]), ((n,), cp.float64), ((n,), cp.float64), ((n,), cp.float64),
+        )
         f, (df_dx, df_dy) = out
-        _checked("f", f, (n,), cp.float64, "no")
-        _checked("df_dx", df_dx, (n,), cp.float64, "no")
-        _checked("df_dy", df_dy, (n,), cp.float64, "no")
-        if any(cp.may_share_memory(x, target) for target in (f, df_dx, df_dy)):
-            x = x.copy()
-        if any(cp.may_share_memory(y, target) for target in (f, df_dx, df_dy)):
-            y = y.copy()
+        x, y = _apart((x, y), (f, df_dx, df_dy))
     if n and n % 2 == 0 and _together(x, y, f, df_dx, df_dy):
         _wide_kernel(
             (min(-(-n // 512), 65535),),
@@ -144,19 +140,8 @@ def bump_value_and_grad(x: Any, y: Any, out: Any = None) -> Any:
                 n,
             ),
         )
-    return out
-
-
-def _checked(name: str, a: Any, shape: tuple[int, ...], dtype: Any, casting: Any = "same_kind") -> Any:
-    """The CuPy array `a` in this dtype; -1 in a shape is any number of points."""
-    if not isinstance(a, cp.ndarray):
-        raise TypeError(f"{name} is {type(a).__name__}; a CuPy array is needed, as cp.asarray gives it")
-    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape, strict=True))
-    if not fits or not cp.can_cast(a.dtype, dtype, casting):
-        raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
-    if a.data.device_id != cp.cuda.Device().id:
-        raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
-    return a.astype(dtype, copy=False)
+    result: Result = (f, (df_dx, df_dy)) if out is None else out
+    return result
 
 
 def _together(*arrays: Any) -> bool:
@@ -164,3 +149,38 @@ def _together(*arrays: Any) -> bool:
     return all(
         a.strides[-1] == a.itemsize and not any(b % 16 for b in (a.data.ptr, *a.strides[:-1])) for a in arrays
     )
+
+
+def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...], casting: Any = "same_kind") -> Any:
+    """The CuPy array x in this dtype, "n" in a shape for points; what would lose something is refused."""
+    if not isinstance(x, cp.ndarray):
+        raise TypeError(f"{name} is {type(x).__name__}; a CuPy array is needed, as cp.asarray gives it")
+    fits = x.ndim == len(shape) and all(m in (n, "n") for n, m in zip(x.shape, shape, strict=True))
+    if not fits or not cp.can_cast(x.dtype, kind, casting):
+        raise ValueError(f"{name} is {x.dtype} {x.shape}; {cp.dtype(kind)} ({', '.join(map(str, shape))}) expected")
+    if x.data.device_id != cp.cuda.Device().id:
+        raise ValueError(f"{name} is on device {x.data.device_id}; the current device is {cp.cuda.Device().id}")
+    return x.astype(kind, copy=False)
+
+
+def _check_out(arrays: Any, *expected: Any) -> None:
+    """Raise where arrays for results are not CuPy's, of their shape, dtype and device, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        _array(f"out {k}", a, kind, shape, "no")
+        repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
+        if repeated or (a.size and any(a.data.ptr == b.data.ptr for b in arrays[:k])):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
+def _points(**counts: int) -> int:
+    """The number of points, in which all arguments agree."""
+    first, n = next(iter(counts.items()))
+    for name, count in counts.items():
+        if count != n:
+            raise ValueError(f"{count} points in {name}, {n} in {first}")
+    return n
+
+
+def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+    """Arrays, copies of those that may share memory with results."""
+    return [a.copy() if any(cp.may_share_memory(a, r) for r in results) else a for a in arrays]

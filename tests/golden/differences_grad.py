@@ -15,29 +15,29 @@ Result = NDArray[np.float64]
 _local = threading.local()
 
 
-def differences_grad_steps(x: Any, df_dx: Any, blocks_d: Any) -> Any:
-    """df_dx; intermediate values are in blocks_d."""
+def differences_grad_steps(x: Any, df_dx: Any, blocks_d: Any) -> None:
+    """df_dx; blocks_d hold intermediate values, one after another."""
     df_dx[:1].fill(0)
-    x_0 = x[1:]
-    x_1 = x[:-1]
-    df_dx_0 = df_dx[1:]
-    df_dx_1 = df_dx[:-1]
+    x_tail = x[1:]
+    x_head = x[:-1]
+    df_dx_tail = df_dx[1:]
+    df_dx_head = df_dx[:-1]
     for start in range(0, 99999, 8192):
         stop = min(start + 8192, 99999)
-        x0 = x_0[start:stop]
-        x1 = x_1[start:stop]
+        x_tail_block = x_tail[start:stop]
+        x_head_block = x_head[start:stop]
         w0 = blocks_d[0, :stop - start]
         w1 = blocks_d[1, :stop - start]
-        df_dx0 = df_dx_0[start:stop]
-        df_dx1 = df_dx_1[start:stop]
-        np.multiply(x1, x1, out=w0)  # v0 = x[:-1]*x[:-1]
-        np.subtract(x0, w0, out=w0)  # v1 = x[1:] - v0
-        np.subtract(1.0, x1, out=w1)  # v2 = 1.0 - x[:-1]
-        np.multiply(w0, 200.0, out=df_dx0)  # df_dx = 200.0*v1
-        np.multiply(x1, df_dx0, out=w0)  # v3 = x[:-1]*df_dx
+        df_dx_tail_block = df_dx_tail[start:stop]
+        df_dx_head_block = df_dx_head[start:stop]
+        np.multiply(x_head_block, x_head_block, out=w0)  # v0 = x[:-1]*x[:-1]
+        np.subtract(x_tail_block, w0, out=w0)  # v1 = x[1:] - v0
+        np.subtract(1.0, x_head_block, out=w1)  # v2 = 1.0 - x[:-1]
+        np.multiply(w0, 200.0, out=df_dx_tail_block)  # df_dx[1:] = 200.0*v1
+        np.multiply(x_head_block, df_dx_tail_block, out=w0)  # v3 = x[:-1]*df_dx[1:]
         np.add(w1, w0, out=w1)  # v4 = v2 + v3
         np.multiply(w1, -2.0, out=w1)  # v5 = -2.0*v4
-        np.add(df_dx1, w1, out=df_dx1)
+        np.add(df_dx_head_block, w1, out=df_dx_head_block)  # df_dx[:-1] += v5
 
 
 def differences_grad(x: ArrayLike, out: Any = None) -> Result:
@@ -93,7 +93,7 @@ def _check_out(arrays: Any, *expected: Any) -> None:
             raise ValueError(f"out {k} has the same memory for several numbers")
 
 
-def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
     """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
     return [
         r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)

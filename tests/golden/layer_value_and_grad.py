@@ -18,28 +18,28 @@ _local = threading.local()
 def layer_value_and_grad_steps(
     W: Any, b: Any, X: Any, df_dW: Any, df_db: Any, slot0: Any, blocks_d: Any, partial: Any,
 ) -> Any:
-    """f, df_dW, df_db; intermediate values are in slot0, blocks_d, partial."""
+    """f, df_dW, df_db; slot0, blocks_d, partial hold intermediate values, one after another."""
     v0 = slot0.reshape(256, 128)
-    np.matmul(W, X, out=v0)
+    np.matmul(W, X, out=v0)  # v0 = W @ X
     df_db_flat = df_db.reshape(256)
-    v2 = slot0.reshape(256, 128)
+    v1 = slot0.reshape(256, 128)
     for start in range(0, 256, 64):
         stop = min(start + 64, 256)
         rows = stop - start
-        b0 = b[start:stop]
-        v0_0 = v0[start:stop]
+        b_block = b[start:stop]
+        v0_block = v0[start:stop]
         w0 = blocks_d[0, :rows * 128].reshape(rows, 128)
         w1 = blocks_d[1, :rows * 128].reshape(rows, 128)
-        v2_0 = v2[start:stop]
-        np.add(b0, v0_0, out=w0)  # v3 = b + v0
-        np.tanh(w0, out=w0)  # v4 = tanh(v3)
-        partial[0, start // 64] = np.add.reduce(w0, axis=None)
-        np.multiply(w0, w0, out=w1)  # v5 = v4*v4
-        np.subtract(1.0, w1, out=v2_0)  # v2 = 1.0 - v5
-        np.add.reduce(v2_0, axis=1, out=df_db_flat[start:stop])
-    v1 = np.add.reduce(partial[0, :4])
-    np.matmul(v2, X.T, out=df_dW)
-    return v1
+        v1_block = v1[start:stop]
+        np.add(b_block, v0_block, out=w0)  # v2 = b + v0
+        np.tanh(w0, out=w0)  # v3 = tanh(v2)
+        partial[0, start // 64] = np.add.reduce(w0, axis=None)  # sum(v3)
+        np.multiply(w0, w0, out=w1)  # v4 = v3*v3
+        np.subtract(1.0, w1, out=v1_block)  # v1 = 1.0 - v4
+        np.add.reduce(v1_block, axis=1, out=df_db_flat[start:stop])  # df_db_flat = sum(v1, axis=1)
+    f = np.add.reduce(partial[0, :4])
+    np.matmul(v1, X.T, out=df_dW)  # df_dW = v1 @ X.T
+    return f
 
 
 def layer_value_and_grad(W: ArrayLike, b: ArrayLike, X: ArrayLike, out: Any = None) -> Result:
@@ -107,7 +107,7 @@ def _check_out(arrays: Any, *expected: Any) -> None:
             raise ValueError(f"out {k} has the same memory for several numbers")
 
 
-def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[NDArray[Any]]:
+def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
     """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
     return [
         r if r.flags.carray and not any(np.may_share_memory(r, a) for a in arrays) else np.empty(r.shape, r.dtype)

@@ -9,6 +9,10 @@ import cupy as cp
 
 __all__ = ["layer_value_and_grad"]
 
+Result = tuple[Any, tuple[Any, Any]]
+
+_local = threading.local()
+
 _code = r"""
 // The sum over the threads whose `lane` runs from 0 to `lanes`, a power of 2, `step` threads apart.
 template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsigned lane, unsigned lanes, unsigned step);
@@ -75,58 +79,51 @@ template <typename T> __device__ inline T sum_of_lanes(T value, T *shared, unsig
 """
 _kernel0 = cp.RawKernel(_code, "layer_value_and_grad_kernel0")
 _sum_rows_d = cp.RawKernel(_code, "layer_value_and_grad_sum_rows_d")
-_local = threading.local()
 
 
-def layer_value_and_grad(W: Any, b: Any, X: Any, out: Any = None) -> Any:
+def layer_value_and_grad_steps(
+    W: Any, b: Any, X: Any, f: Any, df_dW: Any, df_db: Any, slot0: Any, partial_d: Any,
+) -> None:
+    """f, df_dW, df_db; slot0, partial_d hold intermediate values, one after another."""
+    v0 = slot0.reshape(256, 128)
+    cp.matmul(W, X, out=v0)  # v0 = W @ X
+    _kernel0((128,), (256,), (b, slot0, df_db, partial_d))  # fills slot0, df_db, partial_d
+    _sum_rows_d((1,), (256,), (partial_d, 0, 128, 1, f))  # fills f
+    v1 = slot0.reshape(256, 128)
+    cp.matmul(v1, X.T, out=df_dW)  # df_dW = v1 @ X.T
+
+
+def layer_value_and_grad(W: Any, b: Any, X: Any, out: Any = None) -> Result:
     """Value and gradient of layer. Takes W float64[256, 512], b float64[256, 1], X float64[512,
     128]; returns f float64, df_dW float64[256, 512], df_db float64[256, 1].
 
     The sum of a layer's activations.
     """
-    W = cp.ascontiguousarray(_checked("W", W, (256, 512), cp.float64))
-    b = cp.ascontiguousarray(_checked("b", b, (256, 1), cp.float64))
-    X = cp.ascontiguousarray(_checked("X", X, (512, 128), cp.float64))
+    W = cp.ascontiguousarray(_array("W", W, cp.float64, (256, 512)))
+    b = cp.ascontiguousarray(_array("b", b, cp.float64, (256, 1)))
+    X = cp.ascontiguousarray(_array("X", X, cp.float64, (512, 128)))
     if out is None:
-        f = cp.empty((), dtype=cp.float64)
-        df_dW = cp.empty((256, 512), dtype=cp.float64)
-        df_db = cp.empty((256, 1), dtype=cp.float64)
+        f = cp.empty((), cp.float64)
+        df_dW = cp.empty((256, 512), cp.float64)
+        df_db = cp.empty((256, 1), cp.float64)
     else:
-        f, (df_dW, df_db) = out
-        _checked("f", f, (), cp.float64, "no")
-        _checked("df_dW", df_dW, (256, 512), cp.float64, "no")
-        _checked("df_db", df_db, (256, 1), cp.float64, "no")
-        if (
-            not all(r.flags.c_contiguous for r in (f, df_dW, df_db))
-            or any(cp.may_share_memory(W, r) for r in (f, df_dW, df_db))
-            or any(cp.may_share_memory(b, r) for r in (f, df_dW, df_db))
-            or any(cp.may_share_memory(X, r) for r in (f, df_dW, df_db))
-        ):
-            value0, (value1, value2) = layer_value_and_grad(W, b, X)
-            cp.copyto(f, value0)
-            cp.copyto(df_dW, value1)
-            cp.copyto(df_db, value2)
-            return out
+        _check_out(
+            (out[0], out[1][0], out[1][1]), ((), cp.float64), ((256, 512), cp.float64),
+            ((256, 1), cp.float64),
+        )
+        f, df_dW, df_db = _apart((out[0], out[1][0], out[1][1]), (W, b, X))
     slot0, partial_d = _work()
-    v0 = slot0.reshape(256, 128)
-    cp.matmul(W, X, out=v0)
-    _kernel0((128,), (256,), (b, slot0, df_db, partial_d))  # fills slot0, df_db, partial_d
-    _sum_rows_d((1,), (256,), (partial_d, 0, 128, 1, f))  # fills f
-    v1 = slot0.reshape(256, 128)
-    cp.matmul(v1, X.T, out=df_dW)
-    return (f, (df_dW, df_db)) if out is None else out
-
-
-def _checked(name: str, a: Any, shape: tuple[int, ...], dtype: Any, casting: Any = "same_kind") -> Any:
-    """The CuPy array `a` in this dtype; -1 in a shape is any number of points."""
-    if not isinstance(a, cp.ndarray):
-        raise TypeError(f"{name} is {type(a).__name__}; a CuPy array is needed, as cp.asarray gives it")
-    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape, strict=True))
-    if not fits or not cp.can_cast(a.dtype, dtype, casting):
-        raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
-    if a.data.device_id != cp.cuda.Device().id:
-        raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
-    return a.astype(dtype, copy=False)
+    layer_value_and_grad_steps(W, b, X, f, df_dW, df_db, slot0, partial_d)
+    if out is None:
+        return f, (df_dW, df_db)
+    if f is not out[0]:
+        cp.copyto(out[0], f)
+    if df_dW is not out[1][0]:
+        cp.copyto(out[1][0], df_dW)
+    if df_db is not out[1][1]:
+        cp.copyto(out[1][1], df_db)
+    result: Result = out
+    return result
 
 
 def _work() -> Any:
@@ -139,3 +136,32 @@ def _work() -> Any:
             cp.empty(128, dtype=cp.float64),
         )
     return kept[key]
+
+
+def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...], casting: Any = "same_kind") -> Any:
+    """The CuPy array x in this dtype, "n" in a shape for points; what would lose something is refused."""
+    if not isinstance(x, cp.ndarray):
+        raise TypeError(f"{name} is {type(x).__name__}; a CuPy array is needed, as cp.asarray gives it")
+    fits = x.ndim == len(shape) and all(m in (n, "n") for n, m in zip(x.shape, shape, strict=True))
+    if not fits or not cp.can_cast(x.dtype, kind, casting):
+        raise ValueError(f"{name} is {x.dtype} {x.shape}; {cp.dtype(kind)} ({', '.join(map(str, shape))}) expected")
+    if x.data.device_id != cp.cuda.Device().id:
+        raise ValueError(f"{name} is on device {x.data.device_id}; the current device is {cp.cuda.Device().id}")
+    return x.astype(kind, copy=False)
+
+
+def _check_out(arrays: Any, *expected: Any) -> None:
+    """Raise where arrays for results are not CuPy's, of their shape, dtype and device, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        _array(f"out {k}", a, kind, shape, "no")
+        repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
+        if repeated or (a.size and any(a.data.ptr == b.data.ptr for b in arrays[:k])):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
+def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
+    """Arrays for results: those given, or new ones for what lies scattered or may share memory with arrays."""
+    return [
+        r if r.flags.c_contiguous and not any(cp.may_share_memory(r, a) for a in arrays) else cp.empty(r.shape, r.dtype)
+        for r in results
+    ]

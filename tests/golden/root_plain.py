@@ -41,7 +41,7 @@ def root_grad_leaves(x: float, bounds_0: float, bounds_1: float, out: Any = None
     return result
 
 
-def root_grad(x: Any, bounds: Any, out: Any = None) -> Any:
+def root_grad(x: float, bounds: Any, out: Any = None) -> Result:
     """Gradient of root, in its own structures; `root_grad_leaves` takes and returns their leaves.
 
     Raises outside its bounds; the paths inside are merged.

@@ -58,7 +58,7 @@ def root_grad(x: ArrayLike, bounds: ArrayLike, out: Any = None) -> Result:
     else:
         _check_out((out,), ((n,), np.float64))
         df_dx = out
-        x, = _apart((x,), (df_dx,))
+        x, bounds = _apart((x, bounds), (df_dx,))
     checks_b, = _checks()
     with np.errstate(all="ignore"):
         for start in range(0, n, 8192):
@@ -116,6 +116,6 @@ def _check_out(arrays: Any, *expected: Any) -> None:
             raise ValueError(f"out {k} has the same memory for several numbers")
 
 
-def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[NDArray[Any]]:
+def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in arrays]

@@ -8,6 +8,8 @@ import cupy as cp
 
 __all__ = ["tax_value_and_grad"]
 
+Result = tuple[Any, tuple[Any, Any]]
+
 _code = r"""
 __device__ inline void tax_value_and_grad(
     double income,
@@ -97,31 +99,25 @@ _kernel = cp.RawKernel(_code, "tax_value_and_grad_points")
 _wide_kernel = cp.RawKernel(_code, "tax_value_and_grad_pieces")
 
 
-def tax_value_and_grad(income: Any, rate: Any, out: Any = None) -> Any:
+def tax_value_and_grad(income: Any, rate: Any, out: Any = None) -> Result:
     """Value and gradient of tax. Takes income float64[n], rate float64[n]; returns f float64[n],
     df_dincome float64[n], df_drate float64[n].
 
     Three paths, merged by selects.
     """
-    income = _checked("income", income, (-1,), cp.float64)
-    rate = _checked("rate", rate, (-1,), cp.float64)
-    n = income.shape[0]
-    if rate.shape[0] != n:
-        raise ValueError(f"{rate.shape[0]} points in rate, {n} in income")
+    income = _array("income", income, cp.float64, ("n",))
+    rate = _array("rate", rate, cp.float64, ("n",))
+    n = _points(income=income.shape[0], rate=rate.shape[0])
     if out is None:
-        f, (df_dincome, df_drate) = out = (
-            cp.empty((n,), dtype=cp.float64),
-            (cp.empty((n,), dtype=cp.float64), cp.empty((n,), dtype=cp.float64)),
-        )
+        f = cp.empty(n, cp.float64)
+        df_dincome = cp.empty(n, cp.float64)
+        df_drate = cp.empty(n, cp.float64)
     else:
+        _check_out(
+            (out[0], out[1][0], out[1][1]), ((n,), cp.float64), ((n,), cp.float64), ((n,), cp.float64),
+        )
         f, (df_dincome, df_drate) = out
-        _checked("f", f, (n,), cp.float64, "no")
-        _checked("df_dincome", df_dincome, (n,), cp.float64, "no")
-        _checked("df_drate", df_drate, (n,), cp.float64, "no")
-        if any(cp.may_share_memory(income, target) for target in (f, df_dincome, df_drate)):
-            income = income.copy()
-        if any(cp.may_share_memory(rate, target) for target in (f, df_dincome, df_drate)):
-            rate = rate.copy()
+        income, rate = _apart((income, rate), (f, df_dincome, df_drate))
     if n and n % 2 == 0 and _together(income, rate, f, df_dincome, df_drate):
         _wide_kernel(
             (min(-(-n // 512), 65535),),
@@ -148,19 +144,8 @@ def tax_value_and_grad(income: Any, rate: Any, out: Any = None) -> Any:
                 n,
             ),
         )
-    return out
-
-
-def _checked(name: str, a: Any, shape: tuple[int, ...], dtype: Any, casting: Any = "same_kind") -> Any:
-    """The CuPy array `a` in this dtype; -1 in a shape is any number of points."""
-    if not isinstance(a, cp.ndarray):
-        raise TypeError(f"{name} is {type(a).__name__}; a CuPy array is needed, as cp.asarray gives it")
-    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape, strict=True))
-    if not fits or not cp.can_cast(a.dtype, dtype, casting):
-        raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
-    if a.data.device_id != cp.cuda.Device().id:
-        raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
-    return a.astype(dtype, copy=False)
+    result: Result = (f, (df_dincome, df_drate)) if out is None else out
+    return result
 
 
 def _together(*arrays: Any) -> bool:
@@ -168,3 +153,38 @@ def _together(*arrays: Any) -> bool:
     return all(
         a.strides[-1] == a.itemsize and not any(b % 16 for b in (a.data.ptr, *a.strides[:-1])) for a in arrays
     )
+
+
+def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...], casting: Any = "same_kind") -> Any:
+    """The CuPy array x in this dtype, "n" in a shape for points; what would lose something is refused."""
+    if not isinstance(x, cp.ndarray):
+        raise TypeError(f"{name} is {type(x).__name__}; a CuPy array is needed, as cp.asarray gives it")
+    fits = x.ndim == len(shape) and all(m in (n, "n") for n, m in zip(x.shape, shape, strict=True))
+    if not fits or not cp.can_cast(x.dtype, kind, casting):
+        raise ValueError(f"{name} is {x.dtype} {x.shape}; {cp.dtype(kind)} ({', '.join(map(str, shape))}) expected")
+    if x.data.device_id != cp.cuda.Device().id:
+        raise ValueError(f"{name} is on device {x.data.device_id}; the current device is {cp.cuda.Device().id}")
+    return x.astype(kind, copy=False)
+
+
+def _check_out(arrays: Any, *expected: Any) -> None:
+    """Raise where arrays for results are not CuPy's, of their shape, dtype and device, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        _array(f"out {k}", a, kind, shape, "no")
+        repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
+        if repeated or (a.size and any(a.data.ptr == b.data.ptr for b in arrays[:k])):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
+def _points(**counts: int) -> int:
+    """The number of points, in which all arguments agree."""
+    first, n = next(iter(counts.items()))
+    for name, count in counts.items():
+        if count != n:
+            raise ValueError(f"{count} points in {name}, {n} in {first}")
+    return n
+
+
+def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+    """Arrays, copies of those that may share memory with results."""
+    return [a.copy() if any(cp.may_share_memory(a, r) for r in results) else a for a in arrays]

@@ -7,30 +7,19 @@ other than CuPy arrays.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from symdiff.codegen.cuda.grids import BLOCK, BLOCKS
 from symdiff.codegen.cuda.points import cuda_leaf_axes, point_kernel
 from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.cuda.wide import PIECE, Wide, wide_kernel
-from symdiff.codegen.names import Names
-from symdiff.codegen.names import emitted_argument_names as named
-from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import (
-    Result,
-    dtype_text,
-    emits_flat_result,
-    emitted_result,
-    packed_lines,
-    tuple_text,
-    unpacked,
-    wrapped_text,
-)
+from symdiff.codegen.shells import COPIED, INDENT, PointsShell, Shell
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result, dtype_text
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
-from symdiff.vocabulary.literals import docstring_literal
+from symdiff.vocabulary.heads import CUPY
 from symdiff.vocabulary.ops import dtype_of_code
-
-INDENT = "    "
 
 
 def emit(
@@ -45,23 +34,13 @@ def emit(
         by_value = frozenset(k for k, alone in enumerate(shared) if alone)
     if not exact:
         plan = replace(plan, program=with_reciprocals(plan.program))
-    result = emitted_result(len(plan.program.outputs)) if result is None else result
-    names = Names(("cp", "_code", "_kernel", "_wide_kernel", "_checked", "_together"))
-    entry = names.fresh(name)
     code, kernel = point_kernel(plan, name, by_value)
     wide = wide_kernel(plan, name, by_value)
     head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{cuda_compiler_options(exact)})']
-    support = [CHECKED]
     if wide is not None:
         code += wide.text
         head.append(f'_wide_kernel = cp.RawKernel(_code, "{wide.kernel}"{cuda_compiler_options(exact)})')
-        support.append(FIRST if wide.rows else LAST)
-    lines = _Function(plan, entry, names, result, by_value, wide).lines(doc)
-    block = "\n".join([code_text(code), *head])
-    made = PythonFile(
-        tuple(header), ("from typing import Any",), ("import cupy as cp",), (block,), ("\n".join(lines),), tuple(support)
-    )
-    return made.source(entry, "cupy")
+    return _Launching(plan, name, result, by_value, wide).text(header, doc, ["\n".join([code_text(code), *head])])
 
 
 def code_text(code: str) -> str:
@@ -74,18 +53,23 @@ def cuda_compiler_options(exact: bool) -> str:
     return ', ("--fmad=false",)' if exact else ""
 
 
-CHECKED = '''def _checked(name: str, a: Any, shape: tuple[int, ...], dtype: Any, casting: Any = "same_kind") -> Any:
-    """The CuPy array `a` in this dtype; -1 in a shape is any number of points."""
-    if not isinstance(a, cp.ndarray):
-        raise TypeError(f"{name} is {type(a).__name__}; a CuPy array is needed, as cp.asarray gives it")
-    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape, strict=True))
-    if not fits or not cp.can_cast(a.dtype, dtype, casting):
-        raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
-    if a.data.device_id != cp.cuda.Device().id:
-        raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
-    return a.astype(dtype, copy=False)'''
-
-
+_ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...], casting: Any = "same_kind") -> Any:
+    """The CuPy array x in this dtype, "n" in a shape for points; what would lose something is refused."""
+    if not isinstance(x, cp.ndarray):
+        raise TypeError(f"{name} is {type(x).__name__}; a CuPy array is needed, as cp.asarray gives it")
+    fits = x.ndim == len(shape) and all(m in (n, "n") for n, m in zip(x.shape, shape, strict=True))
+    if not fits or not cp.can_cast(x.dtype, kind, casting):
+        raise ValueError(f"{name} is {x.dtype} {x.shape}; {cp.dtype(kind)} ({', '.join(map(str, shape))}) expected")
+    if x.data.device_id != cp.cuda.Device().id:
+        raise ValueError(f"{name} is on device {x.data.device_id}; the current device is {cp.cuda.Device().id}")
+    return x.astype(kind, copy=False)'''
+_CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
+    """Raise where arrays for results are not CuPy's, of their shape, dtype and device, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        _array(f"out {k}", a, kind, shape, "no")
+        repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
+        if repeated or (a.size and any(a.data.ptr == b.data.ptr for b in arrays[:k])):
+            raise ValueError(f"out {k} has the same memory for several numbers")'''
 FIRST = f'''def _together(*arrays: Any) -> bool:
     """Whether arrays lie without gaps and begin at multiples of {PIECE} bytes."""
     return all(a.flags.c_contiguous and a.data.ptr % {PIECE} == 0 for a in arrays)'''
@@ -96,81 +80,67 @@ LAST = f'''def _together(*arrays: Any) -> bool:
     )'''
 
 
-class _Function:
-    def __init__(
-        self, plan: Plan, entry: str, names: Names, result: Result, by_value: frozenset[int], wide: Wide | None
-    ) -> None:
-        self.plan = plan
-        self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
-        self.entry, self.result, self.by_value, self.wide = entry, result, by_value, wide
-        self.leaves = plan.program.leaves
-        self.axes = cuda_leaf_axes(plan)
-        self.out_axes = self.axes[len(self.inputs) :]
-        self.arguments = named(self.inputs, names)
-        self.n, self.target = names.fresh("n"), names.fresh("target")
-        self.several = not isinstance(result, int)
-        self.targets = [names.fresh(o.name) for o in self.outputs] if self.several else ["out"]
+class CupyShell(Shell):
+    """CuPy's words: arrays of the device, for numbers too; `host` are the names of arguments that are numbers of the host."""
+
+    words, language = CUPY, "cupy"
+    support: ClassVar[dict[str, str]] = {"_array": _ARRAY, "_check_out": _CHECK_OUT}
+    host: frozenset[str] = frozenset()
+
+    def accepted_type(self, leaf: Input) -> str:
+        return "Any"
+
+    def annotation(self, output: Output, points: bool = False) -> str:
+        return "Any"
+
+    def taken(self, leaf: Input, argument: str, axis: int | None) -> str:
+        if argument in self.host:
+            return f"cp.{dtype_text(leaf.dtype)}({argument})"
+        return super().taken(leaf, argument, axis)
+
+    def one(self, leaf: Input, call: str) -> str:
+        return call
+
+    def lies(self, leaf: Input, argument: str) -> bool:
+        return argument not in self.host
+
+    def held(self, output: Output) -> bool:
+        return True
+
+    def packages(self, special: bool) -> list[str]:
+        return ["import cupy as cp"]
+
+
+class _Launching(CupyShell, PointsShell):
+    """The function that launches a kernel over points, or over one."""
+
+    support: ClassVar[dict[str, str]] = {
+        **PointsShell.support, **CupyShell.support, "_apart": COPIED.substitute(np="cp"), "_together": "",
+    }  # fmt: skip
+
+    def __init__(self, plan: Plan, name: str, result: Result | None, by_value: frozenset[int], wide: Wide | None) -> None:
+        self.plan, self.by_value, self.wide = plan, by_value, wide
+        self.leaves, self.axes = plan.program.leaves, cuda_leaf_axes(plan)
+        inputs = len(plan.program.inputs)
+        own = ("_code", "_kernel", "_wide_kernel")
+        super().__init__(
+            plan.program, name, own, result=result, in_axes=self.axes[:inputs], out_axes=self.axes[inputs:]
+        )  # fmt: skip
+        self.host = frozenset(self.arguments[place] for place in by_value)
         self.arrays = [*self.arguments, *self.targets]
 
-    def lines(self, doc: str) -> list[str]:
-        body = []
-        for place, (leaf, argument) in enumerate(zip(self.inputs, self.arguments, strict=True)):
-            body += self.checked(leaf, argument, place)
-        body += [*self.count(), *self.allocation(), *self.launch(), "return out"]
-        parameters = [*(f"{a}: Any" for a in self.arguments), "out: Any = None"]
-        signature = wrapped_text(f"def {self.entry}(", parameters, ") -> Any:", "")
-        return [*signature, *docstring_literal(doc), *(INDENT + line for line in body)]
-
-    def checked(self, leaf: Input, argument: str, place: int) -> list[str]:
-        """The check of an argument, and its conversion to the right dtype."""
-        kind = dtype_text(leaf.dtype)
-        if place in self.by_value:
-            return [f"{argument} = cp.{kind}({argument})"]
-        shape = self.shape(leaf, self.axes[place], "-1")
-        return [f'{argument} = _checked("{argument}", {argument}, {shape}, cp.{kind})']
-
-    def count(self) -> list[str]:
-        """The number of points, in which all arguments agree."""
-        batched = [(a, axis) for a, axis in zip(self.arguments, self.axes, strict=False) if axis is not None]
-        if not batched:
-            return []
-        first, axis = batched[0]
-        n = self.n
-        lines = [f"{n} = {first}.shape[{axis}]"]
-        for other, its_axis in batched[1:]:
-            lines.append(f"if {other}.shape[{its_axis}] != {n}:")
-            lines.append(f'{INDENT}raise ValueError(f"{{{other}.shape[{its_axis}]}} points in {other}, {{{n}}} in {first}")')
-        return lines
-
-    def shape(self, leaf: Input | Output, axis: int | None, points: str = "") -> str:
-        """The shape of an array of points as text."""
-        sizes, points = [str(k) for k in leaf.shape], points or self.n
-        return tuple_text([*([points] if axis == 0 else []), *sizes, *([points] if axis == -1 else [])])
-
-    def allocation(self) -> list[str]:
-        """The results' arrays: made here, or given, checked, and apart from the arguments."""
-        kinds = [(self.shape(o, a), dtype_text(o.dtype)) for o, a in zip(self.outputs, self.out_axes, strict=True)]
-        made = [f"cp.empty({shape}, dtype=cp.{kind})" for shape, kind in kinds]
-        opening = unpacked(self.result, self.targets, "out = ") if self.several else "out = "
-        lines = ["if out is None:", *packed_lines(opening, self.result, made, INDENT)]
-        lines += ["else:", *([INDENT + unpacked(self.result, self.targets, "out")] if self.several else [])]
-        for target, (shape, kind) in zip(self.targets, kinds, strict=True):
-            lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
-        given = "out" if emits_flat_result(self.result) else f"({', '.join(self.targets)})"
-        for argument in (a for place, a in enumerate(self.arguments) if place not in self.by_value):
-            test = (
-                f"any(cp.may_share_memory({{}}, {self.target}) for {self.target} in {given})"
-                if self.several
-                else "cp.may_share_memory({}, out)"
-            )
-            lines += [f"{INDENT}if {test.format(argument)}:", f"{INDENT * 2}{argument} = {argument}.copy()"]
-        return lines
+    def text(self, header: Sequence[str], doc: str, head: Sequence[str]) -> Source:
+        """The file."""
+        lines = [*self.accepted(), *self.count(), *self.arrays_for_results(self.given()), *self.launch()]
+        functions = [self.function(doc, [*lines, *self.returned(self.targets, [])])]
+        together = [] if self.wide is None else [FIRST if self.wide.rows else LAST]
+        return self.source(functions, header, head=head, support=together)
 
     def launch(self) -> list[str]:
         """The launch of the kernel; none for no points."""
         if self.plan.kind == "point":
             return self.call("_kernel", "1", 1, [])
-        n, wide = self.n, self.wide
+        n, wide = self.points, self.wide
         strided = self.call("_kernel", self.grid(BLOCK), BLOCK, [])
         if wide is None:
             return [f"if {n}:", *(INDENT + line for line in strided)]
@@ -186,12 +156,12 @@ class _Function:
 
     def grid(self, points: int) -> str:
         """The blocks of a launch, each of so many points."""
-        return f"min(-(-{self.n} // {points}), {BLOCKS})"
+        return f"min(-(-{self.points} // {points}), {BLOCKS})"
 
     def call(self, kernel: str, grid: str, block: int, strides: list[int]) -> list[str]:
         """A launch as text; `strides` are the numbers of strides that go with each array, all where none are given."""
         parts = [self.passed(place, strides[place] if strides else None) for place in range(len(self.leaves))]
-        parts += [self.n] if self.plan.kind == "batch" else []
+        parts += [self.points] if self.plan.kind == "batch" else []
         listed = [f"{INDENT}(", *(f"{INDENT * 2}{part}," for part in parts), f"{INDENT}),"]
         return [f"{kernel}(", f"{INDENT}({grid},),", f"{INDENT}({block},),", *listed, ")"]
 

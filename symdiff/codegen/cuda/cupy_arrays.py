@@ -5,14 +5,13 @@ an `out` that overlaps no input none at all (but for what CuPy's own functions m
 CUDA cannot compute, with `BackendError`; the file refuses other than CuPy arrays.
 """
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from symdiff.codegen.array_text import clearing_text, constant_text, emit_step, region
+from symdiff.codegen.array_text import added_text, clearing_text, constant_text, emit_step, region
 from symdiff.codegen.cuda.arrays import (
     SUM_DECLARED,
     SUM_OF_LANES,
@@ -26,22 +25,21 @@ from symdiff.codegen.cuda.arrays import (
     joins_in_cuda,
     split,
 )
-from symdiff.codegen.cuda.cupy import CHECKED, code_text, cuda_compiler_options
+from symdiff.codegen.cuda.cupy import CupyShell, code_text, cuda_compiler_options
 from symdiff.codegen.cuda.functions import cuda_type
 from symdiff.codegen.cuda.header import name_of, preamble
 from symdiff.codegen.cuda.parts import PartsText
 from symdiff.codegen.cuda.reciprocals import with_reciprocals
-from symdiff.codegen.numpy_arrays import ArrayWriter
-from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import Result, dtype_text, emits_flat_result, packed, unpacked, wrapped_text
+from symdiff.codegen.numpy_arrays import APART, ArrayWriter
+from symdiff.codegen.shells import INDENT
+from symdiff.codegen.source import Source
+from symdiff.codegen.text import Result, dtype_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
-from symdiff.lowering.program import ASSEMBLE, Program, is_leaf, is_view_step
-from symdiff.vocabulary.heads import CUPY, HEADS, head_slices
-from symdiff.vocabulary.literals import docstring_literal, number_literal
-
-INDENT = "    "
+from symdiff.lowering.program import ASSEMBLE, Input, Program, is_leaf, is_view_step
+from symdiff.vocabulary.heads import HEADS, head_slices
+from symdiff.vocabulary.literals import number_literal
 
 
 def emit(
@@ -52,21 +50,26 @@ def emit(
     if by_value is None:
         by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == ())
     writer = _Writer(plan, name, style, result, by_value, exact)
-    source = writer.file(header, doc).source(writer.entry, "cupy")
+    functions = writer.functions(doc)
+    source = writer.source(functions, header, head=writer.kernels_text())
     if style == "export":
         return source
-    return replace(source, names=(("_local", threading.local()), *((f"_{n}", c) for n, c in writer.constants)))
+    return replace(source, names=tuple((f"_{n}", c) for n, c in writer.constants))
 
 
-class _Writer(ArrayWriter):
+class _Writer(CupyShell, ArrayWriter):
     """The names and places of the NumPy writer; kernels are launches, numbers live in arrays of the device."""
 
-    words = CUPY
+    support: ClassVar[dict[str, str]] = {
+        **CupyShell.support, "_apart": APART.substitute(np="cp", together="c_contiguous"),
+    }  # fmt: skip
 
     def __init__(
         self, plan: ArrayPlan, name: str, style: str, result: Result | None, by_value: frozenset[int], exact: bool
     ) -> None:
-        super().__init__(plan, name, style, result)
+        super().__init__(plan, name, "export", result)
+        self.style = style
+        self.host = frozenset(self.arguments[place] for place in by_value)
         self.as_written = exact
         self.stem = name_of(name)
         self.pending: list[str] = []
@@ -85,7 +88,7 @@ class _Writer(ArrayWriter):
 
     def own_names(self) -> tuple[str, ...]:
         kept = (f"{stem}_{code}" for stem in ("numbers", "partial") for code in "bfdFD")
-        return "cp", "_code", "_work", "_checked", "key", "kept", *kept, *(f"_sum_rows_{code}" for code in "fdFD")
+        return "_code", *kept, *(f"_sum_rows_{code}" for code in "fdFD")
 
     # -- where values lie
 
@@ -141,63 +144,45 @@ class _Writer(ArrayWriter):
             self.pending += super().made(value)
         return super().text(value)
 
-    # -- the function
+    # -- the functions
 
-    def lines(self, doc: str) -> list[str]:
-        """The function's lines."""
+    def taken(self, leaf: Input, argument: str, axis: int | None) -> str:
+        """The check of an argument; arrays are made contiguous."""
+        call = super().taken(leaf, argument, axis)
+        return f"cp.ascontiguousarray({call})" if leaf.shape else call
+
+    def body(self) -> list[str]:
+        """The statements of the steps."""
         body: list[str] = []
         for task in self.plan.fused.tasks:
             lines = self.launched(task) if isinstance(task, Kernel) else self.structural(task)
             body += [*self.pending, *lines]
             self.pending = []
-        copies = self.copies()
-        body += [*self.pending, *copies]
-        parameters = [*(f"{a}: Any" for a in self.shown), "out: Any = None"]
-        signature = wrapped_text(f"def {self.entry}(", parameters, ") -> Any:", "")
-        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
-        lines += [*self.checked(), *self.allocation(), *self.kept(), *body]
-        fresh = packed(self.result, self.targets)
-        lines.append(f"return {fresh} if out is None else out" if self.several else f"return {fresh}")
-        return [*signature, *docstring_literal(doc), *(INDENT + line for line in lines)]
+        return body
 
-    def checked(self) -> list[str]:
-        """The checks of the arguments; arrays are made contiguous."""
-        lines = []
-        for place, (leaf, argument) in enumerate(zip(self.program.inputs, self.arguments, strict=True)):
-            kind = f"cp.{dtype_text(leaf.dtype)}"
-            if place in self.by_value:
-                lines.append(f"{argument} = {kind}({argument})")
-            else:
-                checked = f'_checked("{argument}", {argument}, {leaf.shape!r}, {kind})'
-                lines.append(f"{argument} = " + (f"cp.ascontiguousarray({checked})" if leaf.shape else checked))
-        return lines
+    def call(self, taken: list[str]) -> list[str]:
+        """The call of the steps."""
+        return wrapped_text(f"{self.steps}(", taken, ")", "")
 
-    def allocation(self) -> list[str]:
-        """The results' arrays: made here, or given and checked; results cannot be computed over arguments."""
-        kinds = [(f"{o.shape!r}", dtype_text(o.dtype)) for o in self.program.outputs]
-        lines = ["if out is None:"]
-        for target, (shape, kind) in zip(self.targets, kinds, strict=True):
-            lines.append(f"{INDENT}{target} = cp.empty({shape}, dtype=cp.{kind})")
-        lines += ["else:", INDENT + unpacked(self.result, self.targets, "out")]
-        for target, (shape, kind) in zip(self.targets, kinds, strict=True):
-            lines.append(f'{INDENT}_checked("{target}", {target}, {shape}, cp.{kind}, "no")')
-        arrays = [a for place, a in enumerate(self.arguments) if place not in self.by_value]
-        if self.several:
-            given = "out" if emits_flat_result(self.result) else f"({', '.join(self.targets)})"
-            tests = [f"not all(r.flags.c_contiguous for r in {given})"]
-            tests += [f"any(cp.may_share_memory({a}, r) for r in {given})" for a in arrays]
-        else:
-            tests = [f"not {self.targets[0]}.flags.c_contiguous"]
-            tests += [f"cp.may_share_memory({a}, {self.targets[0]})" for a in arrays]
-        lines += [f"{INDENT}if (", f"{INDENT * 2}{tests[0]}", *(f"{INDENT * 2}or {t}" for t in tests[1:]), f"{INDENT}):"]
-        call = f"{self.entry}({', '.join(self.arguments)})"
-        if self.several:
-            values = [self.names.numbered("value") for _ in self.targets]
-            lines.append(INDENT * 2 + unpacked(self.result, values, call))
-            lines += [f"{INDENT * 2}cp.copyto({target}, {value})" for target, value in zip(self.targets, values, strict=True)]
-        else:
-            lines.append(f"{INDENT * 2}cp.copyto(out, {call})")
-        return [*lines, f"{INDENT * 2}return out"]
+    def numbers_made(self) -> list[str]:
+        """None: all results lie on the device."""
+        return []
+
+    def keep(self, store: str, made: Sequence[str]) -> str:
+        """The call that gives a thread's arrays for the current device and stream."""
+        self.used["threading"] = "import threading"
+        self.stores.append("\n".join([
+            f"def _{store}() -> Any:",
+            f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""',
+            f'{INDENT}kept = vars(_local).setdefault("{store}", {{}})',
+            f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr",
+            f"{INDENT}if key not in kept:",
+            f"{INDENT * 2}kept[key] = (",
+            *(f"{INDENT * 3}{text}," for text in made),
+            f"{INDENT * 2})",
+            f"{INDENT}return kept[key]",
+        ]))  # fmt: skip
+        return f"_{store}()"
 
     def made_once(self) -> list[tuple[str, str]]:
         """The arrays that a thread keeps for a device and stream: names and how they are made."""
@@ -218,10 +203,6 @@ class _Writer(ArrayWriter):
             made.append((name, text))
         return made
 
-    def kept(self) -> list[str]:
-        made = [name for name, _ in self.made_once()]
-        return wrapped_text("", made, f"{',' if len(made) == 1 else ''} = _work()", "") if made else []
-
     def copies(self) -> list[str]:
         """Results that were not computed in their own arrays."""
         lines = []
@@ -241,8 +222,8 @@ class _Writer(ArrayWriter):
             if self.plan.places.get(value) != ("output", k):
                 source = self.nodes[output.value]
                 shown = source.operands[0] if source.op == "broadcast_to" else output.value
-                lines.append(f"cp.copyto({self.targets[k]}, {self.text(shown)})")
-        return lines
+                lines.append(f"cp.copyto({self.targets[k]}, {self.text(shown)})  # {self.targets[k]} = {self.text(shown)}")
+        return [*self.pending, *lines]
 
     def made(self, value: int) -> list[str]:
         """Arrays take a name where CuPy's functions need one: kernels take the array that holds them."""
@@ -261,7 +242,7 @@ class _Writer(ArrayWriter):
             return clearing_text(self.text(value), task.besides, node.shape)
         if node.op == ASSEMBLE:
             places = [(region(self.text(value), key, node.shape), self.text(o)) for o, key in task.pending]
-            return [f"cp.add({place}, {text}, out={place})" for place, text in places]
+            return [added_text(place, text, "cp") for place, text in places]
         source = node.operands[0] if node.operands else -1
         over = node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]
         if node.op == "cells":
@@ -344,9 +325,8 @@ class _Writer(ArrayWriter):
 
     # -- the file
 
-    def file(self, header: Sequence[str], doc: str) -> PythonFile:
-        """The file: the source of the kernels, the arrays that are kept, and the function."""
-        lines = self.lines(doc)
+    def kernels_text(self) -> list[str]:
+        """The source of the kernels, and their names."""
         codes = {code for launch in self.launches for code in launch.shared}
         functions = [line for launch in self.launches for line in launch.lines]
         rows = [SUM_ROWS.format(name=f"{self.stem}_sum_rows_{c}", t=cuda_type(c))
@@ -354,28 +334,9 @@ class _Writer(ArrayWriter):
         first, last = ([SUM_DECLARED], [SUM_OF_LANES]) if codes else ([], [])
         text = [*preamble(self.programs, frozenset(codes)), *first, *functions, *rows, *last]
         kernels = [*self.kernels, *((f"_sum_rows_{c}", f"{self.stem}_sum_rows_{c}") for c in sorted(self.summed))]
-        head = [code_text("\n".join(text))] if kernels else []
-        head += [f'{own} = cp.RawKernel(_code, "{kernel}"{cuda_compiler_options(self.as_written)})' for own, kernel in kernels]
-        made, support = self.made_once(), [CHECKED]
-        threads = bool(made) and self.style == "export"
-        if made:
-            head += ["_local = threading.local()"] if threads else []
-            kept = [
-                "def _work() -> Any:",
-                f'{INDENT}"""The arrays that this thread keeps for the current device and stream."""',
-                f'{INDENT}kept = vars(_local).setdefault("work", {{}})',
-                f"{INDENT}key = cp.cuda.Device().id, cp.cuda.get_current_stream().ptr",
-                f"{INDENT}if key not in kept:",
-                f"{INDENT * 2}kept[key] = (",
-                *(f"{INDENT * 3}{text}," for _, text in made),
-                f"{INDENT * 2})",
-                f"{INDENT}return kept[key]",
-            ]
-            support.append("\n".join(kept))
-        blocks = ("\n".join(head),) if head else ()
-        standard = ("from typing import Any", *(["import threading"] if threads else []))
-        packages = ("import cupy as cp",)
-        return PythonFile(tuple(header), standard, packages, blocks, ("\n".join(lines),), tuple(support))
+        options = cuda_compiler_options(self.as_written)
+        made = [f'{own} = cp.RawKernel(_code, "{kernel}"{options})' for own, kernel in kernels]
+        return ["\n".join([code_text("\n".join(text)), *made])] if kernels else []
 
 
 def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> str:

@@ -24,9 +24,10 @@ from symdiff.codegen.math.lines import Lines, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, is_leaf, zero_value_number
 from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.traits import operations
 
 PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
-_SLOW = frozenset({"mod", "floordiv", "logaddexp", "logaddexp2", "pow"})
+_SLOW = operations("slow")
 _BYTES = {"?": 1, "f": 4, "d": 8, "F": 8, "D": 16}
 
 

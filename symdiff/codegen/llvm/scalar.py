@@ -20,12 +20,13 @@ from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program, zero_value_number
 from symdiff.vocabulary.ops import OPS, check_dtype_cast, dtype_of_code, is_complex, real_counterpart
+from symdiff.vocabulary.traits import operations
 
 LINE = 64  # bytes: arrays of our own begin at multiples of these
 _ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 _COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 _INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"}
-_COMPLEX_LIBM = frozenset("exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log sqrt pow".split())
+_COMPLEX_LIBM = operations("complex_libm")
 
 
 def emit_instructions(program: Program, lines: Lines, load: Callable[[Node], Value]) -> dict[int, Value]:

@@ -8,14 +8,10 @@ import struct
 from collections.abc import Sequence
 
 from symdiff.lowering.program import Program
+from symdiff.vocabulary.traits import operations
 
 TYPES = {"d": "double", "f": "float", "?": "i1"}
-LIBM = frozenset(
-    """
-    exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
-    erf erfc nextafter
-    """.split()
-)
+LIBM = operations("libm")
 # What `llvm_functions` has: each operation's function, and which of that one's results it is.
 _OWN = "exp10 erfcx ndtr log_ndtr expit log_expit logit xlogy xlog1py cosm1 exprel".split()
 VECTORS = {name: (name, 0) for name in [*(LIBM - {"nextafter"}), *_OWN]} | {"sin": ("sincos", 0), "cos": ("sincos", 1)}

@@ -35,9 +35,11 @@ from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
 from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 EVERY = 10**9  # rows
 FEW = 8  # rows up to which each is shown as it is
+DERIVED = 4  # orders up to which coefficients of a series are derived by the chain rule
 CELLS = 5_000  # operations on cells up to which arrays without words of matrices are read cell by cell
 FOLDED = 2_000  # rows up to which patterns are looked for
 
@@ -133,7 +135,7 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     A derivative is derived anew by the plain chain rule. A graph of a kind that has no rows of its own is read as it stands.
     """
     derivation = derivation_of(graph)
-    if derivation is None or derivation.kind not in _KINDS:
+    if derivation is None or derivation.kind not in _KINDS or _recurs(derivation):
         derivation = Derivation("", written_graph(graph) if derivation is None else graph, ())
     sources = Sources()
     words = matrix_formula(graph, output_names(derivation.primal, sources), sources)
@@ -149,6 +151,12 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
         return recurring
     found = _KINDS[derivation.kind](read, derivation)
     return composed(read, found, rows, notes, lambda: formula_of(graph, EVERY))
+
+
+def _recurs(derivation: Derivation) -> bool:
+    """Whether coefficients of a series are read as they follow from each other, and not derived by the chain rule."""
+    has_arrays = any(leaf.shape for leaf in derivation.primal.inputs)
+    return derivation.kind == "taylor" and (derivation.order > DERIVED or has_arrays)
 
 
 def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, ...]) -> Formula | None:
@@ -260,7 +268,7 @@ def notes_of(derivation: Derivation, sources: Sources) -> tuple[str, ...]:
 def _rounds(branches: Any, sources: Sources) -> str:
     if branches.conditions is None:
         return ""
-    compared = [b.origin for b in branches.conditions.bindings if b.op in ("lt", "le", "gt", "ge", "eq", "ne")]
+    compared = [b.origin for b in branches.conditions.bindings if b.op in operations("compares")]
     loops = [origin for origin in compared if sources.loop_line(origin) is not None]
     if loops and len(set(loops)) == 1:
         rounds = len(loops) - 1
@@ -347,6 +355,19 @@ def _jvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
             yield Row(left, _tangent(primal, term, moved))
 
 
+def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+    moved = _moved(primal, derivation, "_dot")
+    terms = list(primal.outputs)
+    for order in range(derivation.order + 1):
+        if order:
+            share = Fraction(1, order)
+            terms = [[primal.writer.scaled(_tangent(primal, term, moved), share) for term in cells] for cells in terms]
+        for output, name, cells in zip(primal.graph.outputs, primal.tops, terms, strict=True):
+            for k, term in enumerate(cells):
+                own = f"{name}_{order}"
+                yield Row(sp.Symbol(cell_name(own, output.shape, k) if output.shape else own), term)
+
+
 def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
     yield from _value_rows(primal, derivation)
     t = primal.writer
@@ -384,5 +405,5 @@ def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
 _KINDS: dict[str, Callable[[Primal, Derivation], Iterator[Row]]] = {
     "": _value_rows, "grad": _slope_rows, "value_and_grad": _value_and_slope_rows, "jacobian": _slope_rows,
     "derivative": _higher_rows, "hessian": _hessian_rows, "jvp": _jvp_rows, "vjp": _vjp_rows, "hvp": _hvp_rows,
-    "wirtinger": _wirtinger_rows,
+    "wirtinger": _wirtinger_rows, "taylor": _taylor_rows,
 }  # fmt: skip

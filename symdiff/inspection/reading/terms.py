@@ -15,13 +15,14 @@ from functools import lru_cache
 from typing import Any
 
 from symdiff.inspection.reading.names import printed_width
+from symdiff.vocabulary.traits import CONDITIONS, operations
 
 _QUOTIENTS = frozenset({2, 3, 4, 6, 7, 8, 9, 12, 16})  # what stands below a fraction bar rather than in a decimal
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
-_CONDITIONS = frozenset({"lt", "le", "gt", "ge", "eq", "ne", "and", "or", "xor", "not", "isnan", "isinf", "isfinite"})
+_CONDITIONS = CONDITIONS
 _SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}
-_REAL = frozenset({"abs", "real", "imag", "sign", "atan2", "hypot"})
+_REAL = operations("real_valued")
 
 
 class Term:
@@ -170,7 +171,9 @@ def exact_multiple(value: float) -> tuple[Fraction, tuple[tuple[str, Fraction], 
 
 
 def _rounded(value: float, most: int) -> Fraction | None:
-    """A quotient of numbers up to `most`, or of a digit and a larger one, near a number."""
+    """A quotient of numbers up to `most`, or of a digit and a larger one, near a number; None for one that is not finite."""
+    if not math.isfinite(value):
+        return None
     for digit in range(1, 10):
         below = round(digit / abs(value)) if 1e-9 < abs(value) < 1e9 else 0
         if below and digit / below == abs(value) and most > 1000:

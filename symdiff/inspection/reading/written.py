@@ -17,6 +17,7 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 _TWICE = Fraction(2)
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
@@ -43,7 +44,7 @@ class Writer(Terms):
 
     def emit(self, op: str, args: tuple[Term, ...]) -> Term:
         """One operation on terms."""
-        if op in ("and", "or", "xor", "not"):
+        if op in operations("logic"):
             return self._logical(op, args)
         if op == "select":
             condition, a, b = args

@@ -18,11 +18,12 @@ from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS, Shape, Slice, Static
 from symdiff.vocabulary.ops import is_complex, real_counterpart
+from symdiff.vocabulary.traits import operations
 
-_FOLDED = frozenset({"reshape", "transpose", "getitem", "broadcast_to", "take", "diagonal", "embed", "put"})
+_FOLDED = operations("moves_constants")
 
-_INDEXED = frozenset({"take_along", "put_along", "gather", "scatter_at"})  # the second operand tells places
-_TRUTHS = _FOLDED | {"any", "all", "concatenate", "set", "set_at", "scatter"} | _INDEXED  # kept truth values
+_INDEXED = operations("takes_places")  # the second operand tells places
+_TRUTHS = _FOLDED | _INDEXED | operations("moves_truths")  # kept truth values
 
 
 def full_key(shape: Shape) -> tuple[Slice, ...]:

@@ -83,6 +83,7 @@ def bind_rollaxis(a: Arrays, x: Atom, axis: int, start: int = 0) -> Atom:
 
 
 def bind_squeeze(a: Arrays, x: Atom, axis: Any = None) -> Atom:
+    axis = None if not x.shape and axis in (0, -1) else axis  # as NumPy takes a number
     axes = tuple(i for i, n in enumerate(x.shape) if n == 1) if axis is None else normalize_axis_tuple(axis, len(x.shape))
     if any(x.shape[i] != 1 for i in axes):
         raise ValueError(f"cannot squeeze axes {axes} of shape {x.shape}: not all of size 1")
@@ -132,8 +133,8 @@ def bind_tile(a: Arrays, x: Atom, reps: Any) -> Atom:
 
 
 def bind_repeat(a: Arrays, x: Atom, repeats: Any, axis: int | None = None) -> Atom:
-    if axis is None:
-        x, axis = bind_ravel(a, x), 0
+    if axis is None or not x.shape:
+        x, axis = bind_ravel(a, x), 0 if axis is None else axis
     axis = normalize_axis_index(axis, len(x.shape))
     n = x.shape[axis]
     if np.ndim(repeats) == 0:

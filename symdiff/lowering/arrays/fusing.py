@@ -14,9 +14,10 @@ from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, domain_si
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only, program_cone
 from symdiff.vocabulary.heads import HEADS, Shape, Slice
+from symdiff.vocabulary.traits import operations
 
 Share = Callable[[Program], Program]
-_CHEAP = frozenset("add sub mul neg select eq ne lt le gt ge and or not xor abs copysign".split())
+_CHEAP = operations("cheap")
 _AGAIN = 3  # cheap operations up to which a value is computed again rather than stored: as long as loading it takes
 
 

@@ -24,9 +24,10 @@ from symdiff.lowering.arrays.layouts import (
 from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, domain_size, key_of
 from symdiff.lowering.table import Table
 from symdiff.vocabulary.heads import HEADS, Shape, head_slices
+from symdiff.vocabulary.traits import operations
 
 MOVED = 256  # cells up to which moves are written one by one
-_MOVING = frozenset({"cells", "concatenate", "put", "set", "set_at", "take", "embed"})
+_MOVING = operations("written_out")
 
 
 class Rows(NamedTuple):

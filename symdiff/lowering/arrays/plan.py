@@ -18,11 +18,10 @@ from symdiff.lowering.plan import Plan, check_places
 from symdiff.lowering.program import ASSEMBLE, Program, domain_size, is_leaf, is_view_step
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import dtype_of_code
+from symdiff.vocabulary.traits import operations
 
 BLOCK = 8192  # cells of a block: a few arrays of them stay in the second cache
-FILLED = frozenset(
-    {"cells", "put", "set", "set_at", "scatter", "scatter_at", "embed", "put_along", ASSEMBLE}
-)  # heads that fill an array given to them
+FILLED = operations("fills") | {ASSEMBLE}  # heads that fill an array given to them
 
 
 @dataclass(slots=True)

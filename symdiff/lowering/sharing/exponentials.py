@@ -10,8 +10,9 @@ from symdiff.lowering.program import Program
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only
 from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.traits import operations
 
-_EXPONENTIALS = frozenset({"exp", "exp2"})
+_EXPONENTIALS = operations("reciprocal")
 
 
 def with_reciprocals(program: Program, fixed: Set[int] = frozenset()) -> Program:

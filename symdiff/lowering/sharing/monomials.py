@@ -13,13 +13,14 @@ from symdiff.ir.node import Node, Number
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import uses_of
 from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.traits import operations
 
 Monomial = tuple[tuple[int, int], ...]  # (atom, exponent), by atom
 Form = tuple[Number, Monomial]  # coefficient and monomial
 MAX_DEGREE = 24  # a longer product becomes an atom, so that long chains stay linear
 SHARED_DEGREE = 6  # so does a product used more than once beyond this degree
 MAX_EXPONENT = 1024
-_ARITHMETIC = frozenset({"const", "neg", "add", "sub", "mul", "div", "pow"})
+_ARITHMETIC = operations("polynomial") | {"const"}
 
 
 @dataclass(slots=True)

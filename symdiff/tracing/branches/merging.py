@@ -12,9 +12,10 @@ from math import prod
 from symdiff.ir.node import Node
 from symdiff.simplification.interning import Values
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
-_NUMERIC = frozenset({"add", "sub", "mul", "div", "lt", "le", "gt", "ge", "eq", "ne", "array"})  # may take other constants
-_FIXED = frozenset({"const", "input", "item"})
+_NUMERIC = operations("arithmetic", "compares") | {"array"}  # may take other constants
+_FIXED = frozenset({"const", "input", "item", "part"})
 _UNCUT = 1 << 40  # the capacity of what cannot be selected
 
 

@@ -74,6 +74,8 @@ class Path:
     `beside` has their numbers, or is None for all.
     """
 
+    is_round = False  # of a loop that may be kept
+
     def __init__(
         self,
         values: Values,
@@ -377,18 +379,30 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
                 return found, {}
             runs.append((path, found))
             ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in found.outputs))))
-        decisions = path.decisions
-        while decisions and decisions[-1].last:
-            decisions = decisions[:-1]
-        if not decisions:
+        following = next_decisions(path.decisions)
+        if following is None:
             break
-        last = decisions[-1]
-        forced = (*decisions[:-1], Decision(last.condition, not last.value, last.origin, True, last.thin))
+        forced = following
         outside.restore()
     if not runs:
         error = ends[0][1].error
         raise Unmergeable(f"every path of the function raises; the first one {type(error).__name__}: {error}")
     return _joined(values, runs, _tree(ends, 0))
+
+
+def next_decisions(decisions: list[Decision]) -> tuple[Decision, ...] | None:
+    """How the conditions of the path behind one turn out, None behind the last one."""
+    while decisions and decisions[-1].last:
+        decisions = decisions[:-1]
+    if not decisions:
+        return None
+    last = decisions[-1]
+    return (*decisions[:-1], Decision(last.condition, not last.value, last.origin, True, last.thin))
+
+
+def joined_runs(values: Values, runs: list[tuple[Path, Run]], ends: list[tuple[list[Decision], Leaf]]) -> Run:
+    """All paths, none of which raises, as one run."""
+    return _joined(values, runs, _tree(ends, 0))[0]
 
 
 def _named(error: Exception, builder: Builder | None) -> Exception:

@@ -382,8 +382,9 @@ class Reach:
             if attributes is None:
                 self._watch.word("type", type, value, kind)
             read = functools.partial(_slot, value)
-            kept = [self._kept(read(s), f"{name}.{s.__name__}", read, s, value) for s in slots]
-            self._watch.state("slots", functools.partial(map, read), slots, kept)
+            for s in slots:
+                kept = self._kept(read(s), f"{name}.{s.__name__}", read, s, value)
+                self._watch.word("slot", functools.partial(_slot, slot=s), value, kept, s)
         self._of_class(kind, name)
         self._of_memory(value, name)
         if any(inspect.getattr_static(value, key, None) is not None for key in _INTERFACES):

@@ -79,18 +79,19 @@ class Items(NamedTuple):
 
 
 class Word(NamedTuple):
-    """The one object that `read(holder)` gives; `kind` is what machine code calls the place."""
+    """The one object that `read(holder)` gives; `kind` and `at` are what machine code calls the place."""
 
     kind: str
     read: Callable[[Any], Any]
     holder: Any
     value: Any
+    at: tuple[Any, ...] = ()
 
     def holds(self) -> bool:
         return _is(self.read(self.holder), self.value)
 
     def rows(self) -> Iterator[Row]:
-        yield self.kind, self.holder, (), (self.value,)
+        yield self.kind, self.holder, self.at, () if self.value is ABSENT else (self.value,)
 
 
 class State(NamedTuple):
@@ -284,9 +285,9 @@ class Watch:
         """Compare a list."""
         self._checks.append(Items(holder, values))
 
-    def word(self, kind: str, read: Callable[[Any], Any], holder: Any, value: Any) -> None:
+    def word(self, kind: str, read: Callable[[Any], Any], holder: Any, value: Any, *at: Any) -> None:
         """Compare one object."""
-        self._checks.append(Word(kind, read, holder, value))
+        self._checks.append(Word(kind, read, holder, value, at))
 
     def state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, values: list[Any]) -> None:
         """Compare several objects."""

@@ -26,7 +26,7 @@ from symdiff.ir.building import active_builders
 from symdiff.rulebooks.sites import OWN
 from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque_capture
 from symdiff.tracing.following import reading
-from symdiff.tracing.following.cloning import OPERATORS, clone
+from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace
 from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed, opened, without_traced
 from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, follow_special_method, follow_sum, iterated, operate
@@ -39,12 +39,16 @@ from symdiff.tracing.library.functions import call_library_function, minds_memor
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
+from symdiff.tracing.loops.gates import unkept_call
+from symdiff.tracing.loops.items import header
+from symdiff.tracing.loops.rewriting import NAMES, Kept
+from symdiff.tracing.loops.rounds import rounds, storing, summed
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.assigning import untraced
 from symdiff.tracing.values.operands import as_array, holds_traced
-from symdiff.tracing.values.standing import STANDING, call_standing, way_out
+from symdiff.tracing.values.standing import STANDING, call_standing, name_of, way_out
 from symdiff.tracing.values.texts import method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
@@ -119,6 +123,8 @@ def follow(f: Any) -> Any:
     attempt = current()
     if attempt is None:
         return f
+    if attempt.keeping is not None and attempt.keeping.open and (reason := unkept_call(f)):
+        raise attempt.keeping.refuse(reason)
     kind = type(f)
     if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
         return f  # made inside a clone
@@ -195,12 +201,22 @@ def _ruled(f: Any, rule: Any, attempt: Attempt) -> Any:
 
 def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     """A function of the user's."""
+    keeps = attempt.keeping is not None and attempt.thorough
     if attempt.reading is None:
-        return clone(f, CELLS, attempt.thorough) or _announced(substituted(f, _alone))
-    found = clone(f, LOADED, attempt.thorough, Loads)
+        found = clone(f, KEPT | CELLS, True, _Keeping) if keeps else clone(f, CELLS, attempt.thorough)
+        return found or _announced(substituted(f, _alone))
+    found = clone(f, KEPT | LOADED, True, _KeepingLoads) if keeps else clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
         attempt.reading.need_all()
     return found
+
+
+class _Keeping(Kept, Rewriter):
+    """Loops may be kept."""
+
+
+class _KeepingLoads(Kept, Loads):
+    """Loops may be kept, and loads are looked up."""
 
 
 def _alone(f: Any) -> Any:
@@ -260,6 +276,8 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
+    if isinstance(f.__self__, Tracer):
+        return f
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = module_of(type(f.__self__))
@@ -425,6 +443,8 @@ def _library(f: Any, attempt: Attempt) -> Any:
         return _importing(f, attempt)
     if public in _ELSEWHERE or (module, name) in _PROCESSES:
         return _apart(f)
+    if root == "numpy" and type(f) is types.FunctionType and not module.startswith("numpy.testing"):
+        f = _answering(f, f"{module}.{name}", attempt)
     if name.startswith(_LOOKING.get(root, _LOOKING.get(public, ()))) and (name == "setlocale" or not name.startswith("set")):
         return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
@@ -432,8 +452,6 @@ def _library(f: Any, attempt: Attempt) -> Any:
             f = _of_lists(f)
         elif type(f) is np.ufunc or type(f) is _Dispatcher:
             f = _OfCells(f)
-        elif type(f) is types.FunctionType:
-            f = _answering(f, f"{module}.{name}")
         return _Made(f) if attempt.thorough else f
     return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
 
@@ -570,17 +588,26 @@ def _recorded(f: Anything, rule: Any) -> Anything:
     return recorded
 
 
-def _answering(f: Anything, name: str) -> Anything:
-    """NumPy's own Python, run with traced values: it may ask whether these are arrays."""
+def _answering(f: Anything, name: str, attempt: Attempt) -> Anything:
+    """NumPy's own Python, run with traced values, where its row says that this gives what it gives for numbers."""
 
     @functools.wraps(f)
     def answering(*args: Any, **kwargs: Any) -> Any:
-        found = f(*args, **kwargs)
-        if any(map(holds_traced, (*args, *kwargs.values()))):
-            check_answer(f, name, args, kwargs, found, user_line())
+        if not any(map(holds_traced, (*args, *kwargs.values()))):
+            return f(*args, **kwargs)
+        if f not in STANDING or not STANDING[f].followed:
+            raise TraceError(f"{user_line()}: {name} of a traced value is not supported; {way_out(name_of(f))}")
+        attempt.followed.add("NumPy")
+        found = structures.map_leaves(_of_objects, f(*args, **kwargs))
+        check_answer(f, name, args, kwargs, found, user_line())
         return found
 
     return answering
+
+
+def _of_objects(value: Any) -> Any:
+    """An array of traced objects as a traced array."""
+    return as_array(value.tolist()) if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
 def _watch_files(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -828,3 +855,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 CELLS = cells(follow)
 LOADED = CELLS | reading.cells(follow, _CALLING)
+_KEPT = (functools.partial(rounds, follow), functools.partial(header, follow), storing, functools.partial(summed, follow))
+KEPT = dict(zip(NAMES, map(types.CellType, _KEPT), strict=True))

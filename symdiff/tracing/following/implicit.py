@@ -17,6 +17,7 @@ from symdiff.tracing.library.builtin_functions import attribute_of, is_other
 from symdiff.tracing.library.functions import turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
+from symdiff.tracing.loops.rounds import storing as check_kept_owner
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.state.raising import handled, managed
 from symdiff.tracing.values.integers import Integer
@@ -40,6 +41,7 @@ _LOST = {(total, term): sum([total(1e16), term(1), term(1)]) != 1e16 for total, 
 COMPENSATED = frozenset(total for (total, term), lost in _LOST.items() if lost and total is term)
 _STEPS = {(int, int), (int, float), (int, complex), (float, complex)}
 _END = object()  # of an iterator of the user's
+_UNCHANGED = (Tracer, int, float, complex, str, tuple, np.generic)  # by what an operator does in place, or seen to be
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
 
@@ -142,6 +144,8 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
         return _ASKING[name](*operands)
     if name == "mod" and isinstance(operands[0], str):
         return of_text(operator.mod, *operands)
+    if name in _IN_PLACE and not isinstance(operands[0], _UNCHANGED):
+        check_kept_owner(operands[0])
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
         return fresh_numpy_array(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result

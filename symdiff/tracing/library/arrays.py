@@ -5,7 +5,7 @@ Refuses what these functions of atoms refuse, with `TraceError`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,18 +21,60 @@ _VIEWS = frozenset(
 )
 for _name, _bind in moving.MOVING.items():
     stands_for(getattr(np, _name), memory="view" if _name in _VIEWS else "")(of_atoms(_bind))
+
+
+def _joining(name: str) -> Callable[..., Any]:
+    """What joins arrays, which NumPy converts before."""
+    one = of_atoms(moving.MOVING[name])
+
+    def stand(
+        arrays: Any, axis: Any = np._NoValue, *, dtype: Any = None, casting: Literal["same_kind", "unsafe"] = "same_kind"
+    ) -> Any:
+        if dtype is not None:
+            arrays = [as_array(v) for v in arrays]
+            if not all(np.can_cast(v.dtype, dtype, casting) for v in arrays):
+                raise TypeError(f"{arrays[0].dtype} is not cast to {np.dtype(dtype)} by the rule {casting!r}")
+            arrays = [v.astype(dtype) for v in arrays]
+        return one(arrays) if axis is np._NoValue else one(arrays, axis)
+
+    return stand
+
+
+for _name in ("concatenate", "stack", "vstack", "hstack"):
+    stands_for(getattr(np, _name))(_joining(_name))
+stands_for(np.linalg.cross, memory="own")(of_atoms(products.bind_cross))
 for _name, _bind in products.PRODUCTS.items():
     stands_for(*(getattr(m, _name) for m in (np, np.linalg) if hasattr(m, _name)), memory="own")(of_atoms(_bind))
 stands_for(np.linalg.matrix_transpose, memory="view")(of_atoms(moving.bind_matrix_transpose))
 for _name, _fails in (("inv", "Singular matrix"), ("solve", "Singular matrix"), ("det", ""), ("multi_dot", "")):
     stands_for(getattr(np.linalg, _name), fails=_fails)(of_atoms(products.LINALG[_name]))
 stands_for(np.linalg.matrix_power, memory="", fails="Singular matrix")(of_atoms(products.bind_matrix_power))
-for _function in (np.sort, np.partition, np.average):
+for _function in (np.sort, np.partition):
     stands_for(_function, memory="own")(of_atoms(reducing.REDUCING[_function.__name__]))
 stands_for(np.linalg.vector_norm)(of_atoms(reducing.bind_vector_norm))
 for _name in ("logsumexp", "softmax", "log_softmax"):
     stands_for(f"symdiff.special.{_name}", f"scipy.special.{_name}")(of_atoms(reducing.REDUCING[_name]))
+_cross, _average = of_atoms(products.bind_cross), of_atoms(reducing.bind_average)
 _slogdet, _diagonal = of_atoms(products.bind_slogdet), of_atoms(moving.bind_diagonal)
+
+
+@stands_for(np.cross, memory="own")
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+    axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    return np.moveaxis(_cross(np.moveaxis(as_array(a), axisa, -1), np.moveaxis(as_array(b), axisb, -1)), -1, axisc)
+
+
+@stands_for(np.average, memory="own")
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+    found = _average(a, axis, weights, keepdims)
+    if not returned:
+        return found
+    a, kind = as_array(a), found.dtype
+    if weights is None:
+        return found, np.full(found.shape, a.size / max(found.size, 1), dtype=kind)
+    weights = as_array(weights)
+    total = np.sum(weights, axis=axis, keepdims=keepdims) if weights.shape == a.shape else np.sum(weights)
+    return found, np.broadcast_to(total.astype(kind), found.shape).copy()
 
 
 @stands_for(np.linalg.slogdet)
@@ -45,9 +87,14 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return _diagonal(x, offset, -2, -1)
 
 
+@stands_for(np.trace, memory="own")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    return np.sum(_diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
 @stands_for(np.linalg.trace)
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return np.sum(diagonal(as_array(x), offset=offset), axis=-1, dtype=dtype)
+def trace_of_last(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return trace(x, offset, -2, -1, dtype)
 
 
 # -- reductions

@@ -23,6 +23,8 @@ def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 @stands_for(np.diff, memory="itself")
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     a = as_array(a)
+    if n == 0:
+        return a
     axis = normalize_axis_index(axis, a.ndim)
     if n < 0:
         raise ValueError(f"the order must be non-negative, not {n}")
@@ -45,7 +47,7 @@ def _beside(part: Any, a: Any, axis: int) -> Any:
 @stands_for(np.ediff1d, memory="own")
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     found = np.diff(np.ravel(as_array(ary)))
-    parts = [None if p is None else np.ravel(as_array(p)) for p in (to_begin, to_end)]
+    parts = [None if p is None else np.ravel(as_array(p)).astype(found.dtype) for p in (to_begin, to_end)]
     parts = [p for p in (parts[0], found, parts[1]) if p is not None]
     return np.concatenate(parts) if len(parts) > 1 else found
 
@@ -187,24 +189,24 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
 
 
 @stands_for(np.cumulative_sum)
-def cumulative_sum(x: Any, *, axis: int | None = None, include_initial: bool = False) -> Any:
-    return _running(np.cumsum, 0.0, x, axis, include_initial)
+def cumulative_sum(x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    return _running(np.cumsum, 0.0, x, axis, dtype, include_initial)
 
 
 @stands_for(np.cumulative_prod)
-def cumulative_prod(x: Any, *, axis: int | None = None, include_initial: bool = False) -> Any:
-    return _running(np.cumprod, 1.0, x, axis, include_initial)
+def cumulative_prod(x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+    return _running(np.cumprod, 1.0, x, axis, dtype, include_initial)
 
 
-def _running(function: Any, first: float, x: Any, axis: int | None, include_initial: bool) -> Any:
+def _running(function: Any, first: float, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
     x = np.atleast_1d(as_array(x))
     if axis is None and x.ndim > 1:
         raise ValueError("for arrays with more than one axis, axis must be given")
     axis = normalize_axis_index(0 if axis is None else axis, x.ndim)
-    found = function(x, axis=axis)
+    found = function(x, axis=axis, dtype=dtype)
     if not include_initial:
         return found
-    lead = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, dtype=x.dtype)
+    lead = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, dtype=found.dtype)
     return np.concatenate([lead, found], axis=axis)
 
 

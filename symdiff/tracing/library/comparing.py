@@ -52,6 +52,11 @@ def isposinf(x: Any) -> Any:
     return as_array(x) == np.inf
 
 
+@stands_for(np.signbit)
+def signbit(x: Any) -> Any:
+    return np.copysign(1.0, as_array(x)) < 0
+
+
 @stands_for(np.isneginf)
 def isneginf(x: Any) -> Any:
     return as_array(x) == -np.inf

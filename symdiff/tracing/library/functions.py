@@ -60,7 +60,6 @@ _TRUTHFUL = {"add": "add", "sub": "sub", "mul": "mul", "neg": "neg"}  # what Num
 _REDUCTIONS: dict[Any, Callable[..., Any]] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
 }  # fmt: skip
-_ARITHMETIC = {getattr(np, name) for name in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, name)}
 
 
 @ufunc_called.written
@@ -89,7 +88,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     kwargs = {k: v for k, v in kwargs.items() if v is not _DEFAULTS.get(k, _DEFAULTS)}
     if kwargs:
         raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
-    if ufunc in _ARITHMETIC:
+    if ufunc in STANDING:
         return call_library_function(ufunc, inputs, {}, origin)
     special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)

@@ -182,6 +182,13 @@ def _decided(native: Standing) -> Standing:
     return standing
 
 
+@stands_for(np.ndarray, always=True)
+def ndarray(shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None, order: Any = None) -> Any:
+    if buffer is not None or offset or strides is not None:
+        return np.ndarray(shape, dtype, buffer, offset, strides, order)
+    return np.empty(shape, dtype, order or "C")
+
+
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     """An array of traced numbers in memory of its own, as all other arrays of them are."""
     if not holds_traced(fill_value):

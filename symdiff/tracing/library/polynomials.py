@@ -11,7 +11,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import as_array
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import follows_source, stands_for
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -147,3 +147,23 @@ def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
         return _fitted(as_array(basis(as_array(x), deg)), y, w)
 
     return fitted
+
+
+# -- numpy.polynomial, by its own source
+
+
+_OF_COEFFICIENTS = ("{0}add", "{0}sub", "{0}mul", "{0}mulx", "{0}der", "{0}int", "{0}fromroots", "{0}val", "{0}vander")
+_PACKAGES = {
+    "polynomial": "poly",
+    "chebyshev": "cheb",
+    "legendre": "leg",
+    "hermite": "herm",
+    "hermite_e": "herme",
+    "laguerre": "lag",
+}
+for _package, _short in _PACKAGES.items():
+    _module = getattr(np.polynomial, _package)
+    _names = [name.format(_short) for name in (*_OF_COEFFICIENTS, "{0}weight", "{0}2poly")]
+    follows_source(*(getattr(_module, name) for name in _names if hasattr(_module, name)))
+follows_source(np.polynomial.polyutils.mapdomain, np.polynomial.polyutils.mapparms, np.isfortran, np.iterable)
+follows_source(*(getattr(np, name) for name in ("row_stack",) if hasattr(np, name)))

@@ -219,6 +219,8 @@ def _cosines(name: str) -> Callable[..., Any]:
 
         if orthogonalize and as_array(x).dtype.kind == "c":
             raise ValueError("orthogonalize=True of complex numbers; transform x.real and x.imag")
+        x = as_array(x)
+        x = x if n is None else x[(*(slice(None),) * normalize_axis_index(axis, x.ndim), slice(n))]
         return linear_along_axis(
             lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}"
         )

@@ -50,6 +50,21 @@ for _function in (np.argmax, np.argmin):
     stands_for(_function, memory="own")(_extreme(_function.__name__))
 
 
+def _extreme_without_nan(name: str, nothing: float) -> Callable[..., Any]:
+    def place(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        a = as_array(a)
+        missing = np.isnan(a)
+        if np.any(np.all(missing, axis=axis)):
+            raise ValueError("All-NaN slice encountered")
+        return getattr(np, name)(np.where(missing, nothing, a), axis=axis, keepdims=keepdims)
+
+    return place
+
+
+stands_for(np.nanargmax, memory="own")(_extreme_without_nan("argmax", -np.inf))
+stands_for(np.nanargmin, memory="own")(_extreme_without_nan("argmin", np.inf))
+
+
 @stands_for(np.argsort, memory="own")
 def argsort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The places in sorted order; equal cells keep theirs."""
@@ -177,8 +192,8 @@ def check_own(array: Any, name: str) -> None:
 @stands_for(np.take, memory="own")
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     """The cells at places along an axis."""
-    if axis is None:
-        a, axis = np.ravel(a), 0
+    if axis is None or not np.ndim(a):
+        a, axis = np.ravel(a), axis or 0
     n = np.shape(a)[axis]
     (indices,) = traced_key_parts(list(indices) if isinstance(indices, tuple) else indices)
     indices = indices if isinstance(indices, Tracer) else np.asarray(indices)
@@ -191,15 +206,26 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
 @stands_for(np.take_along_axis, memory="own")
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """The cells at places of their own along an axis."""
-    if axis is None:
-        arr, axis = np.ravel(arr), 0
-    axis = normalize_axis_index(axis, np.ndim(arr))
-    shape = tuple(max(n, m) for n, m in zip(np.shape(arr), np.shape(indices), strict=True))
+    arr, axis = (np.ravel(arr), 0) if axis is None else (arr, axis)
+    return read(arr, _own_places(np.shape(arr), indices, axis), user_line())
+
+
+@stands_for(np.put_along_axis, memory="itself")
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
+    """Assign to the cells at places of their own along an axis."""
+    arr, axis = (arr.reshape(-1), 0) if axis is None else (arr, axis)
+    arr[_own_places(np.shape(arr), indices, axis)] = values
+
+
+def _own_places(sizes: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+    """The index of one place along an axis for each place of the others."""
+    axis = normalize_axis_index(axis, len(sizes))
+    shape = tuple(max(n, m) for n, m in zip(sizes, np.shape(indices), strict=True))
     grid = [
-        np.arange(n).reshape(tuple(-1 if k == place else 1 for k in range(len(shape)))) if np.shape(arr)[place] != 1 else 0
+        np.arange(n).reshape(tuple(-1 if k == place else 1 for k in range(len(shape)))) if sizes[place] != 1 else 0
         for place, n in enumerate(shape)
     ]
-    return read(arr, tuple(indices if place == axis else part for place, part in enumerate(grid)), user_line())
+    return tuple(indices if place == axis else part for place, part in enumerate(grid))
 
 
 @stands_for(np.choose, memory="own")

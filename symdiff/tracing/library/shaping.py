@@ -70,15 +70,17 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
 
 
 @stands_for(np.logspace, memory="own")
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Any:
-    found = np.power(base, np.linspace(start, stop, num, endpoint))
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, *,
+             axis: int = 0) -> Any:  # fmt: skip
+    found = np.power(np.expand_dims(base, axis) if np.ndim(base) else base, np.linspace(start, stop, num, endpoint, axis=axis))
     return found if dtype is None else found.astype(dtype)
 
 
 @stands_for(np.geomspace, memory="own")
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Any:
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     start, stop = as_array(start), as_array(stop)
-    found = start * (stop / start) ** np.linspace(0.0, 1.0, num, endpoint)
+    exponents = np.linspace(0.0, 1.0, num, endpoint).reshape((num,) + (1,) * max(start.ndim, stop.ndim))
+    found = np.moveaxis(start * (stop / start) ** exponents, 0, axis)
     return found if dtype is None else found.astype(dtype)
 
 
@@ -344,6 +346,9 @@ _inserted = of_atoms(moving.bind_insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     dtype = array_dtype(arr)
     x, cells = as_array(arr), as_array(values).astype(dtype)
+    if np.size(obj) == 1 and not isinstance(obj, slice) and axis is not None:
+        cells = np.reshape(cells, (1,) * (x.ndim - cells.ndim) + cells.shape)
+        cells = cells if np.ndim(obj) else np.moveaxis(cells, 0, axis)  # as NumPy has it at a single place
     whole = dtype.kind in "iu"
     found = _inserted(x.astype(float) if whole else x, obj, cells, axis)
     return Integer.of(found) if whole else found
@@ -352,4 +357,6 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
 @stands_for(np.copyto, memory="itself")
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     check_own(dst, "copyto")
+    if not np.can_cast(array_dtype(as_array(src)), array_dtype(dst), casting):  # type: ignore[arg-type]
+        raise TypeError(f"{array_dtype(src)} is not cast to {array_dtype(dst)} by the rule {casting!r}")
     dst[...] = src if where is True else np.where(where, src, dst)

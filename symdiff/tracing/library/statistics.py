@@ -5,6 +5,7 @@ tied cells, NaN cells that are skipped have derivative 0. Refuses methods of qua
 their own, and bins that depend on traced values, with `TraceError`.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -163,9 +164,9 @@ def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bo
 # -- cells that are NaN are skipped
 
 
-def _counted(a: Any, axis: Any, keepdims: bool) -> Any:
+def _counted(a: Any, axis: Any, keepdims: bool, where: Any = True) -> Any:
     one = np.ones((), dtype=a.dtype).real[()]
-    return np.sum(np.where(np.isnan(a), 0 * one, one), axis=axis, keepdims=keepdims)
+    return np.sum(np.where(np.isnan(a), 0 * one, one), axis=axis, keepdims=keepdims, where=where)
 
 
 def _filled(a: Any, value: float) -> Any:
@@ -173,59 +174,48 @@ def _filled(a: Any, value: float) -> Any:
     return np.where(np.isnan(a), value, a)
 
 
-@stands_for(np.nansum)
-def nansum(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return np.sum(_filled(a, 0.0), axis=axis, keepdims=keepdims)
+def _skipping(name: str, nothing: float, extreme: bool = False) -> Callable[..., Any]:
+    """A reduction or a running one in which NaN is what changes nothing; an extreme of nothing else is NaN."""
+    reduced = getattr(np, name)
+
+    def stand(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = np._NoValue, initial: Any = np._NoValue,
+              where: Any = np._NoValue) -> Any:  # fmt: skip
+        a, given = as_array(a), {"keepdims": keepdims, "initial": initial, "where": where}
+        given = {key: value for key, value in given.items() if value is not np._NoValue}
+        found = reduced(_filled(a if dtype is None else a.astype(dtype), nothing), axis=axis, **given)
+        if not extreme or "initial" in given:
+            return found
+        return np.where(_counted(a, axis, bool(given.get("keepdims"))) > 0, found, np.nan)
+
+    return stand
 
 
-@stands_for(np.nanprod)
-def nanprod(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return np.prod(_filled(a, 1.0), axis=axis, keepdims=keepdims)
-
-
-@stands_for(np.nancumsum)
-def nancumsum(a: Any, axis: Any = None) -> Any:
-    return np.cumsum(_filled(a, 0.0), axis=axis)
-
-
-@stands_for(np.nancumprod)
-def nancumprod(a: Any, axis: Any = None) -> Any:
-    return np.cumprod(_filled(a, 1.0), axis=axis)
+for _name, _nothing in (("sum", 0.0), ("prod", 1.0), ("cumsum", 0.0), ("cumprod", 1.0)):
+    stands_for(getattr(np, f"nan{_name}"))(_skipping(_name, _nothing))
+stands_for(np.nanmax)(_skipping("max", -np.inf, True))
+stands_for(np.nanmin)(_skipping("min", np.inf, True))
 
 
 @stands_for(np.nanmean)
-def nanmean(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    a = as_array(a)
-    return nansum(a, axis, keepdims) / _counted(a, axis, keepdims)
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    a = as_array(a) if dtype is None else as_array(a).astype(dtype)
+    return np.nansum(a, axis=axis, keepdims=keepdims, where=where) / _counted(a, axis, keepdims, where)
 
 
 @stands_for(np.nanvar)
-def nanvar(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    a = as_array(a)
-    away = np.where(np.isnan(a), 0.0, a - nanmean(a, axis, True))
-    count = _counted(a, axis, keepdims)
-    total = np.sum(away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2, axis=axis, keepdims=keepdims)
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+           mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+    a, ddof = as_array(a) if dtype is None else as_array(a).astype(dtype), ddof if correction is None else correction
+    away = np.where(np.isnan(a), 0.0, a - (nanmean(a, axis, None, True, where=where) if mean is None else mean))
+    squares = away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2
+    total, count = np.sum(squares, axis=axis, keepdims=keepdims, where=where), _counted(a, axis, keepdims, where)
     return np.where(count > ddof, total / np.where(count > ddof, count - ddof, 1.0), np.nan)
 
 
 @stands_for(np.nanstd)
-def nanstd(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-    return np.sqrt(nanvar(a, axis, ddof, keepdims))
-
-
-@stands_for(np.nanmax)
-def nanmax(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return _nan_extreme(np.max, -np.inf, as_array(a), axis, keepdims)
-
-
-@stands_for(np.nanmin)
-def nanmin(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return _nan_extreme(np.min, np.inf, as_array(a), axis, keepdims)
-
-
-def _nan_extreme(extreme: Any, nothing: float, a: Any, axis: Any, keepdims: bool) -> Any:
-    found = extreme(_filled(a, nothing), axis=axis, keepdims=keepdims)
-    return np.where(_counted(a, axis, keepdims) > 0, found, np.nan)
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+           mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+    return np.sqrt(nanvar(a, axis, dtype, ddof, keepdims, where=where, mean=mean, correction=correction))
 
 
 @stands_for(np.nan_to_num, memory="itself")
@@ -247,9 +237,10 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
 
 @stands_for(np.cov)
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
-        fweights: Any = None, aweights: Any = None) -> Any:  # fmt: skip
-    x = _variables(m, rowvar)
-    x = x if y is None else np.concatenate([x, _variables(y, rowvar)], axis=0)
+        fweights: Any = None, aweights: Any = None, *, dtype: Any = None) -> Any:  # fmt: skip
+    kind = np.result_type(*(as_array(v).dtype for v in (m, y) if v is not None), np.float64) if dtype is None else dtype
+    x = _variables(m, rowvar).astype(kind)
+    x = x if y is None else np.concatenate([x, _variables(y, rowvar).astype(kind)], axis=0)
     ddof = (0 if bias else 1) if ddof is None else ddof
     n = x.shape[1]
     if fweights is None and aweights is None:
@@ -268,13 +259,12 @@ def _variables(m: Any, rowvar: bool) -> Any:
     x = as_array(m)
     if x.ndim > 2:
         raise ValueError("an array with one or two axes is needed")
-    x = x.astype(np.result_type(x.dtype, np.float64))
     return np.atleast_2d(x) if rowvar or x.ndim < 2 or x.shape[0] == 1 else x.T
 
 
 @stands_for(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
-    c = cov(x, y, rowvar)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
     d = np.sqrt(np.diagonal(c).real)

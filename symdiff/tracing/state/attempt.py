@@ -28,19 +28,23 @@ class Attempt:
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
     `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
-    value; None where none is. `opened`: a library's function is running that may make arrays of traced values. `handlers` are
-    those of the blocks that the run is in, `modes` what NumPy and `warnings` do about floating errors where it begins, see
-    `raising`.
+    value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
+    the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
+    loops that may be kept, None where none may, `patient` that they may be later, `modes` what NumPy and `warnings` do about
+    floating errors where it begins, see `raising`.
     """
 
     __slots__ = (
-        "handlers", "kinds", "known", "memo", "modes", "opened", "reading", "rules", "seeded", "shown", "stuck", "thorough",
+        "followed", "handlers", "keeping", "kinds", "known", "memo", "modes", "opened", "patient", "reading", "rules", "seeded",
+        "shown", "stuck", "thorough",
     )  # fmt: skip
 
-    def __init__(self, rules: Any, thorough: bool, reading: Any = None) -> None:
+    def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: bool = False) -> None:
         self.rules = rules if rules is not None and rules.names_functions else None
         self.thorough = thorough
         self.reading = reading
+        self.keeping = keeping
+        self.patient = patient
         self.stuck = False
         self.kinds = 0
         self.opened = False
@@ -49,6 +53,7 @@ class Attempt:
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
         self.handlers: list[Any] = []
+        self.followed: set[str] = set()
 
     def __enter__(self) -> "Attempt":
         self.stuck = False

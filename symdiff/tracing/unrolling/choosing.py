@@ -11,10 +11,11 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
 FEW = 16  # cells of an array that may be as many numbers
 WORK = 8 * FEW  # operations on cells of one binding: a product of matrices of 4 x 4
-_PICKING = frozenset({"getitem", "take", "diagonal"})  # of large arrays, too: cells are read one by one
+_PICKING = operations("picks")  # of large arrays, too: cells are read one by one
 
 # In operations on numbers: what a reduction, product or move of an array takes, what an operation does in a chain of them, a
 # number that is moved into an array or out of one, and by how much numbers have to be cheaper.

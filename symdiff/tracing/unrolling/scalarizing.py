@@ -26,6 +26,7 @@ from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
 _CELLS = reductions.CELLS | placing.CELLS | FOURIER_CELLS
 LIMIT = 2_000_000
@@ -197,7 +198,7 @@ class Cells(dict[Atom, np.ndarray]):
         return found
 
 
-_MOVING = frozenset({"getitem", "reshape", "transpose", "take"})
+_MOVING = operations("picks", "rearranges") - {"diagonal"}
 
 
 def _grid(atoms: list[Any], shape: tuple[int, ...]) -> np.ndarray:

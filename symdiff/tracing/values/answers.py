@@ -76,7 +76,7 @@ def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
 
 def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> None:
     """`check_answer` of flattened arguments; `tree` is the structure of `(args, kwargs)`, None of numbers by position."""
-    if any(callable(v) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
+    if any((callable(v) and not isinstance(v, type)) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
         return
     forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
     results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
@@ -108,6 +108,13 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
             f"{origin}: {name} with these arguments gives {_listed(answer.parts)}, which is not followed "
             f"(it would be {_listed(own)}); use other arguments, or write it with simpler functions"
         )
+
+
+def raises_itself(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a function raises for numbers of these shapes, too."""
+    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
+    forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
+    return not callable(function) or not isinstance(_tried(function, leaves, forms, tree, _numbers), Answer)
 
 
 def _told(value: Any) -> Any:

@@ -20,9 +20,11 @@ from symdiff.tracing.values.kinds import PYTHON, Kind, asked
 from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
-_CLOSED = frozenset({"add", "sub", "mul", "floordiv", "mod", "neg", "abs", "max", "min"})
-_UFUNCS = frozenset({"add", "subtract", "multiply", "floor_divide", "remainder", "negative", "absolute", "maximum", "minimum"})
+_CLOSED = operations("whole")
+_UFUNCS = frozenset(getattr(np, OPS[op].numpy).__name__ for op in _CLOSED)
 _MOVES = frozenset(
     """
     reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d atleast_2d
@@ -33,7 +35,7 @@ _MOVES = frozenset(
 _LARGEST = 2.0**63
 _EXACT = 2**53  # whole doubles below are all the integers that there are
 _INEXACT = "traced integers are computed as doubles, exact below 2**53; keep it smaller, or compute it outside"
-_GROWING = frozenset({"add", "sub", "mul", "pow"})
+_GROWING = operations("polynomial") - {"div", "neg"}
 _SIGNED = frozenset(
     {"mul", "floordiv", "mod", "multiply", "floor_divide", "remainder", "negative", "prod", "cumprod"}
 )  # which may give a minus zero, as no integer is

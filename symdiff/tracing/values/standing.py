@@ -13,7 +13,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import functions_instead
-from symdiff.tracing.values.answers import STEERING, check_read, signature_of, unread
+from symdiff.tracing.values.answers import STEERING, check_read, raises_itself, signature_of, unread
 
 Anything = TypeVar("Anything", bound=Callable[..., Any])
 _UNLIKE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -28,6 +28,7 @@ class Row(NamedTuple):
     fails: str = ""  # what NumPy's LinAlgError says of some matrices
     calls: bool = False  # it calls a function of the user's, whose errors stay as they are
     always: bool = False  # it is asked in place of the function, traced values or not
+    followed: bool = False  # it is the function's own source, of this version of the library
 
 
 STANDING: dict[Any, Row] = {}  # by the function, or its public name where the package may be missing
@@ -43,6 +44,12 @@ def stands_for(*functions: Any, **facts: Any) -> Callable[[Anything], Anything]:
         return stand
 
     return decorated
+
+
+def follows_source(*functions: Callable[..., Any]) -> None:
+    """Say that the library's own source, which is written in Python, stands for these functions."""
+    for function in functions:
+        STANDING[function] = Row(function, name_of(function), followed=True)
 
 
 def name_of(function: Any) -> str:
@@ -64,14 +71,14 @@ def _is_default(value: Any, default: Any) -> bool:
 
 def call_standing(function: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
     """What stands for a function, called; its own errors are told at the user's line."""
-    args, kwargs = _given(function, row, args, kwargs, origin)
+    taken, named = _given(function, row, args, kwargs, origin)
     if row.calls:
-        return row.stand(*args, **kwargs)
+        return row.stand(*taken, **named)
     try:
-        return row.stand(*args, **kwargs)
+        return row.stand(*taken, **named)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         own = isinstance(error, np.linalg.LinAlgError) or str(error).startswith(origin)  # what NumPy raises, too
-        kind = IndexError if isinstance(error, IndexError) else TraceError
+        kind = IndexError if isinstance(error, IndexError) and raises_itself(function, args, kwargs) else TraceError
         raise (error if own else kind(f"{origin}: {row.name}: {error}")) from None
 
 
@@ -128,7 +135,10 @@ def followed_keywords(function: Any) -> tuple[list[str], list[str]]:
         return [n for n in signature_of(row.stand).parameters if n not in unread(row.stand) or n in STEERING], []
     works = [
         key
-        for key in theirs.parameters
-        if key in STEERING or key == "out" or (key in own and (own[key] not in unread(row.stand) or own[key] in STEERING))
+        for key, parameter in theirs.parameters.items()
+        if key in STEERING
+        or key == "out"
+        or parameter.default is parameter.empty
+        or (key in own and (own[key] not in unread(row.stand) or own[key] in STEERING))
     ]
     return works, [key for key in theirs.parameters if key not in works]

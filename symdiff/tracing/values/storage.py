@@ -15,7 +15,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_take, normal_slice
-from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.building import Builder, active_builders, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.heads import Shape, Slice
 
@@ -29,7 +29,7 @@ CELLS = 64  # arrays up to this size are kept as cells once single ones are assi
 class Storage:
     """The cells of an array: a symbol, up to `CELLS` of them also one by one, and those assigned to since by number."""
 
-    __slots__ = ("builder", "cells", "code", "images", "memory", "pending", "refusal", "symbol", "version")
+    __slots__ = ("builder", "cells", "code", "guard", "images", "memory", "pending", "refusal", "symbol", "version")
 
     def __init__(self, builder: Builder, held: Atom | np.ndarray, code: str, refusal: str = "") -> None:
         self.builder = builder
@@ -41,6 +41,7 @@ class Storage:
         self.refusal = refusal
         self.images: list[Any] = []  # arrays of objects, made for code that is not followed, which do not see changes
         self.version: Any = object()
+        self.guard: Callable[[], None] | None = None  # what refuses to read cells, which rounds of a loop are giving
 
     def stamp(self) -> Any:
         """What is another object after a change."""
@@ -48,6 +49,8 @@ class Storage:
 
     def whole(self, origin: str) -> Atom:
         """All cells as they are now."""
+        if self.guard is not None:
+            self.guard()
         if self.symbol is None and self.memory.shape == ():
             self.symbol = self.cells[()]  # type: ignore[index]
         elif self.symbol is None:
@@ -58,10 +61,14 @@ class Storage:
 
     def shown(self, place: np.ndarray) -> np.ndarray | None:
         """Cells one by one, where they are kept so."""
+        if self.guard is not None:
+            self.guard()
         return None if self.cells is None else self.cells.ravel()[numbers(place, self.memory).ravel()].reshape(place.shape)
 
     def cell(self, number: int, origin: str) -> Atom:
         """A single cell."""
+        if self.guard is not None:
+            self.guard()
         if self.cells is not None:
             return self.cells.flat[number]  # type: ignore[no-any-return]
         waiting = self.pending.get(number)
@@ -96,6 +103,9 @@ class Storage:
         self.version = object()
 
     def _check_open(self, origin: str) -> None:
+        inner = active_builders()[-1] if active_builders() else self.builder
+        if inner is not self.builder and inner.path is not None and inner.path.is_round:
+            raise inner.path.unkept(f"{origin}: a round assigns to cells of an array")
         if self.refusal:
             raise TraceError(f"{origin}: {self.refusal}")
         if any(image() is not None for image in self.images):
@@ -251,7 +261,8 @@ class View:
     def _read(self, origin: str) -> Atom:
         storage = self.storage
         if self.place.shape == ():
-            return storage.cell(self.first(), origin)  # type: ignore[no-any-return]
+            cell = storage.cell(self.first(), origin)
+            return Constant(cell.value, storage.code) if isinstance(cell, Constant) and storage.code in "fdFD" else cell
         if self.place is storage.memory:
             return storage.whole(origin)  # type: ignore[no-any-return]
         cells = storage.shown(self.place)

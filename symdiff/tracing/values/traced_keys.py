@@ -12,6 +12,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_item, is_basic, normal_key
+from symdiff.ir.building import active_builders
 from symdiff.tracing.values.integers import Integer, is_integer_value, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
@@ -87,6 +88,9 @@ def _behind(mask: Any, parts: list[Any]) -> tuple[Any, ...]:
 
 def read(x: Any, key: Any, origin: str) -> Any:
     """`x[key]`."""
+    store = _given_in_rounds(x, key)
+    if store is not None:
+        return store.read(*store.loop.cell(key, x))
     parts = _checked_parts(key)
     if not any(isinstance(p, Tracer) for p in parts):
         return x[tuple(parts)]
@@ -128,6 +132,13 @@ def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> 
     return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, storage_memory(of.shape, of.strides))
 
 
+def _given_in_rounds(x: Any, key: Any, writes: bool = False) -> Any:
+    """Where the cells of an array are that rounds of a loop that is kept give one by one; None for other arrays."""
+    builders = active_builders()
+    path = builders[-1].path if builders else None
+    return path.loop.store_of(x, writes) if path is not None and path.is_round and isinstance(x, Tracer) else None
+
+
 def _selected(x: Any, mask: Tracer, origin: str) -> Any:
     if np.shape(x)[: mask.ndim] != mask.shape:
         raise IndexError(f"{origin}: a mask of shape {mask.shape} for an array of shape {np.shape(x)}")
@@ -164,6 +175,10 @@ def _from_front(place: Integer, n: int, axis: int) -> Any:
 
 def write(target: Any, key: Any, value: Any, origin: str) -> None:
     """`target[key] = value`."""
+    store = _given_in_rounds(target, key, True)
+    if store is not None:
+        store.write(*store.loop.cell(key, target), value, active_builders()[-1])
+        return
     parts = _checked_parts(key)
     held = value.held if isinstance(value, Tracer) else None
     lens = None if held is None or held.place is not held.storage.memory else held.storage

@@ -8,6 +8,8 @@ import cupy as cp
 
 __all__ = ["energy_value_and_grad"]
 
+Result = tuple[Any, Any]
+
 _code = r"""
 __device__ inline void energy_value_and_grad(
     const double *__restrict__ x,
@@ -50,23 +52,19 @@ extern "C" __global__ void energy_value_and_grad_point(
 _kernel = cp.RawKernel(_code, "energy_value_and_grad_point")
 
 
-def energy_value_and_grad(x: Any, out: Any = None) -> Any:
+def energy_value_and_grad(x: Any, out: Any = None) -> Result:
     """Value and gradient of energy. Takes x float64[4]; returns f float64, df_dx float64[4].
 
     The energy of springs between neighbours on a line.
     """
-    x = _checked("x", x, (4,), cp.float64)
+    x = _array("x", x, cp.float64, (4,))
     if out is None:
-        f, df_dx = out = (
-            cp.empty((), dtype=cp.float64),
-            cp.empty((4,), dtype=cp.float64),
-        )
+        f = cp.empty((), cp.float64)
+        df_dx = cp.empty((4,), cp.float64)
     else:
+        _check_out(out, ((), cp.float64), ((4,), cp.float64))
         f, df_dx = out
-        _checked("f", f, (), cp.float64, "no")
-        _checked("df_dx", df_dx, (4,), cp.float64, "no")
-        if any(cp.may_share_memory(x, target) for target in out):
-            x = x.copy()
+        x, = _apart((x,), (f, df_dx))
     _kernel(
         (1,),
         (1,),
@@ -76,16 +74,31 @@ def energy_value_and_grad(x: Any, out: Any = None) -> Any:
             df_dx, df_dx.strides[0] // 8,
         ),
     )
-    return out
+    result: Result = (f, df_dx) if out is None else out
+    return result
 
 
-def _checked(name: str, a: Any, shape: tuple[int, ...], dtype: Any, casting: Any = "same_kind") -> Any:
-    """The CuPy array `a` in this dtype; -1 in a shape is any number of points."""
-    if not isinstance(a, cp.ndarray):
-        raise TypeError(f"{name} is {type(a).__name__}; a CuPy array is needed, as cp.asarray gives it")
-    fits = a.ndim == len(shape) and all(m in (n, -1) for n, m in zip(a.shape, shape, strict=True))
-    if not fits or not cp.can_cast(a.dtype, dtype, casting):
-        raise ValueError(f"{name} is {a.dtype} {a.shape}; {cp.dtype(dtype)} {shape} expected")
-    if a.data.device_id != cp.cuda.Device().id:
-        raise ValueError(f"{name} is on device {a.data.device_id}; the current device is {cp.cuda.Device().id}")
-    return a.astype(dtype, copy=False)
+def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...], casting: Any = "same_kind") -> Any:
+    """The CuPy array x in this dtype, "n" in a shape for points; what would lose something is refused."""
+    if not isinstance(x, cp.ndarray):
+        raise TypeError(f"{name} is {type(x).__name__}; a CuPy array is needed, as cp.asarray gives it")
+    fits = x.ndim == len(shape) and all(m in (n, "n") for n, m in zip(x.shape, shape, strict=True))
+    if not fits or not cp.can_cast(x.dtype, kind, casting):
+        raise ValueError(f"{name} is {x.dtype} {x.shape}; {cp.dtype(kind)} ({', '.join(map(str, shape))}) expected")
+    if x.data.device_id != cp.cuda.Device().id:
+        raise ValueError(f"{name} is on device {x.data.device_id}; the current device is {cp.cuda.Device().id}")
+    return x.astype(kind, copy=False)
+
+
+def _check_out(arrays: Any, *expected: Any) -> None:
+    """Raise where arrays for results are not CuPy's, of their shape, dtype and device, and apart."""
+    for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
+        _array(f"out {k}", a, kind, shape, "no")
+        repeated = any(s == 0 and n > 1 for s, n in zip(a.strides, a.shape, strict=True))
+        if repeated or (a.size and any(a.data.ptr == b.data.ptr for b in arrays[:k])):
+            raise ValueError(f"out {k} has the same memory for several numbers")
+
+
+def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+    """Arrays, copies of those that may share memory with results."""
+    return [a.copy() if any(cp.may_share_memory(a, r) for r in results) else a for a in arrays]

@@ -1,0 +1,115 @@
+"""What depends on the index of a loop alone: its values in all rounds; and the conditions of a symbolic round.
+
+Assumes a known number of rounds. Guarantees that a condition on the index is decided only where it is the same in all rounds
+that are traced; where it turns at an end, those rounds are peeled off; other conditions make paths, which are merged. Refuses,
+by `Again`, what cannot be decided.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.building import Builder
+from symdiff.ir.evaluating import applied
+from symdiff.ir.node import Atom
+from symdiff.simplification.interning import Values, worked_out
+from symdiff.simplification.intervals import Fact
+from symdiff.tracing.branches.paths import Decision, Path
+from symdiff.tracing.loops.keeping import PEELED, Again, Keeping
+from symdiff.vocabulary.ops import OPS
+
+MOST = 2.0**50  # rounds that a loop with a condition does not reach
+FINISHED = 48  # of the paths that are merged, those that a body does not have: there are up to 16
+
+
+class RoundPath(Path):
+    """The conditions of one symbolic round of `rounds`, whose index is `k`."""
+
+    is_round = True
+
+    def __init__(
+        self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int | None
+    ) -> None:
+        super().__init__(values, forced, FINISHED)
+        self.loop = loop
+        self.keeping: Keeping = loop.keeping
+        self.builder = builder
+        self._indices: dict[Atom, Any] = {k: None if rounds is None else np.arange(float(rounds))}
+        self._affine: dict[Atom, Any] = {k: (0, 1)}
+        self._captures = 0
+        last = MOST if rounds is None else rounds - 1.0
+        self._known._narrow(self.number(k), Fact(0.0, last, nan=False, finite=True, whole=True))
+
+    def number(self, atom: Atom) -> int:
+        """The number of an atom; of captured ones, what is known outside is known here."""
+        found = super().number(atom)
+        builder = self.builder
+        assert builder is not None
+        while self._captures < len(builder.captured):
+            outer = builder.captured[self._captures]
+            self._captures += 1
+            path = outer.builder.path
+            if path is not None and not outer.shape:
+                symbol = builder.captures[outer.atom]
+                self._known._narrow(super().number(symbol), path.fact(outer.atom))
+        return found
+
+    def fact(self, atom: Atom) -> Fact:
+        """What is known of a value; of a function of the index, its range."""
+        values = self.in_rounds(atom)
+        if values is None or values.dtype.kind != "f" or np.isnan(values).any():
+            return super().fact(atom)
+        return Fact(float(values.min()), float(values.max()), nan=False, finite=bool(np.isfinite(values).all()))
+
+    def in_rounds(self, atom: Atom) -> Any:
+        """The values in all rounds of what depends on the index alone; None for anything else, and for constants."""
+        return worked_out(atom, self._indices, lambda a: () if a.op == "const" else a.operands, self._evaluated)
+
+    def affine(self, atom: Atom) -> tuple[int, int] | None:
+        """The integers a and b of what is a + b*k; None for anything else."""
+        return worked_out(atom, self._affine, lambda a: () if a.op == "const" else a.operands, self._linear)  # type: ignore[no-any-return]
+
+    def _linear(self, atom: Atom) -> tuple[int, int] | None:
+        if atom.op == "const":
+            return (int(atom.params), 0) if atom.shape == () and atom.params == int(atom.params) else None
+        parts = [self._affine.get(o) or self._linear(o) if o.op == "const" else self._affine[o] for o in atom.operands]
+        if None in parts or atom.op not in ("add", "sub", "mul", "neg", "cast"):
+            return None
+        if atom.op == "mul" and parts[0][1] and parts[1][1]:
+            return None
+        (a, b), (c, d) = parts[0], parts[-1]
+        if atom.op == "mul":
+            return a * c, a * d + b * c
+        sign = {"add": 1, "sub": -1}.get(atom.op, 0)
+        return (-a, -b) if atom.op == "neg" else (a + sign * c, b + sign * d)
+
+    def _evaluated(self, atom: Atom) -> Any:
+        if atom.op not in OPS or atom.shape or any(o.shape for o in atom.operands):
+            return None
+        given = [o.params if o.op == "const" else self._indices[o] for o in atom.operands]
+        if any(v is None for v in given) or not any(isinstance(v, np.ndarray) for v in given):
+            return None
+        with np.errstate(all="ignore"):
+            return applied(atom, given)
+
+    def decide(self, atom: Atom, origin: str) -> bool:
+        """How a condition turns out: as in all rounds, or on this path."""
+        values = self.in_rounds(atom)
+        if values is None:
+            return super().decide(atom, origin)
+        truths = values.astype(bool)
+        turns = np.flatnonzero(truths[1:] != truths[:-1]) + 1
+        if not turns.size:
+            return bool(truths[0])
+        if self.loop.tested:
+            return super().decide(atom, origin)
+        first, last = int(turns[0]), len(truths) - int(turns[-1])
+        if turns.size == 1 and min(first, last) <= PEELED:
+            raise self.keeping.peel(*((first, 0) if first <= last else (0, last)), f"{origin}: a condition on its index")
+        if turns.size == 2 and max(first, last) <= PEELED:
+            raise self.keeping.peel(first, last, f"{origin}: a condition on its index")
+        return super().decide(atom, origin)
+
+    def unkept(self, reason: str) -> Again:
+        """Why the loop is not kept."""
+        return self.keeping.refuse(reason)

@@ -1,0 +1,103 @@
+"""What loops run over, by the number of a round: ranges, arrays by their rows, `zip`, `enumerate` and `reversed` of these.
+
+Assumes that an array keeps its rows while the loop runs (see `rounds`, which refuses writes). Guarantees the items of Python's
+own iterator, for a number and for a symbol of one. Other values have no items by number.
+"""
+
+import builtins
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.traced_keys import item_of, read
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
+
+_LONG = 10_000_000  # rounds beyond which the values of an index are not worked out
+_CELLS = 1_000  # of a list
+
+
+class Header(NamedTuple):
+    """A call of `range`, `zip`, `enumerate` or `reversed` that has not been made."""
+
+    function: Any
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+
+    def values(self, call: Callable[[Any], Any]) -> Any:
+        """What the call gives."""
+        return call(self.function)(*(plain_values(a, call) for a in self.args), **self.options)
+
+
+class Items(NamedTuple):
+    """How many items there are, and the one of a round, whose number may be a symbol."""
+
+    count: int | None  # None where each round tells whether there is one
+    item: Callable[[Any], Any]
+
+
+def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
+    """`function(*args)` in the head of a loop: a `Header` where it is one of Python's own."""
+    if any(function is f for f in (builtins.range, builtins.zip, builtins.enumerate, builtins.reversed)):
+        return Header(function, args, options)
+    return call(function)(*(plain_values(a, call) for a in args), **options)
+
+
+def plain_values(values: Any, call: Callable[[Any], Any]) -> Any:
+    """What a loop runs over, as Python has it."""
+    return values.values(call) if isinstance(values, Header) else values
+
+
+def items_of(values: Any) -> Items | None:
+    """The items of what a loop runs over, by number; None where they have none, or too many."""
+    found = _items(values)
+    return None if found is None or (found.count or 0) > _LONG else found
+
+
+def _items(values: Any) -> Items | None:
+    if isinstance(values, Header):
+        return _of_header(values.function, values.args, values.options)
+    if type(values) is range:
+        start, step = values.start, values.step
+        return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
+    if isinstance(values, Tracer):
+        return Items(values.shape[0], lambda k: values[k]) if values.shape else None
+    if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fc":
+        return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
+    if type(values) in (list, tuple) and len(values) <= _CELLS and all(map(is_number, values)):
+        return Items(len(values), lambda k: values[k] if type(k) is int else item_of(values, k))
+    return None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one floating number, traced or not."""
+    return type(value) is float or (isinstance(value, Tracer) and not value.shape and not isinstance(value, Integer))
+
+
+def _affine(k: Any, start: int, step: int) -> Any:
+    found = k if step == 1 else k * step
+    return found + start if start else found
+
+
+def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Items | None:
+    if options and (function is not builtins.zip or type(options["strict"]) is not bool):
+        return None
+    if function is builtins.range:
+        plain = [a for a in args if type(a) is int or isinstance(a, np.integer)]
+        return _items(range(*map(int, plain))) if plain and len(plain) == len(args) <= 3 and 0 not in plain[2:] else None
+    inner = [_items(a) for a in (args[:1] if function is builtins.enumerate else args)]
+    if None in inner or not inner or (options.get("strict") and len({i.count for i in inner if i}) > 1):
+        return None
+    if function is builtins.zip:
+        return Items(min(i.count for i in inner), lambda k: tuple([i.item(k) for i in inner]))  # type: ignore[union-attr]
+    of: Any = inner[0]
+    if function is builtins.reversed:
+        if len(args) > 1 or (isinstance(args[0], Header) and args[0].function is not builtins.range):
+            return None
+        return Items(of.count, lambda k: of.item(of.count - 1 - k if type(k) is int else k * -1 + (of.count - 1)))
+    start = args[1] if len(args) == 2 else 0
+    if len(args) > 2 or type(start) is not int:
+        return None
+    return Items(of.count, lambda k: (start + k if type(k) is int else _affine(k, start, 1), of.item(k)))

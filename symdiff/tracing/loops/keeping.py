@@ -1,0 +1,90 @@
+"""Which loops of a function are kept, what was found out about them, and why the others are not.
+
+Assumes that a trace begins anew, its function's effects put back, where `Again` is raised. Guarantees that a loop that is not
+kept for a reason is not tried again in this trace, and that nothing which happens in a symbolic round counts: an exception,
+whoever catches it, ends the attempt.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+LOOPS = "loops"  # the note of a graph that tells what became of the loops
+FEW = 4  # rounds up to which a loop is written out
+LONG = 2_000  # operations of a function after which its loops are kept
+PEELED = 3  # rounds at either end that may be others than those between
+Place = tuple[str, int, int]  # the file, line and column of a loop
+
+
+class Again(BaseException):
+    """A loop is not kept after all, or more of its rounds are peeled off; the trace begins anew."""
+
+
+class Tired(BaseException):
+    """A function that is written out has become long; the trace begins anew, and keeps its loops."""
+
+    @classmethod
+    def told(cls) -> None:
+        """Raise it."""
+        raise cls
+
+
+class Keeping:
+    """What is known of the loops of one trace: `reasons` not to keep them, and rounds to peel off, by their places."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[Place, str] = {}
+        self.kept: set[Place] = set()
+        self.peels: dict[Place, tuple[int, int]] = {}
+        self.open: list[Any] = []  # loops of which a symbolic round is running
+        self.counted = 0  # loops whose rounds are counted
+        self._within: dict[Place, tuple[Place, ...]] = {}
+
+    def refuse(self, reason: str) -> Again:
+        """Note that the innermost loop with a symbolic round running is not kept; what is to be raised."""
+        place = self.open[-1].place
+        for inner in [p for p, outer in self._within.items() if place in outer]:
+            del self._within[inner], self.reasons[inner]  # it may be kept in rounds that are none of symbols
+        self.reasons[place] = reason
+        self.kept.discard(place)
+        self._within[place] = tuple(loop.place for loop in self.open[:-1])
+        return Again()
+
+    def unkept(self, reason: str) -> Again:
+        """Note that no loop is kept; what is to be raised."""
+        self.reasons.update(dict.fromkeys(self.kept, reason))
+        self.kept.clear()
+        return Again()
+
+    def peel(self, first: int, last: int, reason: str) -> Again:
+        """Peel more rounds off the innermost loop; what is to be raised."""
+        place = self.open[-1].place
+        before = self.peels.get(place, (0, 0))
+        found = before[0] + first, before[1] + last
+        if max(found) > PEELED or self.open[-1].tested:
+            return self.refuse(reason)
+        self.peels[place] = found
+        return Again()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """A run of the function: where it ends with a symbolic round open, it begins anew."""
+        self.open.clear()
+        self.counted = 0
+        try:
+            yield
+        except Again:
+            raise
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as error:
+            if self.open:
+                raise self.refuse(f"{type(error).__name__}: {error}".splitlines()[0]) from None
+            raise
+        if self.open:
+            raise self.refuse("an exception of a round was caught")
+
+    def told(self) -> dict[str, str]:
+        """What became of each loop, by its line."""
+        found = dict.fromkeys(self.kept, "kept") | {p: f"written out: {r}" for p, r in self.reasons.items()}
+        return {f"{file.rpartition('/')[2]}:{line}": found[file, line, column] for file, line, column in sorted(found)}

@@ -1,0 +1,287 @@
+"""Loops of a clone that are handed to `rounds`: the names that a round binds are set before it, from what `rounds` says.
+
+Assumes a thorough clone (see `cloning`). Guarantees that a loop stays where it is, in its own frame, so that names, cells and
+tracebacks are Python's. Handed over with a reason not to keep them are those of which a round may do more than go on to the
+next one, bind names and assign to items of what has a name.
+"""
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+_LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
+_UNKEPT: dict[type, str] = {
+    **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Assert), _LEAVES),
+    **dict.fromkeys((ast.Try, ast.TryStar), "a round handles exceptions"),
+    **dict.fromkeys((ast.With, ast.AsyncWith, ast.AsyncFor), "a round enters a context"),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
+    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.Match, ast.NamedExpr), _BINDS),
+    ast.GeneratorExp: "a round makes a generator",
+}
+_CONSUMING = ("sum", "min", "max", "any", "all", "list", "tuple")
+_HEADS = ("range", "zip", "enumerate", "reversed")
+_SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+NAMES = (".rounds", ".header", ".storing", ".summed")
+
+
+def bound_names(node: Any) -> list[str]:
+    """The names that a loop binds; those of comprehensions, which have their own, left out."""
+    found: set[str] = set()
+    stack: list[Any] = [*_head(node), *node.body]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            found.add(part.id)
+        if not isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp)):
+            stack += ast.iter_child_nodes(part)
+    return sorted(found)
+
+
+def _consumes(node: ast.Call) -> bool:
+    """Whether a call takes all items of the generator that is its only argument."""
+    named = isinstance(node.func, ast.Name) and node.func.id in _CONSUMING
+    return named and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and not node.keywords
+
+
+def _head(node: Any) -> tuple[Any, ...]:
+    """What a loop binds, or asks, before each round."""
+    return (node.target,) if isinstance(node, ast.For) else (node.test,)
+
+
+def unkept_reason(node: Any) -> str:
+    """Why a loop cannot be kept, by its text alone; "" where it may be."""
+    if node.orelse:
+        return "it has an `else`"
+    parts = [p for statement in (*_head(node), *node.body) for p in ast.walk(statement)]
+    consumed = [p.args[0] for p in parts if isinstance(p, ast.Call) and _consumes(p)]
+    for part in parts:
+        if part in consumed:
+            continue
+        if reason := _UNKEPT.get(type(part)):
+            return reason
+        if isinstance(part, (ast.For, ast.While)) and part.orelse:
+            return "a loop in it has an `else`"
+        if isinstance(getattr(part, "ctx", None), ast.Store):
+            if isinstance(part, (ast.Attribute, ast.Starred)):
+                return "a round sets an attribute, or binds a list of names"
+            if isinstance(part, ast.Subscript) and not isinstance(part.value, ast.Name):
+                return "a round assigns to an item of what has no name"
+    return ""
+
+
+def _stores(node: Any) -> Iterator[ast.Name]:
+    """What a statement assigns to items of."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name):
+            yield part.value
+
+
+def _leaves(node: Any) -> bool:
+    """Whether a loop has a `break` of its own."""
+    stack: list[Any] = list(node.body)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Break):
+            return True
+        if not isinstance(part, (ast.For, ast.While)):
+            stack += ast.iter_child_nodes(part)
+    return False
+
+
+def _read_outside(root: Any, loop: Any) -> set[str]:
+    """The names that a function reads outside a loop."""
+    found: set[str] = set()
+    stack: list[Any] = [root]
+    while stack:
+        part = stack.pop()
+        if part is loop:
+            continue
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            found.add(part.id)
+        stack += ast.iter_child_nodes(part)
+    return found
+
+
+def _appended(node: Any) -> Iterator[str]:
+    """The names of what a loop may append to."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and part.attr == "append" and isinstance(part.value, ast.Name):
+            yield part.value.id
+
+
+def _own_names(function: Any) -> set[str]:
+    """The names that a function binds itself."""
+    args = function.args
+    found = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg) if a is not None}
+    stack: list[Any] = list(function.body) if isinstance(function.body, list) else [function.body]
+    others: set[str] = set()
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (ast.Global, ast.Nonlocal)):
+            others.update(part.names)
+        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+            found.add(part.id)
+        if not isinstance(part, _SCOPES):
+            stack += ast.iter_child_nodes(part)
+    return found - others
+
+
+class Kept:
+    """What a `cloning.Rewriter` does where loops may be kept; `kept` are the names of the cells."""
+
+    thorough: bool
+    through: Any
+    iteration: str
+    kept = NAMES
+    _loops = 0
+    _depth = 0
+    _root: Any = None
+    _own: Any = frozenset()
+
+    def __init__(self, names: tuple[str, ...], thorough: bool) -> None:
+        super().__init__(tuple(n for n in names if n not in NAMES), thorough)  # type: ignore[call-arg]
+        self._names: list[str] = []
+
+    def visit(self, node: Any) -> Any:
+        """The names of the function that is visited first are its own where it binds them."""
+        if self._root is None:
+            self._root, self._own = node, _own_names(node)
+        return super().visit(node)  # type: ignore[misc]
+
+    def visit_For(self, node: ast.For) -> Any:
+        """The loop over what `rounds` gives, which sets names before each round and behind the last one."""
+        if not self.thorough:
+            return super().visit_For(node)  # type: ignore[misc]
+        reason, name, names = unkept_reason(node), self._named(), self._bound(node)
+        told = self._told(node, names)
+        head = node.iter.args[0] if getattr(node.iter, "ours", False) else node.iter  # type: ignore[attr-defined]
+        values = None if reason else self._header(head)
+        if values is not None:
+            node.iter = ast.copy_location(ast.Constant(None), head)
+        made = self._inside(node, "" if reason else name, super().visit_For)  # type: ignore[misc]
+        if values is not None:
+            made.iter = values
+        given = self.through(self.kept[0], head, made.iter, *told, ast.Constant(reason))
+        if reason:
+            made.iter = given
+            return made
+        made.iter = ast.Name(name, ast.Load())
+        return self._looped(node, name, names, given, made)
+
+    def visit_While(self, node: ast.While) -> Any:
+        """The loop as one over rounds of which each first asks whether it is one."""
+        if not self.thorough:
+            return self._inside(node, "", super().generic_visit)  # type: ignore[misc]
+        reason, name, names = unkept_reason(node), self._named(), self._bound(node)
+        told = self._told(node, names)
+        made = self._inside(node, "" if reason else name, super().generic_visit)  # type: ignore[misc]
+        given = self.through(self.kept[0], node, ast.Constant(None), *told, ast.Constant(reason))
+        if reason:
+            return [ast.copy_location(ast.Expr(given), node), made]
+        ends = ast.Attribute(ast.Name(name, ast.Load()), "ends", ast.Load())
+        asked = ast.If(ast.Call(ends, [made.test], []), self._left(node, name), [])
+        rounds = ast.For(ast.Name(".round", ast.Store()), ast.Name(name, ast.Load()), [asked, *made.body], [])
+        for part in (rounds, asked, asked.test, ends):
+            ast.copy_location(part, node)
+        return self._looped(node, name, names, given, rounds)
+
+    def visit_Break(self, node: ast.Break) -> Any:
+        """The end of a loop, which its rounds are told."""
+        return self._left(node, self._names[-1]) if self._names and self._names[-1] else node
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        """`sum` of a generator, with what gives its terms from items."""
+        source: Any = node.args[0] if _consumes(node) and self.thorough else None
+        if source is None or node.func.id != "sum" or len(source.generators) > 1:  # type: ignore[attr-defined]
+            return super().visit_Call(node)  # type: ignore[misc]
+        over = source.generators[0]
+        if over.ifs or over.is_async or any(isinstance(p, ast.NamedExpr) for p in ast.walk(source)):
+            return super().visit_Call(node)  # type: ignore[misc]
+        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
+        values = self._header(over.iter) or self.visit(over.iter)
+        over.iter = ast.Name(".values", ast.Load())
+        source.elt, over.target = self.visit(source.elt), self.visit(over.target)
+        args = ast.arguments([], [ast.arg(".values")], None, [], [], None, [])
+        terms = ast.copy_location(ast.Lambda(args, source), source)
+        return self.through(self.kept[3], node, self.visit(node.func), terms, values, place)
+
+    def _named(self) -> str:
+        self._loops += 1
+        return f".loop{self._loops}"
+
+    def _bound(self, node: Any) -> list[str]:
+        return sorted({*bound_names(node), *self._own.intersection(_appended(node))})
+
+    def _told(self, node: Any, names: list[str]) -> list[Any]:
+        """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to and those read
+        elsewhere; whether it may be left before its end; and its place.
+        """
+        appended = self._own.intersection(_appended(node))
+        targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
+        lists: list[Any] = [names, targets, sorted(appended), sorted(_read_outside(self._root, node).intersection(names))]
+        parts = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (*lists, (node.lineno, node.col_offset))]
+        return [*parts[:-1], ast.Constant(_leaves(node)), parts[-1]]
+
+    def _inside(self, node: Any, name: str, visit: Any) -> Any:
+        self._depth += bool(name)
+        self._names.append(name)
+        made = visit(node)
+        self._names.pop()
+        self._depth -= bool(name)
+        return made
+
+    def _looped(self, node: Any, name: str, names: list[str], given: Any, made: Any) -> list[Any]:
+        begun = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], given), node)
+        made.body = [self._set(node, name, names), *made.body]
+        return [begun, made, self._set(node, name, names)]
+
+    def _left(self, node: Any, name: str) -> list[Any]:
+        found = ast.parse("while 1:\n L.leave()\n continue").body[0].body  # type: ignore[attr-defined]
+        for part in (p for statement in found for p in ast.walk(statement)):
+            if isinstance(part, ast.Name):
+                part.id = name
+            ast.copy_location(part, node)
+        return found  # type: ignore[no-any-return]
+
+    def _header(self, node: Any) -> Any:
+        """What a loop runs over, its `range`, `zip` and so on not called yet; None where it is anything else."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _HEADS:
+            return None
+        if any(k.arg != "strict" for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
+            return None
+        given = [self._header(a) or self.visit(a) for a in node.args]
+        found = self.through(self.kept[1], node, self.visit(node.func), *given)
+        found.keywords = [ast.keyword(k.arg, self.visit(k.value)) for k in node.keywords]
+        return found
+
+    def _set(self, node: Any, loop: str, names: list[str]) -> Any:
+        """`if loop.moved:` each name gets the value that there is for it, or is unbound where there is none."""
+        text = "\n".join(
+            f" if {n!r} in L.values: {n} = L.values[{n!r}]\n elif {n!r} in L.unbound:\n  {n} = None\n  del {n}" for n in names
+        )
+        found = ast.parse(f"if L.moved:\n pass\n{text}").body[0]
+        for part in ast.walk(found):
+            if isinstance(part, ast.Name) and part.id == "L":
+                part.id = loop
+            ast.copy_location(part, node)
+        return found
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        """Before an assignment to an item, what it is assigned to is shown."""
+        return self._stored(node, super().visit_Assign)  # type: ignore[misc]
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        """As of an assignment."""
+        above: Any = super()
+        return self._stored(node, getattr(above, "visit_AnnAssign", above.generic_visit))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        """As of an assignment."""
+        return self._stored(node, super().visit_AugAssign)  # type: ignore[misc]
+
+    def _stored(self, node: Any, visit: Any) -> Any:
+        names = sorted({n.id for n in _stores(node)}) if self._depth else []
+        told = [self.through(self.kept[2], node, ast.Name(n, ast.Load())) for n in names]
+        return [*(ast.copy_location(ast.Expr(t), node) for t in told), visit(node)]

@@ -1,0 +1,635 @@
+"""A loop's rounds as the clone of the user's function runs them: some as they are, and one in symbols for all the others.
+
+Assumes loops that `rewriting` handed over. Guarantees that a loop is kept only where a round, run on symbols for its index and
+for the values that rounds hand on, gives values of the same structure, types and kinds again, whichever way its conditions
+turn; that nothing but names of the loop is changed in it; and that the rounds that are peeled off at the ends run as they are.
+The other loops run as they are, round by round.
+"""
+
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
+from symdiff.ir.graph import GraphOutput
+from symdiff.ir.loops import Place
+from symdiff.ir.node import Atom, Constant, Node
+from symdiff.simplification.interning import Values
+from symdiff.tracing.branches.merging import Leaf
+from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
+from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
+from symdiff.tracing.loops.indices import RoundPath
+from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
+from symdiff.tracing.loops.keeping import FEW, Keeping
+from symdiff.tracing.loops.stores import ArrayStore, ListStore, Store
+from symdiff.tracing.state.attempt import current
+from symdiff.tracing.values.integers import Integer, integer
+from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
+from symdiff.tracing.values.storage import Storage
+from symdiff.tracing.values.tracer import Tracer, traced_atom
+from symdiff.vocabulary.libraries import user_line
+
+_NUMBERS = (float, complex, np.floating, np.complexfloating)
+_TRIES = 6  # rounds in symbols until types and counters are known
+
+
+def references(frame: Any, name: str) -> int:
+    """How many hold what a name holds."""
+    return sys.getrefcount(frame.f_locals[name])
+
+
+def _alone() -> int:
+    alone: list[Any] = []
+    return references(sys._getframe(), "alone") + len(alone)
+
+
+_PLAINLY = sum([1e16, 1.0, 1.0]) == 1e16  # whether the running Python's `sum` keeps nothing of what rounding loses
+ALONE = _alone()  # references to a list that only a name holds
+
+
+class AsWritten:
+    """A loop that runs as it is; a `while` over nothing."""
+
+    moved = False
+    values: Mapping[str, Any] = MappingProxyType({})
+    unbound: tuple[str, ...] = ()
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        self._left = False
+
+    def __iter__(self) -> Iterator[Any]:
+        for value in self._values:
+            yield value
+            if self._left:
+                return
+
+    def ends(self, goes_on: Any) -> bool:
+        """Whether a `while` has no further round."""
+        return not goes_on
+
+    def leave(self) -> None:
+        """The loop ends with this round."""
+        self._left = True
+
+
+class Told(NamedTuple):
+    """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, names that are
+    read elsewhere; whether it may be left; its place.
+    """
+
+    names: tuple[str, ...]
+    targets: tuple[str, ...]
+    appended: tuple[str, ...]
+    behind: tuple[str, ...]
+    leaves: bool
+    place: tuple[int, int]
+
+
+def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
+    """What a loop runs over: `values`, or rounds of which most are one of symbols. A `while` has no values."""
+    *parts, reason = told
+    found = Told(*parts)
+    attempt = current()
+    keeping: Keeping | None = None if attempt is None else attempt.keeping
+    frame = sys._getframe(1)
+    where = (frame.f_code.co_filename, *found.place)
+    if keeping is not None and where not in keeping.reasons:
+        items = Items(None, lambda k: None) if values is None else items_of(values)
+        if not reason and items is None:
+            reason = "what it runs over has no items by number"
+        if not reason and items is not None and (items.count is None or items.count > FEW):
+            if set(found.names) <= {*frame.f_code.co_varnames, *frame.f_code.co_cellvars}:
+                return KeptRounds(keeping, where, items, found, frame)
+            reason = "a round binds names of another function or module"
+        if reason:
+            keeping.reasons[where] = reason
+    plain = itertools.repeat(None) if values is None else plain_values(values, call)
+    return plain if told[-1] else AsWritten(plain)
+
+
+def summed(
+    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]], values: Any, place: tuple[int, int]
+) -> Any:
+    """`sum(terms(values))`, as the loop that it is where Python's own adds term by term."""
+    attempt = current()
+    keeping: Keeping | None = None if attempt is None else attempt.keeping
+    where = (sys._getframe(1).f_code.co_filename, *place)
+    items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
+    if keeping is None or items is None or items.count is None or items.count <= FEW:
+        return call(function)(terms(plain_values(values, call)))
+    total: Any = 0
+    told = Told(("total",), (), (), ("total",), False, place)
+    loop = KeptRounds(keeping, where, items, told, sys._getframe())
+    for item in loop:
+        total = loop.values.get("total", total)
+        (term,) = terms([item])
+        total = total + term
+    return loop.values.get("total", total)
+
+
+def storing(owner: Any) -> None:
+    """What a round assigns to an item of."""
+    attempt = current()
+    if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, Tracer):
+        raise attempt.keeping.refuse(f"a round assigns to an item of a {type(owner).__name__}")
+
+
+class _Value:
+    """A number or an array that the loop's names hold: how it is handed on, and of which forms it has been."""
+
+    def __init__(self, name: str, begin: Any) -> None:
+        self.name = name
+        self.begin = begin
+        self.step = 0
+        self.forms: list[Form] = []
+        self.counts = type(begin) is int
+        self.fixed = type(begin) in (int, bool)  # as it is, until a round gives something else
+        if begin is not None and not self.fixed:
+            self.forms.append(traced_form(begin))
+
+
+class KeptRounds:
+    """The rounds of a loop that may be kept; `values` are what names are set to before a round, or behind the last one."""
+
+    def __init__(self, keeping: Keeping, place: Any, items: Items, told: Told, frame: Any) -> None:
+        self.keeping = keeping
+        self.place = place
+        self.items = items
+        self.names, self.targets, self.appended = told.names, told.targets, told.appended
+        self.behind = told.behind
+        self.leaves = told.leaves
+        self.tested = told.leaves or items.count is None
+        self.windows: dict[Any, list[_Value]] = {}
+        self.frame = frame
+        self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
+        self.moved = False
+        self.values: dict[str, Any] = {}
+        self.unbound: list[str] = []
+        self._goes_on: Any = True
+        self._left = False
+        self._rounds = self._run()
+
+    def __iter__(self) -> "KeptRounds":
+        return self
+
+    def __next__(self) -> Any:
+        self.moved, self.values, self.unbound = False, {}, []
+        return next(self._rounds)
+
+    def ends(self, goes_on: Any) -> bool:
+        """What a `while` asks before a round: noted."""
+        if np.shape(goes_on) or not (_is_value(goes_on) or isinstance(goes_on, np.bool_)):
+            raise self.keeping.refuse("a condition that is no number")
+        traced = isinstance(goes_on, Tracer)
+        self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
+        return False
+
+    def leave(self) -> None:
+        """The loop ends with this round."""
+        self._left = True
+
+    def _bound(self) -> dict[str, Any]:
+        found = self.frame.f_locals
+        return {name: found[name] for name in self.names if name in found}
+
+    def _run(self) -> Iterator[Any]:
+        first, last = self.keeping.peels.get(self.place, (0, 0))
+        count = self.items.count
+        if count is None or self.tested:
+            yield from self._kept(0, count)
+            self.frame = None
+            return
+        if count - first - last <= FEW:
+            self.keeping.reasons[self.place] = "few rounds are alike"
+            yield from map(self.items.item, range(count))
+            return
+        yield from map(self.items.item, range(first))
+        yield from self._kept(first, count - first - last)
+        if last:
+            self.values = {name: value for name, value in self.values.items() if name not in self.targets}
+        yield from map(self.items.item, range(count - last, count))
+        self.frame = None
+
+    # -- rounds of symbols
+
+    def _kept(self, first: int, count: int | None) -> Iterator[Any]:
+        """Rounds of symbols until they say the same, and names set to what the loop gives."""
+        outer = active_builders()[-1]
+        self._check_reach()
+        self.outer, self.count = outer, count
+        self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
+        entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
+        skeletons = {name: self._spread(value, name) for name, value in entry.items()}
+        for _ in range(_TRIES):
+            found = yield from self._paths(outer, first, count, skeletons)
+            if self._agrees(skeletons, found):
+                break
+        else:
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("the types of what rounds hand on do not settle")
+        self._finish(outer, count, found, skeletons)
+
+    def _check_reach(self) -> None:
+        for name, value in self.frame.f_locals.items():
+            if not name.startswith(".") and hasattr(type(value), "__next__") and value is not self:
+                self.keeping.open.append(self)
+                raise self.keeping.refuse(f"a round may take items of the iterator {name}")
+
+    def _paths(self, outer: Builder, first: int, count: int | None, skeletons: dict[str, Any]) -> Iterator[Any]:
+        """One round of symbols for each way that its conditions turn, and what they give, joined."""
+        values = Values()
+        forced: tuple[Decision, ...] | None = ()
+        runs: list[tuple[Any, Run]] = []
+        ends: list[tuple[list[Decision], Leaf]] = []
+        given: list[list[Any]] = []
+        after: dict[str, Any] = {}
+        while forced is not None:
+            builder = Builder(outer)
+            k = builder.input("k", (), "d")
+            path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count)
+            self.keeping.open.append(self)
+            active_builders().append(builder)
+            index = Integer(builder, k, PYTHON)
+            self.symbols: list[tuple[_Value, Node]] = []
+            self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
+            known = (*skeletons, *self.targets, *self.stores)
+            self.unbound = [name for name in self.names if name not in known]
+            for key, store in self.stores.items():
+                windows = self.windows.setdefault(key, [])
+                windows += [_Value(f"{store.name}{n + 1}", store.first(n + 1)) for n in range(len(windows), store.depth)]
+                store.begin([self._symbolic(w, builder, index) for w in windows])
+                store.stale = False
+                if isinstance(store, ListStore):
+                    self.values[store.name] = store.list
+            going = builder.input("going", (), "?") if self.leaves else None
+            self._goes_on, self._left = True, False
+            self.moved = True
+            yield self.items.item(index + first if first else index)
+            after = {n: v for n, v in self._bound().items() if n not in self.stores}
+            self._check_lists()
+            leaves: list[Any] = []
+            spread = {name: self._flat(value, leaves) for name, value in after.items()}
+            for key, store in self.stores.items():
+                leaves += (found := store.leaves())
+                spread[_Key(key)] = len(found)
+            if self.tested:
+                leaves += [self._goes_on, not self._left]
+            if given and spread != self._spreads:
+                raise self.keeping.refuse("the ways through a round give values of different structures")
+            self._spreads = spread
+            atoms = [traced_atom(v, builder, self.origin) for v in leaves]
+            if going is not None:
+                atoms[-2] = going if atoms[-2].op == "const" and atoms[-2].params else builder.emit("and", (going, atoms[-2]))
+            outputs = tuple(GraphOutput(f"v{n}", a) for n, a in enumerate(atoms))
+            active_builders().pop()
+            self.keeping.open.pop()
+            runs.append((path, Run(builder, outputs, None)))
+            given.append(leaves)
+            ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in outputs))))
+            forced = next_decisions(path.decisions)
+        path, run = runs[0]
+        if len(runs) > 1:
+            self.keeping.open.append(self)
+            for others in given[1:]:
+                for a, b in zip(given[0], others, strict=True):
+                    if np.shape(a) != np.shape(b):
+                        raise self.keeping.refuse("the ways through a round give arrays of different shapes")
+            run = joined_runs(values, runs, ends)
+            path.builder = run.builder
+            run = Run(run.builder, run.outputs, None)
+            self.keeping.open.pop()
+        forms = [[traced_form(v) for v in column] for column in zip(*given, strict=True)]
+        return run, path, run.builder.inputs[0].node, forms, [list(c) for c in zip(*given, strict=True)]
+
+    # -- cells that rounds give
+
+    def _lists(self) -> list[str]:
+        """The names of lists that are appended to, which nothing else holds."""
+        held = self.frame.f_locals
+        found = [n for n in self.appended if n in held and type(held[n]) is list]
+        for name in found:
+            if references(self.frame, name) > ALONE or not all(map(is_number, held[name])):
+                self.keeping.open.append(self)
+                raise self.keeping.refuse(f"the list {name} may be known by another name, or holds more than numbers")
+        return found
+
+    def _check_lists(self) -> None:
+        held = self.frame.f_locals
+        if any(held.get(s.name) is not s.list for s in self.stores.values() if isinstance(s, ListStore)):
+            raise self.keeping.refuse("a list that a round appends to is named anew")
+
+    def store_of(self, x: Tracer, writes: bool) -> Store | None:
+        """Where the cells of an array are that rounds give; None for other arrays."""
+        held = x.held
+        if held is None:
+            return None
+        storage = held.storage
+        store = self.stores.get(storage)
+        whole = held.place is getattr(storage, "memory", None)
+        if store is None and writes and storage.builder is not self._path.builder:
+            ours = isinstance(storage, Storage) and storage.builder is self.outer and not storage.refusal and whole
+            if not ours or storage.guard is not None or storage.code not in "fdFD" or isinstance(x, Integer) or storage.images:
+                raise self.keeping.refuse(f"{user_line()}: a round assigns to cells of an array")
+            store = self.stores[storage] = ArrayStore(self, x, self.outer)
+            self.windows[storage] = []
+        if store is not None and not whole:
+            raise self.keeping.refuse(f"{user_line()}: a round needs a part of an array that it assigns to")
+        return store
+
+    def places_of(self, key: Any) -> Any:
+        """The values of an index in all rounds; None where it depends on more than the round."""
+        return self._path.in_rounds(key.atom) if isinstance(key, Integer) and key.builder is self._path.builder else None
+
+    def cell(self, key: Any, x: Tracer) -> tuple[Any, Any]:
+        """An index of the first axis, and its values in all rounds, counted from the front."""
+        key = key[0] if type(key) is tuple and len(key) == 1 else key
+        places, size = self.places_of(key), x.shape[0]
+        if places is None:
+            raise self.keeping.refuse(f"{user_line()}: a round needs a cell that its number does not tell")
+        if places[0] < 0 and (places < 0).all():
+            places = places + size
+        if (places < 0).any() or (places >= size).any():
+            raise self.keeping.peel(1, 0, f"{user_line()}: places that are counted from both ends, or out of bounds")
+        return key, places
+
+    # -- structures
+
+    def _spread(self, value: Any, name: str) -> Any:
+        """A value as nested tuples, of lists, tuples, `_Value`s, and anything else as it is."""
+        if type(value) in (list, tuple):
+            return (type(value), tuple(self._spread(v, f"{name}{n}") for n, v in enumerate(value)))
+        return _Value(name, value) if _is_value(value) else value
+
+    def _symbolic(self, spread: Any, builder: Builder, index: Any) -> Any:
+        if type(spread) is tuple:
+            return spread[0](self._symbolic(s, builder, index) for s in spread[1])
+        if not isinstance(spread, _Value):
+            return spread
+        if spread.fixed:
+            return spread.begin if not spread.step else index * spread.step + spread.begin
+        form = spread.forms[0]
+        kind = form.kind if len(spread.forms) == 1 else kind_of_several(spread.forms, self._which)
+        symbol = builder.input(spread.name, form.shape, form.code)
+        self.symbols.append((spread, symbol))
+        if all(f.whole for f in spread.forms):
+            return Integer(builder, symbol, kind)
+        return Tracer.argument(builder, symbol, kind) if form.shape else Tracer(builder, symbol, kind)
+
+    def _which(self) -> int:
+        raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
+
+    def _flat(self, value: Any, leaves: list[Any]) -> Any:
+        """The structure of what a name holds behind a round, and its numbers and arrays among the leaves."""
+        if type(value) in (list, tuple):
+            return (type(value), tuple(self._flat(v, leaves) for v in value))
+        if _is_value(value):
+            leaves.append(value)
+            return _LEAF
+        return _Same(value)
+
+    # -- what a round gives against what it was given
+
+    def _agrees(self, skeletons: dict[str, Any], found: Any) -> bool:
+        """Whether all values are handed on as they were taken; else what is known of them has grown."""
+        self.keeping.open.append(self)
+        forms = found[3]
+        self.handed: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
+        place = iter(range(len(forms)))
+        agrees = True
+        self.given: list[tuple[Store, Atom, list[Form]]] = []
+        for name, spread in self._spreads.items():
+            if isinstance(name, _Key):
+                agrees &= self._store_agrees(name.key, spread, place, found)
+                continue
+            before = skeletons.get(name, _ABSENT)
+            agrees &= self._compared(before, spread, place, found)
+        for name in skeletons:
+            if name not in self._spreads:
+                raise self.keeping.refuse("a round deletes a name")
+        if self.tested and self.given:
+            raise self.keeping.refuse("rounds whose number is not known give cells of an array or a list")
+        self.keeping.open.pop()
+        return agrees
+
+    def _store_agrees(self, key: Any, leaves: int, place: Iterator[int], found: Any) -> bool:
+        run, path, _, forms, given = found
+        store, n = self.stores[key], next(place)
+        self.given.append((store, run.outputs[n].atom, forms[n]))
+        if any(np.shape(v) != np.shape(given[n][0]) for v in given[n]):
+            raise self.keeping.refuse("rounds give cells of different shapes")
+        agrees = not store.stale
+        for window in self.windows[key][: leaves - 1]:
+            n = next(place)
+            self.handed.append((window, run.outputs[n].atom, forms[n], given[n]))
+            agrees &= self._taken(window, run.outputs[n].atom, forms[n], given[n], path)
+        return agrees
+
+    def _compared(self, before: Any, spread: Any, place: Iterator[int], found: Any) -> bool:
+        run, path, _, forms, given = found
+        if type(spread) is tuple:
+            parts = [_ABSENT] * len(spread[1])
+            if before is not _ABSENT:
+                if type(before) is not tuple or before[0] is not spread[0] or len(before[1]) != len(spread[1]):
+                    raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
+                parts = before[1]
+            agrees = [self._compared(b, s, place, found) for b, s in zip(parts, spread[1], strict=True)]
+            return all(agrees)
+        if isinstance(spread, _Same):
+            if before is not _ABSENT and (isinstance(before, (_Value, tuple)) or spread != _Same(before)):
+                raise self.keeping.peel(1, 0, "rounds hand on other things than numbers and arrays")
+            return True
+        n = next(place)
+        if before is not _ABSENT and not isinstance(before, _Value):
+            raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
+        value = None if before is _ABSENT else before
+        atom = run.outputs[n].atom
+        self.handed.append((value, atom, forms[n], given[n]))
+        return value is None or self._taken(value, atom, forms[n], given[n], path)
+
+    def _taken(self, value: _Value, atom: Atom, forms: list[Form], given: list[Any], path: RoundPath) -> bool:
+        """Whether a value is handed on as it was taken."""
+        if value.fixed:
+            if value.counts and all(f.whole and f.kind.python for f in forms):
+                in_rounds = path.in_rounds(atom)
+                linear = path.affine(atom) if self.tested and atom.op != "const" else None
+                if linear is not None:
+                    if linear == (value.begin + value.step, value.step):
+                        return True
+                    if linear[1] != value.step and linear[1]:
+                        value.step = linear[1]
+                        return False
+                if atom.op == "const":
+                    if atom.value == value.begin + value.step and not value.step:
+                        return True
+                    if value.step:
+                        raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+                    value.step = int(atom.value) - value.begin
+                    return False
+                if in_rounds is not None:
+                    steps = np.diff(in_rounds)
+                    step = int(steps[0])
+                    if (steps == step).all() and step == value.step and in_rounds[0] == value.begin + step:
+                        return True
+                    if (steps == step).all() and step != value.step:
+                        value.step = step
+                        return False
+                raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+            if all(type(v) is bool and v is value.begin for v in given):
+                return True
+            if all(type(v) is int and v == value.begin for v in given) and not value.step:
+                return True
+            value.fixed = False
+            value.forms = [traced_form(value.begin)]
+            known = 0
+        else:
+            known = len(value.forms)
+        for form in forms:
+            for one in form.kind.several.forms if form.kind.several else (form,):
+                if one not in value.forms:
+                    value.forms.append(one)
+        if len({f.code for f in value.forms}) > 1 or len({f.shape for f in value.forms}) > 1:
+            raise self.keeping.peel(1, 0, "rounds hand on values of different dtypes or shapes")
+        return len(value.forms) == known
+
+    # -- the end
+
+    def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
+        """The loop is bound, and the names are set to what it gives."""
+        run, path, k, _, _ = found
+        self.keeping.open.append(self)
+        symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
+        carried: list[Carried] = []
+        places: list[int | None] = []
+        names = {"k"}
+        for n, (value, atom, forms, _) in enumerate(self.handed):
+            if value is not None and value.fixed:
+                places.append(None)
+                continue
+            if value is None and (self._is_index(atom, forms, path) if not self.tested else atom.op == "const"):
+                places.append(None)
+                continue
+            code = dtype_of_atoms((atom,))
+            if value is None:
+                begin: Atom = zero_of(code)
+                symbol = Node("input", (), atom.shape, code, None, "", True, f"last{n}")
+            else:
+                begin, symbol = traced_atom(value.begin, outer, self.origin), symbols[value]
+                if isinstance(begin, Constant) and begin.dtype is None:
+                    begin = Constant(complex(begin.value) if symbol.dtype in "FD" else float(begin.value)
+                                     if symbol.dtype in "fd" else begin.value, symbol.dtype)  # fmt: skip
+            name = symbol.name
+            while name in names:
+                name += "_"
+            names.add(name)
+            places.append(len(carried))
+            carried.append(Carried(name, symbol, begin, atom))
+        stacked = []
+        for store, atom, forms in self.given:
+            assert store.place is not None
+            whole = isinstance(store, ListStore)
+            if whole and (atom.shape or any(f.whole or f.kind.several for f in forms)):
+                raise self.keeping.refuse("a list gets other things than floating numbers")
+            place = Place(1, 0) if whole else store.place
+            stacked.append(Stacked(store.name, atom, place, count if whole else store.atom.shape[0]))  # type: ignore[attr-defined]
+        test, name, outputs = None, "", run.outputs
+        if self.tested:
+            test = outputs[-2].atom
+            self.keeping.counted += 1
+            name = f"rounds{self.keeping.counted}"
+        if self.leaves:
+            carried.append(Carried("going", run.builder.inputs[1 + len(self.symbols)].node, Constant(True), outputs[-1].atom))
+        made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
+        results, stacks = bound_loop(outer, made, carried, stacked)
+        rounds = stacks.pop() if self.tested else None
+        self.unbound = []
+        leaves = []
+        for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
+            if place is None:
+                leaves.append(self._counted(value, atom, given, count if rounds is None else integer(outer, rounds), path))
+            else:
+                leaves.append(self._behind(outer, results[place], forms))
+        whole = iter(leaves)
+        self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
+        if self.items.count is None:
+            self._forget(skeletons)
+        self.keeping.open.pop()
+        for (store, _, forms), stack in zip(self.given, stacks, strict=True):
+            if isinstance(store, ListStore):
+                kind = forms[0].kind
+                cells = [self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin) for n in range(count)]
+                store.cells += [Tracer(outer, cell, kind) for cell in cells]
+                self.values[store.name] = store.cells
+            else:
+                store.close(stack, count)  # type: ignore[attr-defined]
+        self.moved = True
+        self.keeping.kept.add(self.place)
+
+    def _forget(self, skeletons: dict[str, Any]) -> None:
+        """Names that only a round binds, of which there may be none."""
+        self.unbound = [name for name in self.names if name not in skeletons]
+        if any(name in self.behind for name in self.unbound):
+            raise self.keeping.refuse("what rounds bind, of which there may be none, is read elsewhere")
+        self.values = {name: value for name, value in self.values.items() if name in skeletons}
+
+    @staticmethod
+    def _is_index(atom: Atom, forms: list[Form], path: RoundPath) -> bool:
+        """Whether a value that only a round has is a number of Python's that the index tells."""
+        if not all(f.whole and f.kind.python and not f.kind.several for f in forms):
+            return False
+        return atom.op == "const" or path.in_rounds(atom) is not None
+
+    def _counted(self, value: _Value | None, atom: Atom, given: list[Any], count: Any, path: RoundPath) -> Any:
+        if value is not None:
+            return count * value.step + value.begin if value.counts and value.step else value.begin
+        return given[0] if atom.op == "const" else int(path.in_rounds(atom)[-1])
+
+    def _behind(self, outer: Builder, atom: Atom, forms: list[Form]) -> Any:
+        found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]
+        found = list(dict.fromkeys(found))
+        kind = found[0].kind if len(found) == 1 else kind_of_several(found, self._undecided)
+        if all(f.whole for f in found):
+            return integer(outer, atom).of_kind(kind) if atom.op != "const" else int(atom.value)
+        return Tracer(outer, atom, kind) if atom.op != "const" else atom.value  # type: ignore[arg-type]
+
+    def _undecided(self) -> int:
+        self.keeping.open.append(self)
+        raise self.keeping.refuse("the type of a value behind it depends on conditions in it")
+
+
+class _Same:
+    """What is no number and no array: the same object, or an equal constant of Python's."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return False
+        a, b = self.value, other.value
+        return a is b or (type(a) is type(b) and isinstance(a, (str, bytes, type(None), range, slice)) and a == b)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class _Key(NamedTuple):
+    """Of what rounds give, beside the names."""
+
+    key: Any
+
+
+_LEAF, _ABSENT = object(), object()
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, (Tracer, *_NUMBERS, bool, int))
+
+
+def _joined(spread: Any, leaves: Iterator[Any]) -> Any:
+    if type(spread) is tuple:
+        return spread[0](_joined(s, leaves) for s in spread[1])
+    return next(leaves) if spread is _LEAF else spread.value

@@ -1,0 +1,205 @@
+"""Cells that rounds give one after the other: of an array that is assigned to at `y[i]`, of a list that is appended to.
+
+Assumes that each round gives one cell (or row), at a place that moves on by steps. Guarantees that what a round reads is what
+Python has there: its own cell, that of some rounds before, which are carried, or what was there before the loop. Refuses, by
+`Again`, places of which this cannot be told.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import Builder, dtype_of_atoms
+from symdiff.ir.loops import Place
+from symdiff.ir.node import Atom
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import NUMPY
+from symdiff.tracing.values.operands import as_atom
+from symdiff.tracing.values.storage import Storage, constant_storage_cells
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.ops import is_complex
+
+_NOTHING = object()
+DEPTH = 8  # rounds before, of which a round reads cells
+
+
+class Store:
+    """What rounds write to, and how far back they read. `refuse` makes what is to be raised."""
+
+    def __init__(self, name: str, loop: Any, place: Place | None) -> None:
+        self.name = name
+        self.loop = loop
+        self.place = place
+        self.depth = 0
+        self.stale = False  # what a round read was not known to be written then
+        self.value: Any = _NOTHING
+        self.before: list[Any] = []  # the cells of rounds before, that of the last one first
+
+    def begin(self, before: list[Any]) -> None:
+        """Begin a round."""
+        self.value, self.before = _NOTHING, before
+
+    def original(self, key: Any) -> Any:
+        """A cell as it was before the loop."""
+        raise NotImplementedError
+
+    def read(self, key: Any, places: np.ndarray) -> Any:
+        """The cell at a place, which has these values in the rounds."""
+        if self.place is None:
+            self.stale = True
+            return self.original(key)
+        own = self.place.start + self.place.step * np.arange(float(len(places)))
+        behind = own - places
+        rounds = behind[0] / self.place.step
+        if (behind == behind[0]).all() and rounds == int(rounds):
+            if rounds == 0:
+                return self.original(key) if self.value is _NOTHING else self.value
+            return self.earlier(int(rounds)) if rounds > 0 else self.original(key)
+        if np.isin(places, own).any():
+            raise self.loop.keeping.refuse(f"{user_line()}: a round may read a cell that any other one gives")
+        return self.original(key)
+
+    def earlier(self, rounds: int) -> Any:
+        """The cell that some rounds before gave."""
+        if rounds > DEPTH:
+            raise self.loop.keeping.refuse(f"{user_line()}: a round reads a cell that one long before gave")
+        if rounds > len(self.before):
+            self.depth, self.stale = max(self.depth, rounds), True
+            return self.first(rounds)
+        return self.before[rounds - 1]
+
+    def first(self, rounds: int) -> Any:
+        """The cell so many places before that of the first round."""
+        raise NotImplementedError
+
+    def leaves(self) -> list[Any]:
+        """The cell of this round, and those that the next one finds before its own."""
+        value = self.own()
+        return [value, *([value, *self.before[:-1]] if self.before else [])]
+
+    def own(self) -> Any:
+        """The cell of this round."""
+        return self.value
+
+
+class ArrayStore(Store):
+    """An array with a storage of its own; its rows are given."""
+
+    def __init__(self, loop: Any, target: Tracer, outer: Builder) -> None:
+        super().__init__("y", loop, None)
+        self.storage: Storage = target.shared().storage
+        self.atom: Atom = self.storage.whole(loop.origin)
+        self.outer = outer
+        self.code = self.storage.code
+        self.key: Any = None
+        self.stale = True
+        self.storage.guard = self.met
+        self.storage.version = object()
+
+    def met(self) -> None:
+        """Other cells than that of a known place are asked for."""
+        raise self.loop.keeping.refuse(f"{user_line()}: a round needs more than single cells of an array that it assigns to")
+
+    def original(self, key: Any) -> Any:
+        return Tracer(self.outer, self.atom)[key]
+
+    def first(self, rounds: int) -> Any:
+        assert self.place is not None
+        return self.original(int(self.place.start) - rounds * self.place.step)  # type: ignore[call-overload]
+
+    def write(self, key: Any, places: np.ndarray, value: Any, builder: Builder) -> None:
+        """The row of this round."""
+        steps = np.diff(places)
+        place = Place(int(steps[0]), int(places[0]))
+        if not place.step or not (steps == place.step).all():
+            raise self.loop.keeping.refuse(f"{user_line()}: rounds assign to places that do not move on by steps")
+        if self.place not in (None, place):
+            raise self.loop.keeping.refuse(f"{user_line()}: a round assigns to several cells of an array")
+        origin, shape = user_line(), self.atom.shape[1:]
+        atom = as_atom(value, builder, origin)
+        if is_complex(dtype_of_atoms((atom,))) and not is_complex(self.code):
+            raise self.loop.keeping.refuse(f"{origin}: a complex value in an array of real numbers")
+        atom = Arrays(builder, origin).broadcast_to(builder.cast(atom, self.code), shape)
+        self.place, self.key = place, key
+        self.value = Tracer.argument(builder, atom, NUMPY) if shape else Tracer(builder, atom)  # type: ignore[arg-type]
+
+    def close(self, stack: Atom, count: int) -> None:
+        """The array behind the loop."""
+        assert self.place is not None
+        arrays, atom, size = Arrays(self.outer, self.loop.origin), stack, self.atom.shape[0]
+        known = constant_storage_cells(self.outer, self.atom)
+        if count < size and not (known is not None and not known.any()):
+            first, last = sorted((int(self.place.at(0)), int(self.place.at(count - 1))))
+            key = ((first, last + 1, abs(self.place.step)), *((0, n, 1) for n in self.atom.shape[1:]))
+            atom = arrays.bind("set", self.atom, arrays.getitem(stack, key), key=key)
+        self.storage.guard = None
+        self.storage.symbol, self.storage.cells, self.storage.pending = atom, None, {}
+        self.storage.version = object()
+
+    def own(self) -> Any:
+        return self.original(self.key) if self.value is _NOTHING else self.value
+
+
+class ListStore(Store):
+    """A list that is appended to."""
+
+    def __init__(self, name: str, loop: Any, cells: list[Any]) -> None:
+        super().__init__(name, loop, Place(1, len(cells)))
+        self.cells = cells
+        self.list = Growing(self)
+
+    def original(self, key: Any) -> Any:
+        if isinstance(key, Integer):
+            raise self.loop.keeping.refuse(f"{user_line()}: a round reads a cell of a list that is not known")
+        return self.cells[key]
+
+    def first(self, rounds: int) -> Any:
+        if rounds > len(self.cells):
+            raise self.loop.keeping.peel(1, 0, f"{user_line()}: a round reads a cell of a list that is not there yet")
+        return self.cells[-rounds]
+
+    def own(self) -> Any:
+        if self.value is _NOTHING:
+            raise self.loop.keeping.refuse(f"not every round appends to {self.name}")
+        return self.value
+
+
+class Growing:
+    """Stands for a list in a round."""
+
+    __iter__ = None
+    __contains__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, store: ListStore) -> None:
+        self._store = store
+
+    def append(self, value: Any) -> None:
+        """The cell of this round."""
+        store = self._store
+        if store.value is not _NOTHING:
+            raise store.loop.keeping.refuse("a round appends more than once to a list")
+        store.value = value
+
+    def __getitem__(self, key: Any) -> Any:
+        store = self._store
+        written = store.value is not _NOTHING
+        if type(key) is int and key < 0:
+            behind = -key - written
+            return store.value if behind == 0 else store.earlier(behind)
+        if type(key) is int and key < len(store.cells):
+            return store.cells[key]
+        places = store.loop.places_of(key)
+        if places is None or (places < 0).any():
+            raise store.loop.keeping.refuse(f"{user_line()}: a round reads a cell of a list that is not known")
+        assert store.place is not None
+        if (places >= store.place.start + np.arange(len(places)) + written).any():
+            raise store.loop.keeping.refuse(f"{user_line()}: a round reads a cell of a list that is not there yet")
+        return store.read(key, places)
+
+    def _unknown(self, *_: Any) -> Any:
+        raise self._store.loop.keeping.refuse(f"a round asks for more than cells of the list {self._store.name}")
+
+    __len__ = __bool__ = __eq__ = __add__ = __iadd__ = __mul__ = __array__ = _unknown  # type: ignore[assignment]

@@ -1,0 +1,464 @@
+"""Plain Python loops that are traced once and kept, against the plain functions and the loops written out."""
+
+import math
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+RNG = np.random.default_rng(11)
+
+
+def rosenbrock(x):
+    s = 0.0
+    for i in range(len(x) - 1):
+        s += 100.0 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2
+    return s
+
+
+def product(x):
+    p = 1.0
+    for a in x:
+        p = p * a
+    return p
+
+
+def chebyshev(x, n=40):
+    a, b = 1.0, x
+    for _ in range(n):
+        a, b = b, 2 * x * b - a
+    return b
+
+
+def sine_chain(a, b):
+    s = a
+    for i in range(60):
+        s = np.sin(s * a) + b * i
+    return s
+
+
+def logistic(r, x):
+    for _ in range(25):
+        x = r * x * (1 - x)
+    return x
+
+
+def slopes(q, p):
+    return p, -np.sin(q)
+
+
+def pendulum(q, p, h):
+    for _ in range(15):
+        a, b = slopes(q, p)
+        c, d = slopes(q + h / 2 * a, p + h / 2 * b)
+        e, g = slopes(q + h / 2 * c, p + h / 2 * d)
+        i, j = slopes(q + h * e, p + h * g)
+        q = q + h / 6 * (a + 2 * c + 2 * e + i)
+        p = p + h / 6 * (b + 2 * d + 2 * g + j)
+    return q * q + p
+
+
+def pairs(x):
+    e = 0.0
+    for i in range(len(x)):
+        for j in range(len(x)):
+            if i != j:
+                e += np.exp(-((x[i] - x[j]) ** 2))
+    return e
+
+
+def filtered(x, a, b):
+    y = [x[0]]
+    for i in range(1, len(x)):
+        y.append(a * y[-1] + b * x[i])
+    return sum(v * v for v in y)
+
+
+def two_back(x, a):
+    y = [x[0], x[1]]
+    for i in range(2, len(x)):
+        y.append(a * y[-1] + x[i] - 0.1 * y[i - 2])
+    return np.sum(np.array(y) ** 2)
+
+
+def recurrence(x, a):
+    y = np.zeros(len(x))
+    y[0] = x[0]
+    for i in range(1, len(x)):
+        y[i] = a * y[i - 1] + x[i]
+    return np.sum(y * y)
+
+
+def relaxed(u):
+    v = u.copy()
+    for i in range(1, len(u) - 1):
+        v[i] = 0.5 * (v[i - 1] + v[i + 1])
+    return np.sum(v * v)
+
+
+def changed_twice(u):
+    v = np.ones(len(u))
+    for i in range(len(u)):
+        v[i] += u[i]
+        v[i] *= 2
+        if v[i] > 2.5:
+            v[i] = v[i] ** 2
+    return np.sum(v * v)
+
+
+def rows(p):
+    q = np.zeros_like(p)
+    for i in range(1, len(p)):
+        q[i] = p[i] - p[i - 1]
+    return np.sum(q * q)
+
+
+def whole_arrays(a, x):
+    total = 0.0
+    for _ in range(12):
+        x = np.tanh(a @ x)
+        total = total + np.sum(x)
+    return total
+
+
+def branches(x):
+    s = 0.0
+    for i, a in enumerate(x):
+        if i == 0:
+            s = s + a
+        elif a > 0.5:
+            s = s + a * a
+        elif i == len(x) - 1:
+            s = s - 3 * a
+        else:
+            s = s - a
+    return s
+
+
+def counters(x):
+    j, t, last = 3, 0, None
+    for i in range(10):
+        j += 2
+        t = t + x * j
+        last = i
+    return t + j + last + i
+
+
+def names_behind(x):
+    for i in range(2, 30, 3):
+        for j in reversed(range(9)):
+            t = x * i + j
+        u = t
+    return u + i * j * x
+
+
+def zipped(x, y):
+    s = 0
+    for k, (a, b) in enumerate(zip(x, y[::-1], strict=True), 1):
+        s = s + k * a * b
+    return s
+
+
+def swapped(x, y):
+    pair = (x, y)
+    for k in range(9):
+        pair = (pair[1], 0.5 * pair[0] + math.sin(0.1 * k))
+    return pair[0] * pair[1]
+
+
+def of_generator(x):
+    return sum(np.exp(np.sin(v)) for v in x) + sum(a * b for a, b in zip(x, x[2:], strict=False))
+
+
+def sums_in_sums(x):
+    t = 0.0
+    for i in range(len(x)):
+        t += sum(x[i] * x[j] for j in range(len(x))) * x[i]
+    return t
+
+
+def flagged(x):
+    seen, s = False, 0.0
+    for a in x:
+        if a > 0.6:
+            seen = True
+        if seen:
+            s = s + a
+    return s
+
+
+def newton(a, x):
+    n = 0
+    while abs(x * x - a) > 1e-14 * a and n < 50:
+        x = 0.5 * (x + a / x)
+        n += 1
+    return x * x * x + n * a
+
+
+def adaptive(y):
+    t, h = 0.0, 0.1
+    while t < 2.0:
+        if t + h > 2.0:
+            h = 2.0 - t
+        y = y + h * y * (1 - y)
+        t = t + h
+        h = 0.1 * (1 + y)
+    return y
+
+
+def until(x):
+    t = x
+    while True:
+        t = t * 0.7
+        if t < 0.1:
+            break
+    return t
+
+
+def broken_off(x):
+    s = 0.0
+    for i in range(len(x)):
+        s = s + x[i]
+        if s > 2 and i > 3:
+            break
+        s = s * 1.1
+    return s + i * x[0]
+
+
+VECTOR = RNG.uniform(0.1, 0.9, 24)
+KEPT = {
+    rosenbrock: (VECTOR,), product: (VECTOR + 0.3,), chebyshev: (0.3,), sine_chain: (0.3, 0.01), logistic: (3.7, 0.2),
+    pendulum: (1.0, 0.5, 0.1), pairs: (VECTOR[:9],), filtered: (VECTOR, 0.5, 0.2), two_back: (VECTOR, 0.4),
+    recurrence: (VECTOR, 0.7), relaxed: (VECTOR,), changed_twice: (VECTOR,), rows: (RNG.normal(size=(9, 3)),),
+    whole_arrays: (RNG.normal(size=(3, 3)), RNG.normal(size=3)), branches: (VECTOR,), counters: (2.0,), names_behind: (1.5,),
+    newton: (2.0, 1.0), adaptive: (0.1,), until: (0.9,), broken_off: (VECTOR,),
+    zipped: (VECTOR, VECTOR[::-1] * 2), swapped: (0.3, 0.8), flagged: (VECTOR,),
+    of_generator: (VECTOR,), sums_in_sums: (VECTOR[:8],),
+}  # fmt: skip
+
+
+def told(graph):
+    return {v.partition(":")[0] for v in graph.notes["loops"].values()}
+
+
+def leaves(found):
+    return [np.asarray(v) for v in (found if isinstance(found, tuple) else (found,))]
+
+
+@pytest.mark.parametrize("f", KEPT, ids=lambda f: f.__name__)
+def test_kept_loops_have_the_values_and_derivatives_of_those_written_out(f):
+    args = KEPT[f]
+    graph = sd.trace(f, *args, loops="keep")
+    assert told(graph) == {"kept"}
+    assert any(b.op == "loop" for b in graph.bindings)
+    np.testing.assert_allclose(graph(*args), f(*args), rtol=1e-12)
+    wrt = tuple(range(len(args)))
+    paths = {"keep": None, "unroll": "guard"}
+    kept, written = (sd.value_and_grad(f, wrt, loops=loops, paths=p, scalarize=False) for loops, p in paths.items())
+    for one, other in zip(leaves(kept(*args)[1]), leaves(written(*args)[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(kept(*args)[0], f(*args), rtol=1e-12)
+
+
+STEPPED = (pairs, flagged, branches, changed_twice, newton, adaptive, until, broken_off)  # which ask for an order
+
+
+@pytest.mark.parametrize("f", [f for f in KEPT if f not in STEPPED], ids=lambda f: f.__name__)
+def test_gradients_of_kept_loops_by_complex_steps(f):
+    args, step = KEPT[f], 1e-200
+    wrt = tuple(range(len(args)))
+    found = leaves(sd.grad(f, wrt, loops="keep", scalarize=False)(*args))
+    for place, bar in enumerate(found):
+        for k in list(np.ndindex(bar.shape))[:5]:
+            moved = [np.array(a, dtype=complex) if np.ndim(a) else complex(a) for a in args]
+            if np.ndim(args[place]):
+                moved[place][k] += 1j * step
+            else:
+                moved[place] += 1j * step
+            if f in (recurrence, relaxed, rows, whole_arrays):
+                continue  # whose arrays are real
+            try:
+                value = f(*moved)
+            except TypeError:
+                continue
+            np.testing.assert_allclose(bar[k], np.imag(value) / step, rtol=1e-9, atol=1e-12)
+
+
+def test_a_long_loop_is_traced_as_quickly_as_a_short_one():
+    counts = [len(sd.trace(rosenbrock, np.ones(n), loops="keep").bindings) for n in (10, 10**6)]
+    assert counts[0] == counts[1] == 2
+    x = RNG.uniform(0.5, 1.0, 100_000)
+    expected = np.zeros_like(x)
+    expected[1:] += 200 * (x[1:] - x[:-1] ** 2)
+    expected[:-1] += -400 * x[:-1] * (x[1:] - x[:-1] ** 2) - 2 * (1 - x[:-1])
+    np.testing.assert_allclose(sd.grad(rosenbrock, loops="keep")(x), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_files_have_loops():
+    x = np.linspace(0.1, 0.9, 300)
+    text = sd.grad(rosenbrock, loops="keep").source(x, target="python")
+    assert "for k in range(299):" in text and len(text.splitlines()) < 40
+    space = {}
+    exec(text, space)
+    np.testing.assert_allclose(space["rosenbrock_grad"](x), sd.grad(rosenbrock, loops="keep")(x), rtol=1e-12)
+    assert len(sd.grad(rosenbrock, loops="keep").source(x, target="numpy").splitlines()) < 120  # the checks of its arguments
+
+
+def split(x):
+    t = 3 * x if x > 1 else x - 4
+    while t * t > 2:
+        t = t * 0.8
+    return t
+
+
+def test_loops_on_several_paths_of_a_function():
+    for x in (0.3, 1.7):
+        for paths in (None, "guard"):
+            graph = sd.trace(split, x, loops="keep", paths=paths)
+            assert graph(x) == split(x)
+            assert sd.grad(split, loops="keep", paths=paths)(x) == pytest.approx(sd.grad(split, paths="guard")(x))
+
+
+# -- what is written out
+
+
+SEEN = []
+
+
+def effects(x):
+    for i in range(8):
+        SEEN.append(i)
+        x = x * 1.1
+    return x
+
+
+def left(x):
+    for i in range(9):
+        if x > 3:
+            return x * i
+        x = x * 1.5
+    return x
+
+
+def handled(x):
+    for _ in range(9):
+        try:
+            x = math.sqrt(x) + 0.5
+        except ValueError:
+            x = 1.0
+    return x
+
+
+def aliased(x):
+    y = np.zeros(9)
+    z = y[::-1]
+    for i in range(9):
+        y[i] = x * i + z[0]
+    return np.sum(y * np.arange(9))
+
+
+def same_list(x):
+    y = [x]
+    z = y
+    for _ in range(8):
+        y.append(z[-1] * 1.1)
+    return sum(z)
+
+
+def in_dict(x):
+    d = {"s": 0.0}
+    for i in range(9):
+        d["s"] += x * i
+    return d["s"]
+
+
+def closed(x):
+    s = [0.0]
+
+    def add(v):
+        s[0] += v
+
+    for i in range(9):
+        add(x * i)
+    return s[0]
+
+
+def consumed(x):
+    values = iter([x * k for k in range(20)])
+    t = 0.0
+    for _ in range(9):
+        t += next(values) + sum(v for v in [x])
+    return t
+
+
+def fibonacci(x):
+    a, b = 1, 1
+    for _ in range(12):
+        a, b = b, a + b
+    return a * x
+
+
+def grown(x):
+    y = x
+    for _ in range(6):
+        y = np.concatenate([y, y[:1]])
+    return np.sum(y * np.arange(len(y)))
+
+
+def raising(x):
+    t = 0.0
+    for i in range(9):
+        t += x[i + 1] if i < 8 else x[i]
+    return t
+
+
+WRITTEN = {
+    effects: (1.2,), left: (0.5,), handled: (2.0,), aliased: (1.5,), same_list: (1.2,), in_dict: (0.7,), closed: (0.7,),
+    consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("f", WRITTEN, ids=lambda f: f.__name__)
+def test_other_loops_are_written_out_with_the_reason(f):
+    args = WRITTEN[f]
+    graph = sd.trace(f, *args, loops="keep", paths="guard")
+    assert "kept" not in told(graph) and told(graph) == {"written out"}
+    assert "written out: " in str(graph)
+    SEEN.clear()
+    expected = f(*args)
+    np.testing.assert_allclose(graph(*args), expected, rtol=1e-12)
+    one, other = (sd.grad(f, loops=loops)(*args) for loops in ("keep", "unroll"))
+    np.testing.assert_array_equal(one, other)
+
+
+def test_the_user_s_own_exceptions_are_raised():
+    def beyond(x):
+        s = 0.0
+        for i in range(12):
+            s += x[i]
+        return s
+
+    with pytest.raises(IndexError):
+        sd.grad(beyond, loops="keep")(np.ones(11))
+    assert raising(np.arange(9.0)) == sd.trace(raising, np.arange(9.0), loops="keep")(np.arange(9.0))
+
+
+def test_what_an_option_may_be():
+    with pytest.raises(sd.OptionError, match="'keep', 'unroll' and None"):
+        sd.grad(rosenbrock, loops="roll")
+
+
+def test_backends_and_points():
+    x = VECTOR
+    expected = sd.grad(product)(x)
+    for backend in ("auto", "python", "numpy", "native"):
+        if backend == "native" and not sd.grad(lambda t: t * t, backend="auto").compile(1.0).machine:
+            continue
+        np.testing.assert_allclose(sd.grad(product, loops="keep", backend=backend, scalarize=False)(x), expected, rtol=1e-12)
+    points = RNG.uniform(0.5, 1.5, (4, 24))
+    found = sd.vmap(sd.grad(product, loops="keep"))(points)
+    np.testing.assert_allclose(found, [sd.grad(product)(p) for p in points], rtol=1e-12)
+    zero = np.array([0.0, *VECTOR])
+    np.testing.assert_allclose(sd.grad(product, loops="keep")(zero), sd.grad(product)(zero), rtol=1e-12, atol=1e-300)
+    assert sd.hessian(sine_chain, loops="keep")(0.3, 0.01) == pytest.approx(sd.hessian(sine_chain)(0.3, 0.01), rel=1e-9)
