@@ -200,7 +200,7 @@ def test_vmap_of_rounds_that_points_count():
 def test_loops_in_loops_stay_in_machine_code():
     graph, args = nested(30), (np.linspace(0.1, 3.0, 30), 0.7)
     for backend in ("auto", "numpy"):
-        call = sd.value_and_grad(graph, argnums=(0, 1), backend=backend).compile(*args)
+        call = sd.value_and_grad(graph, argnums=(0, 1)).compile(*args, backend=backend)
         assert any(node.op == "loop" for node in getattr(call.program, "nodes", ())) == (backend == "auto")
         value, (by_x, by_c) = call(*args)
         for found, expected in zip((value, by_x, by_c), (graph(*args), *gradient(graph)(*args)), strict=True):
