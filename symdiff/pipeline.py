@@ -23,6 +23,7 @@ from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import join_graphs
 from symdiff.ir.loops import sizes_of_binding
+from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused, fuse
 from symdiff.lowering.arrays.gathering import assemble_steps
 from symdiff.lowering.arrays.nesting import Nest
@@ -134,6 +135,23 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
         return program
 
 
+def call_program_of(graph: Graph, options: Options, backend: str) -> Program | Fused:
+    """The Program of a Graph that a backend calls: in machine code loops in loops stay, since arrays of all their rounds would
+    be made and read again; NumPy has those. Plain Python has no arrays.
+    """
+    if backend == "python":
+        return program_of(graph, options, loops=True)
+    if backend in ("auto", "native") and not options.exact and any(_has_loops_inside(b) for b in graph.bindings):
+        looped = program_of(graph, options, loops=True)
+        if isinstance(looped, Program) and not machine_problem(looped):
+            return looped
+    return program_of(graph, options)
+
+
+def _has_loops_inside(binding: Node) -> bool:
+    return binding.op == "loop" and any(b.op == "loop" for b in binding.params.body.bindings)
+
+
 def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | None:
     """The Program of a Graph that is computed for many points together; None where all points' arrays are one array."""
     if in_unrolled_regime(graph):
@@ -142,7 +160,7 @@ def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | Non
         return found
     if not any(b.op == "loop" for b in graph.bindings):
         return None
-    looped = program_of(graph, options)
+    looped = call_program_of(graph, options, "auto")
     if isinstance(looped, Fused) or not has_loops(looped) or engine.supported():
         return None
     from symdiff.runtime.batch import batch_problem

@@ -538,6 +538,10 @@ def test_graphs_with_loops_are_pickled_and_told_apart(name):
 def test_operations_and_formulas():
     assert str(rosenbrock().operations()) == "7*n" and rosenbrock(10).operations() == 70
     assert str(newton()[0].operations()) == "8*r+1"
+    assert str(nested().operations()) == "5*n**2+2*n" and nested(3).operations() == 51
+    cost = sd.cost(newton()[0], 1.0, 1.0)
+    assert (str(cost.value.operations), str(cost.value.by_kind["abs"])) == ("8*r+1", "r")
+    assert cost.ratio == pytest.approx(2.75)
     x = sp.IndexedBase("x", shape=(2,))
     assert float(product(2).expr.subs({x[0]: 2, x[1]: 3}).doit()) == pytest.approx(product_plain([2, 3]))
     with pytest.raises(sd.TraceError, match="a loop of n rounds is not written out"):

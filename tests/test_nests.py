@@ -197,6 +197,18 @@ def test_vmap_of_rounds_that_points_count():
     assert np.allclose(total(np.array([1.0, 3.0, 700.0])), [0.0, 1.0, 1.0], rtol=1e-12, atol=0.0)
 
 
+def test_loops_in_loops_stay_in_machine_code():
+    graph, args = nested(30), (np.linspace(0.1, 3.0, 30), 0.7)
+    for backend in ("auto", "numpy"):
+        call = sd.value_and_grad(graph, argnums=(0, 1)).compile(*args, backend=backend)
+        assert any(node.op == "loop" for node in getattr(call.program, "nodes", ())) == (backend == "auto")
+        value, (by_x, by_c) = call(*args)
+        for found, expected in zip((value, by_x, by_c), (graph(*args), *gradient(graph)(*args)), strict=True):
+            close(found, expected)
+    many = sd.vmap(sd.grad(graph), in_axes=(0, None))(np.stack([args[0], args[0] + 1.0]), 0.7)
+    close(many[1], gradient(graph)(args[0] + 1.0, 0.7)[0])
+
+
 ARRAYS = {
     "embed": lambda k, x: 0.3 * (np.diag(x) @ x) + x,
     "diagonal": lambda k, x: 0.1 * np.diagonal(np.outer(x, x) + k),

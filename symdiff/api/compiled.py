@@ -22,7 +22,17 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
-from symdiff.pipeline import Options, check_backend, door_of, gufunc_of, has_loops, machine_of, numpy_of, program_of
+from symdiff.pipeline import (
+    Options,
+    call_program_of,
+    check_backend,
+    door_of,
+    gufunc_of,
+    has_loops,
+    machine_of,
+    numpy_of,
+    program_of,
+)
 from symdiff.runtime.engine import new_machine_bytes
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
@@ -86,7 +96,7 @@ class Compiled:
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
-        return program_of(self.graph, self.options, loops=self.backend == "python")
+        return call_program_of(self.graph, self.options, self.backend)
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any] | None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, node_type
 from symdiff.ir.node import Atom, Node
-from symdiff.vocabulary.extents import Count, Extent, Size, names_in_extents
+from symdiff.vocabulary.extents import Count, Extent, Size, counted, names_in_extents
 from symdiff.vocabulary.seams import Seam
 
 SEVERAL = "*"  # the dtype code of a binding with several results
@@ -109,7 +109,7 @@ class Loop:
 
     def operations(self) -> Any:
         """The elementwise operations of all rounds, as far as sizes tell."""
-        return self.body.operations() * self.rounds
+        return counted(self.body.operations(), self.rounds)
 
     def fingerprint(self) -> str:
         """The digests of the body and of what a round gives."""

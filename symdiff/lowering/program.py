@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.node import Node, Number
+from symdiff.vocabulary.extents import counted
 from symdiff.vocabulary.heads import HEADS, Shape, head_parameter
 from symdiff.vocabulary.ops import OPS
 
@@ -79,12 +80,13 @@ class Program:
         loops = sum([node.params.operations() for node in self.nodes if node.op == "loop"])
         return loops + sum([OPS[node.op].cost for node in self.nodes if node.op in OPS])  # type: ignore[no-any-return]
 
-    def by_kind(self) -> dict[str, int]:
-        """How often each operation occurs, most frequent first; those of rounds whose number a call tells are left out."""
-        counts = Counter(node.op for node in self.nodes if node.op in OPS and OPS[node.op].cost)
-        for loop in (node.params for node in self.nodes if node.op == "loop" and isinstance(node.params.rounds, int)):
-            counts.update({kind: count * loop.rounds for kind, count in loop.body.by_kind().items()})
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    def by_kind(self) -> dict[str, Any]:
+        """How often each operation occurs, most frequent first."""
+        counts: dict[str, Any] = dict(Counter(node.op for node in self.nodes if node.op in OPS and OPS[node.op].cost))
+        for loop in (node.params for node in self.nodes if node.op == "loop"):
+            for kind, count in loop.body.by_kind().items():
+                counts[kind] = counts.get(kind, 0) + counted(count, loop.rounds)
+        return dict(sorted(sorted(counts.items()), key=lambda item: item[1], reverse=True))
 
     def __str__(self) -> str:
         return program_listing(self)

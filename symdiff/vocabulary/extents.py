@@ -5,12 +5,16 @@ for all sizes. Refuses the rest, and what needs the number itself, with `TraceEr
 broadcast, even where it will be 1.
 """
 
+import functools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symdiff.errors import InvariantError, TraceError
+
+_LARGE = 10**6
 
 
 class Size(NamedTuple):
@@ -193,18 +197,88 @@ def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
     return sizes
 
 
-def cells_of_extents(shape: Shape) -> dict[tuple[str, ...], int]:
-    """The number of cells as a polynomial of sizes: coefficients by products of names. Equal ones are equal for all sizes."""
-    total: dict[tuple[str, ...], int] = {(): 1}
-    for n in shape:
-        parts = [((), n)] if not isinstance(n, Extent) else [((), n.constant), *(((s.name,), t) for s, t in n.terms)]
+@functools.total_ordering
+class Amount:
+    """A count that sizes tell, as a polynomial of them: coefficients by products of names.
+
+    Two are compared as where all sizes are large.
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: Mapping[tuple[str, ...], int]) -> None:
+        self.terms = {names: times for names, times in terms.items() if times}
+
+    @classmethod
+    def of(cls, count: "Count | Amount") -> "Amount":
+        """A number, an extent or an amount."""
+        if isinstance(count, Amount):
+            return count
+        if not isinstance(count, Extent):
+            return cls({(): int(count)})
+        return cls({(): count.constant, **{(size.name,): times for size, times in count.terms}})
+
+    def __add__(self, other: Any) -> "Amount":
+        terms = dict(self.terms)
+        for names, times in Amount.of(other).terms.items():
+            terms[names] = terms.get(names, 0) + times
+        return Amount(terms)
+
+    def __mul__(self, other: Any) -> "Amount":
         product: dict[tuple[str, ...], int] = {}
-        for names, times in total.items():
-            for more, factor in parts:
+        for names, times in self.terms.items():
+            for more, factor in Amount.of(other).terms.items():
                 key = tuple(sorted(names + more))
                 product[key] = product.get(key, 0) + times * factor
-        total = {names: times for names, times in product.items() if times}
-    return total
+        return Amount(product)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def many(self) -> int:
+        """The count where all sizes are large."""
+        return sum(times * _LARGE ** len(names) for names, times in self.terms.items())
+
+    def __truediv__(self, other: Any) -> float:
+        return self.many() / Amount.of(other).many()
+
+    def __rtruediv__(self, other: Any) -> float:
+        return Amount.of(other).many() / self.many()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (int, Extent, Amount)) and self.terms == Amount.of(other).terms
+
+    def __lt__(self, other: Any) -> bool:
+        return self.many() < Amount.of(other).many()
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __str__(self) -> str:
+        ordered = sorted(self.terms.items(), key=lambda term: (-len(term[0]), term[0]))
+        parts = ["*".join([f"{times:+d}", *_powers(names)]) for names, times in ordered]
+        return re.sub(r"(^|[+-])1\*", r"\1", "".join(parts).removeprefix("+")) or "0"
+
+    __repr__ = __str__
+
+
+def _powers(names: tuple[str, ...]) -> list[str]:
+    return [name if names.count(name) == 1 else f"{name}**{names.count(name)}" for name in dict.fromkeys(names)]
+
+
+def counted(count: Any, times: Any) -> Any:
+    """A product of two counts, a number where both are."""
+    return count * times if isinstance(count, int) and isinstance(times, int) else Amount.of(count) * times
+
+
+def cells_of_extents(shape: Shape) -> dict[tuple[str, ...], int]:
+    """The number of cells as a polynomial of sizes: coefficients by products of names. Equal ones are equal for all sizes."""
+    total = Amount({(): 1})
+    for n in shape:
+        total = total * n
+    return total.terms
 
 
 def reshaped_extents(old: Shape, shape: Shape) -> Shape:
