@@ -479,3 +479,12 @@ def test_rules_are_readable_and_have_their_values(name):
         check_pieces(found.full, name)
     if not any(text in formula.latex for text in UNREADABLE):
         assert_values(formula, names_of(sd.trace(f, *args), args), derivative(*args))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_expressions_of_rules_functions_come_back(name):
+    f, args = RULES[name]
+    graph = sd.trace(f, *args)
+    again = sd.Graph.from_sympy(graph.expr)
+    given = {leaf.name: arg for leaf, arg in zip(graph.inputs, args, strict=True)}
+    np.testing.assert_allclose(again(*(given[leaf.name] for leaf in again.inputs)), graph(*args), rtol=1e-8)

@@ -220,6 +220,12 @@ def _own(op: str) -> Any:
     return _OWN[op]
 
 
+def operation_of_head(kind: Any) -> str | None:
+    """The operation of ours that a head stands for; None for a head of SymPy's, and for a function of the user's."""
+    op = _OP_OF.get(kind)
+    return op if op in OPS else None
+
+
 def _is_condition(expr: Any) -> bool:
     return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)
 

@@ -13,7 +13,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from symdiff.errors import TraceError
-from symdiff.inspection.sympy_heads import ROWS, Row
+from symdiff.inspection.sympy_heads import ROWS, Row, row_of_own
 from symdiff.inspection.sympy_values import Playing, Value
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput, from_sympy
@@ -168,7 +168,7 @@ _LEAF = Row(lambda expr, tape: (), lambda tape, expr, places: tape.leaf(expr))
 
 @functools.lru_cache(maxsize=4096)
 def _row_of(kind: type) -> Row | None:
-    return next((ROWS[k] for k in kind.__mro__ if k in ROWS), None)
+    return next((ROWS[k] for k in kind.__mro__ if k in ROWS), None) or row_of_own(kind)
 
 
 def _evaluated(expr: Any) -> Value:

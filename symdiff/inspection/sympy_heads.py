@@ -24,6 +24,7 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 
 from symdiff.api.derivatives import Pushforward
 from symdiff.errors import TraceError
+from symdiff.inspection.expressions import operation_of_head
 from symdiff.inspection.sympy_values import CellByCell, Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
@@ -609,6 +610,12 @@ def _refused(why: str) -> Row:
         raise TraceError(f"SymPy's {type(expr).__name__} {why}")
 
     return Row(opened, lambda tape, expr, places: 0)
+
+
+def row_of_own(kind: type) -> Row | None:
+    """The row of a head that expressions of graphs have for an operation of ours; None for another."""
+    op = operation_of_head(kind)
+    return None if op is None else _of(op)
 
 
 _LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
