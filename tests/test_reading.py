@@ -402,7 +402,9 @@ def check_pieces(formula, name):
     uses.update(s for e in formula.equations for s in e.left.atoms(sp.Symbol))
     for e in formula.where:
         text = latex_of(e.right)
-        assert len(text) >= SHORT and (uses[e.left] > 1 or len(text) > LONGEST), (name, e.left, uses[e.left], text)
+        lines = [latex_of(other.right) for other in (*formula.equations, *formula.where) if other.right.has(e.left)]
+        is_long = len(text) + sum(map(len, lines)) > LONGEST
+        assert len(text) >= SHORT and (uses[e.left] > 1 or is_long), (name, e.left, uses[e.left], text)
 
 
 def names_of(graph, args):

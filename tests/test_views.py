@@ -474,7 +474,7 @@ def single(x):
 def test_arrays_that_code_without_source_makes_are_not_written_through(name):
     space = {"np": np}
     exec(compile(WITHOUT_SOURCE, "nowhere.py", "exec"), space)
-    with pytest.raises(sd.TraceError, match=r"nowhere\.py:\d+: .*y\.copy\(\)"):
+    with pytest.raises(sd.TraceError, match=r"nowhere\.py:\d+: .*(y\.copy\(\)|numpy\.ma\.core\.asarray)"):
         sd.grad(space[name])(X)
 
 

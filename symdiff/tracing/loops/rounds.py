@@ -381,6 +381,8 @@ class KeptRounds:
         return Tracer.argument(builder, symbol, kind) if form.shape else Tracer(builder, symbol, kind)
 
     def _which(self) -> int:
+        if self.outer not in active_builders():
+            return 0  # who looks at a value after its trace
         raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
 
     def _flat(self, value: Any, leaves: list[Any]) -> Any:
@@ -599,6 +601,8 @@ class KeptRounds:
         return Tracer(outer, atom, kind) if atom.op != "const" else atom.value  # type: ignore[arg-type]
 
     def _undecided(self) -> int:
+        if self.outer not in active_builders():
+            return 0
         self.keeping.open.append(self)
         raise self.keeping.refuse("the type of a value behind it depends on conditions in it")
 
