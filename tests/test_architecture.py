@@ -5,6 +5,7 @@ import graphlib
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,9 @@ def test_a_gradient_passes_few_files(monkeypatch):
     finally:
         sys.setprofile(earlier)
     assert len(set(passed)) - 1 <= 88 and len(passed) - 1 <= 700
+
+
+def test_every_folder_is_packaged():
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    folders = {".".join(path.relative_to(ROOT.parent).parent.parts) for path in FILES}
+    assert folders <= set(project["tool"]["setuptools"]["packages"])
