@@ -217,12 +217,12 @@ def by_hand(name: str, args: tuple[Any, ...]) -> calls.Call | None:
         flags = ["-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC"]
         subprocess.run(["cc", *flags, "-o", built, SOURCE, "-lm"], check=True)
         run = ctypes.CDLL(str(built))[name]
-    whole = [a for a in args if isinstance(a, int)]
+    rounds = next((a for a in args if isinstance(a, int)), np.shape(args[0])[0] if np.ndim(args[0]) else 0)
     packed = np.concatenate([np.ravel(args[i]) for i in derived(args)])
-    gradient = np.empty(packed.size)
-    run.restype = ctypes.c_double
-    pointers = ctypes.c_void_p(packed.ctypes.data), ctypes.c_long(*(whole or [len(args[0])])), ctypes.c_void_p(gradient.ctypes.data)
-    return calls.Call(run, pointers, answers=lambda value, keep=packed: (value, gradient))
+    gradient = np.zeros(packed.size)
+    run.restype, pointer = ctypes.c_double, ctypes.c_void_p
+    given = pointer(packed.ctypes.data), ctypes.c_long(rounds), pointer(gradient.ctypes.data)
+    return calls.Call(run, given, answers=lambda value, keep=packed: (value, gradient))
 
 
 def by_jax(name: str, args: tuple[Any, ...]) -> calls.Call | None:
