@@ -9,8 +9,8 @@ import ctypes
 import importlib.util
 import os
 import resource
-import subprocess
 import shutil
+import subprocess
 import sys
 import tempfile
 import time

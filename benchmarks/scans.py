@@ -30,7 +30,9 @@ def compiled(f: Callable[..., Any], args: tuple[Any, ...], derived: tuple[int, .
 
 def rosenbrock(x: Any) -> Any:
     """Its sum over neighbours."""
-    return lax.scan(lambda s, i: (s + 100.0 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2, None), 0.0, jnp.arange(len(x) - 1))[0]
+    return lax.scan(
+        lambda s, i: (s + 100.0 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2, None), 0.0, jnp.arange(len(x) - 1)
+    )[0]
 
 
 def product(x: Any) -> Any:
