@@ -174,25 +174,27 @@ class Arrays:
         cells: dict[str, dict[int, Atom]] = {}
         for group in regions.values():
             first = self.made_by(group[0], "put")
-            if first is None:
+            number = None if first is None else number_of_cell(first)
+            if first is None or (number is None and len(group) == 1):
                 found.append(group[0])
                 continue
             total = reduce(self.builder.add, [value.operands[0] for value in group])
-            if number_of_cell(first) is None:
+            if number is None:
                 found.append(self.put(total, first.params.params["key"], first.shape))
             else:
-                cells.setdefault(first.dtype, {})[number_of_cell(first)] = self.reshape(total, ())
+                cells.setdefault(first.dtype, {})[number] = self.reshape(total, ())
         return found + [self.with_cells(known, values[0].shape, code) for code, known in cells.items()]
 
     def with_cells(self, known: dict[int, Atom], shape: Shape, code: str) -> Atom:
         """Zeros but for some cells, by their numbers in C order."""
+        if len(known) == 1:
+            (number,) = known
+            key = tuple((int(i), int(i) + 1, 1) for i in np.unravel_index(number, shape))
+            return self.put(self.reshape(known[number], (1,) * len(shape)), key, shape)
         size = math.prod(shape)
         if _SPARSE * len(known) >= size:
             return self.builder.array([known.get(k, Constant(0.0)) for k in range(size)], shape, code)
         row = self.builder.array([*known.values()], (len(known),), code)
-        if len(known) == 1:
-            key = tuple((int(i), int(i) + 1, 1) for i in np.unravel_index(*known, shape))
-            return self.put(self.reshape(row, (1,) * len(shape)), key, shape)
         return self.reshape(self.bind("scatter", row, indices=np.array([*known]), size=size), shape)
 
     def cell(self, x: Atom, number: int | Extent) -> Atom:
