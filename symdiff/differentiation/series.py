@@ -406,7 +406,7 @@ class Series:
             before = b.emit("max", (self._size(result), Constant(tiny.params / share)))
         scale = self._scales[result] = b.emit("max", (before, size))
         enough = b.emit("max", (size, b.mul(Constant(share), scale)))
-        return b.select(b.emit("le", (b.mul(Constant(8.0), error), enough)), found, Constant(math.nan))
+        return b.select(b.emit("le", (b.mul(Constant(1e3), error), enough)), found, Constant(math.nan))
 
     def _limits(self, atom: Atom) -> tuple[Constant, Constant, Constant]:
         """The precision of a value's dtype, the least number, and the least one with all digits."""

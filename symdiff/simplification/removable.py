@@ -27,7 +27,7 @@ _NEAR = mpmath.mpf(10) ** -16
 _DEGREE, _NODES, _DIGITS = 16, 48, 60
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR = mpmath.mpf(10) ** -18
-_REFUSED = (ArithmeticError, ValueError, TypeError, KeyError, NotImplementedError)
+_REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError)
 
 
 class Point(NamedTuple):
