@@ -69,7 +69,7 @@ class Polynomials:
             pairs = [(j + k, p * q) for j, p in first.items() for k, q in second.items()]
         for k, a in pairs:
             found[k] = found.get(k, 0.0) + a
-        return next(iter(of)), found  # type: ignore[return-value]
+        return next(iter(of)), found
 
     def _part(self, atom: Atom) -> tuple[Atom | None, Coefficients] | None:
         if isinstance(atom, Constant):

@@ -7,7 +7,8 @@ digits. The derivatives of any order follow, and so do those of differences of p
 user wrote is computed as it stands. A value that depends on several ones stays.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import mpmath
@@ -19,14 +20,19 @@ from symdiff.rulebooks.precision import OPERATIONS
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import LOGARITHMS, Facts
 from symdiff.simplification.polynomials import in_horners_form, is_disc
+from symdiff.vocabulary.traits import operations
 
 _MANY = 40  # operations from a value to the one that it depends on
+_DEEP = 3  # quotients one behind the other
 _CHAIN = 8  # operations that are inverted to tell where a divisor vanishes
 _TRIED = (0, 1, -1, 2)  # where other functions are tried for a value
-_NEAR = mpmath.mpf(10) ** -16
-_DEGREE, _NODES, _DIGITS = 16, 48, 60
+_NEAR, _SIXTEENTH = mpmath.mpf(10) ** -16, mpmath.mpf(1) / 16
+_KNOWN = {*OPERATIONS, "cast"}
+_FOLLOWED = operations("polynomial") - operations("pole") | {"div"}
+Function = Callable[[Any], Any]
+_DEGREE, _NODES, _DIGITS, _MORE = 16, 48, 60, 160
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
-_ERROR = mpmath.mpf(10) ** -18
+_ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError)
 
 
@@ -43,6 +49,7 @@ class Disc(NamedTuple):
     centre: Constant
     radius: Constant
     coefficients: list[float]
+    side: int  # 1 or -1 where a real value is defined on that side alone
 
 
 def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
@@ -61,7 +68,7 @@ class _Removing:
         self.moving = active_symbols(facts.bindings, wrt)
         self.wanted = _outside_discs(facts.bindings)
         self._poles: dict[Atom, list[Point]] = {}
-        self._near: dict[tuple[Point, Any], dict[Atom, Any]] = {}
+        self._depths: dict[Atom, int] = {}  # how many divisors that may vanish lie one behind the other
 
     def run(self) -> list[Node]:
         found: list[Node] = []
@@ -85,26 +92,70 @@ class _Removing:
 
     def _seen(self, binding: Node) -> tuple[Point, Disc] | None:
         """Where a value is regular although what it is made of is not; None elsewhere."""
-        points = [p for o in dict.fromkeys(binding.operands) for p in self._poles.get(o, ())]
+        places = binding.operands[: 1 if binding.op in ("div", "pow") else None] if binding.op in _FOLLOWED else ()
+        points = [p for o in dict.fromkeys(places) for p in self._poles.get(o, ())]
         divisor = _divisor(binding)
-        if divisor is not None and divisor in self.moving and _may_vanish(self.facts, divisor):
+        vanishes = divisor is not None and divisor in self.moving and _may_vanish(self.facts, divisor)
+        depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + vanishes
+        self._depths[binding.result] = depth
+        if depth > _DEEP:
+            return None
+        if divisor is not None and vanishes:
             points += self._zeros(divisor)
         for point in dict.fromkeys(points):
-            ends = [self._value(binding, point, point.at + d) for d in (_NEAR, _NEAR**2)]
-            if None in ends or point.of.shape != binding.shape:
+            copies = self._copies(binding, point.of)
+            if copies is None or point.of.shape != binding.shape:
                 continue
-            if abs(ends[1]) > 2 * abs(ends[0]):
+            value = partial(self._value, binding, copies)
+            is_pole = divisor is not None and self.moving.isdisjoint(o for o in binding.operands if o is not divisor)
+            if is_pole or self._is_bounded(value, point.at) is False:
                 self._poles.setdefault(binding.result, []).append(point)
-            elif (disc := self._disc(binding, point)) is not None:
+            elif self._is_smooth(value, point.at) and (disc := _best_disc(value, float(point.at))) is not None:
                 return point, disc
         return None
+
+    def _copies(self, binding: Node, of: Atom) -> list[Atom] | None:
+        """What is the same as a value among what a binding is made of; None where that depends on others, too."""
+        found, seen, pending = [of], set[Atom](), [binding]
+        kind = self.facts.node(of).op
+        while pending:
+            for operand in pending.pop().operands:
+                made = self.facts.made.get(operand)
+                if operand is of or operand in seen or isinstance(operand, Constant):
+                    continue
+                seen.add(operand)
+                if made is None or len(seen) > _MANY or made.op not in _KNOWN or made.dtype == "?":
+                    return None
+                if made.op == kind and self.facts.same(operand, of):
+                    found.append(operand)
+                else:
+                    pending.append(made)
+        return found
+
+    def _is_bounded(self, value: Function, at: Any) -> bool | None:
+        """Whether a value does not grow towards a point; None where it is not known."""
+        with mpmath.workdps(_MORE):
+            far, near = (value(at + _NEAR * share) for share in (1, _SIXTEENTH))
+            return None if far is None or near is None else bool(abs(near) <= (1 + _NEAR ** mpmath.mpf("0.5")) * abs(far))
+
+    def _is_smooth(self, value: Function, at: Any) -> bool:
+        """Whether a value's differences shrink towards a point as those of a smooth one."""
+        with mpmath.workdps(_MORE):
+            odd, even = [], []
+            for h in (_NEAR, _NEAR * _SIXTEENTH):
+                ends = [value(mpmath.mpc(at + h * share)) for share in (1, -1, 0.5, -0.5)]
+                if None in ends:
+                    return False
+                odd.append(abs(ends[0] - ends[1]))
+                even.append(abs(ends[0] + ends[1] - ends[2] - ends[3]))
+            return bool(odd[1] <= odd[0] / 8 + _NOISE and even[1] <= even[0] / 100 + _NOISE)
 
     # -- where divisors vanish
 
     def _zeros(self, divisor: Atom) -> list[Point]:
         """Where values that a divisor depends on make it zero, the deepest first."""
         found, pending = [], [(Point(divisor, mpmath.mpf(0)), 0)]
-        with mpmath.workdps(3 * _DIGITS):
+        with mpmath.workdps(_MORE):
             while pending:
                 point, depth = pending.pop()
                 made = self.facts.node(point.of)
@@ -144,86 +195,24 @@ class _Removing:
 
     # -- values in many digits
 
-    def _value(self, binding: Node, point: Point, at: Any) -> Any:
-        """What a binding is where the point's value is a number; None where it depends on others, or is not known."""
-        known = self._near.setdefault((point, at), {point.of: at})
-        with mpmath.workdps(3 * _DIGITS):
-            return self._evaluated(binding, known, [_MANY])
-
-    def _evaluated(self, binding: Node, known: dict[Atom, Any], left: list[int]) -> Any:
-        result = binding.result
-        if result in known:
-            return known[result]
-        left[0] -= 1
-        if left[0] < 0 or binding.op not in (*OPERATIONS, "cast") or binding.dtype == "?":
-            return None
-        values = []
-        for operand in binding.operands:
-            value = _number(operand)
-            if value is None:
-                made = self.facts.made.get(operand)
-                value = known.get(operand) if made is None else self._evaluated(made, known, left)
-            if value is None:
-                return None
-            values.append(value)
+    def _value(self, binding: Node, copies: list[Atom], at: Any) -> Any:
+        """What a binding is where another value is a number, with `copies` of it; None where that is not known."""
+        known = dict.fromkeys(copies, at)
         try:
-            found = values[0] if binding.op == "cast" else OPERATIONS[binding.op](*values)
+            found = self._evaluated(binding, known)
         except _REFUSED:
             return None
-        known[result] = found if mpmath.isfinite(found) else None
-        return known[result]
+        return found if mpmath.isfinite(found) else None
 
-    # -- Laurent coefficients
-
-    def _disc(self, binding: Node, point: Point) -> Disc | None:
-        """The best of discs about a point, each sixteen times as large as another; None where a value is not regular."""
-        centre = float(point.at)
-        with mpmath.workdps(_DIGITS):
-            best, radius = self._on_circle(binding, point, centre, mpmath.mpf(1) / 4), mpmath.mpf(1) / 4
-            step = 16 if best is not None else mpmath.mpf(1) / 16
-            for _ in range(10):
-                radius *= step
-                other = self._on_circle(binding, point, centre, radius)
-                if best is not None and (other is None or other.radius.params <= best.radius.params):
-                    break
-                best = other
-        return best
-
-    def _on_circle(self, binding: Node, point: Point, centre: float, radius: Any) -> Disc | None:
-        half = []
-        for j in range(_NODES // 2 + 1):
-            known = {point.of: centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / _NODES)}
-            value = self._evaluated(binding, known, [_MANY])
-            if value is None:
-                return None
-            half.append(value)
-        weights = [1] + [2] * (_NODES // 2 - 1) + [1]
-        turn = [mpmath.expjpi(mpmath.mpf(-2 * k) / _NODES) for k in range(_NODES)]
-        sums = [
-            mpmath.fsum(w * mpmath.re(v * turn[j * k % _NODES]) for j, (w, v) in enumerate(zip(weights, half, strict=True)))
-            / _NODES for k in range(-_NODES // 2, _NODES // 2)
-        ]  # fmt: skip
-        largest = max(map(abs, sums))
-        before, after = sums[: _NODES // 2], sums[_NODES // 2 :]
-        if not 0 < largest < mpmath.inf or max(map(abs, before)) > _LEAST * largest:
-            return None
-        shares = [(k, k * k * abs(a) / largest) for k, a in enumerate(after) if k > _DEGREE]
-        widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
-        within = float(mpmath.nstr(min(widest * mpmath.mpf("0.95"), 4 * radius), 1))
-        terms = [a / radius**k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: _DEGREE + 1])]
-        if not self._holds(binding, point, centre, within, terms):
-            return None
-        return Disc(Constant(centre), Constant(within), [float(a) for a in terms])
-
-    def _holds(self, binding: Node, point: Point, centre: float, within: float, terms: list[Any]) -> bool:
-        """Whether a polynomial is the value on both sides."""
-        size = max(abs(a) * mpmath.mpf(within) ** k for k, a in enumerate(terms))
-        for share in ("-0.9", "-0.4", "0.4", "0.9"):
-            d = within * mpmath.mpf(share)
-            value = self._evaluated(binding, {point.of: centre + d}, [_MANY])
-            if value is None or not abs(mpmath.polyval(terms[::-1], d) - value) <= mpmath.mpf(10) ** -16 * size:
-                return False
-        return True
+    def _evaluated(self, binding: Node, known: dict[Atom, Any]) -> Any:
+        if binding.result not in known:
+            numbers = [_number(o) for o in binding.operands]
+            values = [
+                self._evaluated(self.facts.node(o), known) if n is None else n
+                for o, n in zip(binding.operands, numbers, strict=True)
+            ]
+            known[binding.result] = values[0] if binding.op == "cast" else OPERATIONS[binding.op](*values)
+        return known[binding.result]
 
     # -- what the sweeps see
 
@@ -233,10 +222,65 @@ class _Removing:
         outer, b.primal = b.primal, False
         distance = point.of if disc.centre.params == 0 else b.emit("sub", (point.of, disc.centre))
         near = b.emit("lt", (b.emit("abs", (distance,)), disc.radius))
+        if disc.side and self.facts.of(distance).low < 0.0:
+            near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: disc.side]), near))
         plain = b.bind(binding.op, binding.operands, binding.shape, binding.dtype, binding.params)
         found = b.select(near, in_horners_form(b, distance, dict(enumerate(disc.coefficients))), plain)
         b.primal = outer
         return found
+
+
+def _best_disc(value: Function, centre: float) -> Disc | None:
+    """The best of discs about a point, each sixteen times as large as another; None where a value is not regular."""
+    with mpmath.workdps(_DIGITS):
+        radius = mpmath.mpf(1) / 4
+        best = _on_circle(value, centre, radius)
+        step = _SIXTEENTH if best is None else 16
+        for _ in range(10):
+            radius *= step
+            other = _on_circle(value, centre, radius)
+            if best is not None and (other is None or other.radius.params <= best.radius.params):
+                break
+            best = other
+    return best
+
+
+def _on_circle(value: Function, centre: float, radius: Any) -> Disc | None:
+    """The Taylor coefficients of a value that is real on the real axis; None where there are others, or too many."""
+    half = []
+    for j in range(_NODES // 2 + 1):
+        half.append(value(centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / _NODES)))
+        if half[-1] is None:
+            return None
+    turn = [mpmath.expjpi(mpmath.mpf(-2 * k) / _NODES) for k in range(_NODES)]
+    half[0], half[-1] = half[0] / 2, half[-1] / 2
+    sums = [
+        mpmath.fsum(mpmath.re(v * turn[j * k % _NODES]) for j, v in enumerate(half)) * 2 / _NODES
+        for k in range(-_NODES // 2, _NODES // 2)
+    ]
+    largest = max(map(abs, sums))
+    before, after = sums[: _NODES // 2], sums[_NODES // 2 :]
+    if not 0 < largest < mpmath.inf or max(map(abs, before)) > _LEAST * largest:
+        return None
+    shares = [(k, k * k * abs(a) / largest) for k, a in enumerate(after) if k > _DEGREE]
+    widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
+    within = float(mpmath.nstr(min(widest * mpmath.mpf("0.95"), 4 * radius), 1))
+    terms = [a / radius**k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: _DEGREE + 1])]
+    sides = [side for side in (1, -1) if _holds(value, centre, within * side, terms)]
+    if not sides or not all(_holds(value, mpmath.mpc(centre), within * side, terms) for side in (1, -1)):
+        return None
+    return Disc(Constant(centre), Constant(within), [float(a) for a in terms], 0 if len(sides) == 2 else sides[0])
+
+
+def _holds(value: Function, centre: Any, within: float, terms: list[Any]) -> bool:
+    """Whether a polynomial is the value on one side."""
+    size = max(abs(a) * abs(mpmath.mpf(within)) ** k for k, a in enumerate(terms))
+    for share in ("0.4", "0.9"):
+        d = within * mpmath.mpf(share)
+        there = value(centre + d)
+        if there is None or not abs(mpmath.polyval(terms[::-1], d) - there) <= mpmath.mpf(10) ** -16 * size:
+            return False
+    return True
 
 
 def _divisor(binding: Node) -> Atom | None:
