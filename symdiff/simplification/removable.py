@@ -33,7 +33,7 @@ Function = Callable[[Any], Any]
 _DEGREE, _NODES, _DIGITS, _MORE = 16, 48, 60, 160
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
-_REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError)
+_REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
 
 
 class Point(NamedTuple):
@@ -124,10 +124,10 @@ class _Removing:
                 if operand is of or operand in seen or isinstance(operand, Constant):
                     continue
                 seen.add(operand)
-                if made is None or len(seen) > _MANY or made.op not in _KNOWN or made.dtype == "?":
-                    return None
-                if made.op == kind and self.facts.same(operand, of):
+                if made is not None and made.op == kind and self.facts.same(operand, of):
                     found.append(operand)
+                elif made is None or len(seen) > _MANY or made.op not in _KNOWN or made.dtype == "?":
+                    return None
                 else:
                     pending.append(made)
         return found
@@ -179,7 +179,9 @@ class _Removing:
                 yield from (Point(operands[0], mpmath.mpf(t)) for t in _TRIED if _is_at(op, t, value))
         elif op in ("mul", "div") and value == 0:
             yield from (Point(o, value) for o in operands[: 1 if op == "div" else 2])
-        elif op in ("add", "sub") and numbers != [None, None]:
+        elif op in ("add", "sub") and numbers == [None, None]:
+            yield from self._tried(made, value)
+        elif op in ("add", "sub"):
             place = 0 if numbers[0] is None else 1
             rest = numbers[1 - place]
             yield Point(operands[place], value - rest if op == "add" else value + rest if place == 0 else rest - value)
@@ -192,6 +194,18 @@ class _Removing:
             yield Point(operands[0], root)
             if root and numbers[1] % 2 == 0:
                 yield Point(operands[0], -root)
+
+    def _tried(self, made: Node, value: Any) -> Iterator[Point]:
+        """Where the only value that moves in a sum makes it that number."""
+        below, leaves = [made], set[Atom]()
+        for node in below:
+            inner = [self.facts.made.get(o, o) for o in node.operands if o in self.moving]
+            leaves.update(n for n in inner if n not in self.facts.made)
+            below += [n for n in inner if n in self.facts.made and n not in below]
+            if len(leaves) > 1 or len(below) > _MANY:
+                return
+        for leaf in leaves:
+            yield from (Point(leaf, at) for at in map(mpmath.mpf, _TRIED) if self._value(made, [leaf], at) == value)
 
     # -- values in many digits
 
