@@ -1,7 +1,7 @@
 """Random compositions of singular heads at their singular points, against one-sided limits in 60 digits.
 
-A first derivative is right, NaN, or between the slopes of both sides; a second one right or NaN. Where an extreme ties at a kink
-of an operand, its row's choice is no slope of the whole, and is not asked. `python singular_search.py SEED COUNT` runs more.
+A first derivative is right, NaN, or between the slopes of both sides; a second one right or NaN. Where an extreme ties at a
+kink of an operand, its row's choice is no slope of the whole, and is not asked. `singular_search.py SEED COUNT` runs more.
 """
 
 import math

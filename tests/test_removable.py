@@ -92,8 +92,9 @@ def test_poles_and_kinks_stay():
 
 
 @pytest.mark.parametrize("f, most", [
-    (lambda x: x / (1 + x), 4), (lambda x: 1 / (1 + 1 / x), 5), (lambda x: x * np.log(x), 2), (lambda x: np.log(x / (1 - x)), 4),
-    (lambda x: np.exp(-x * x) / x, 6), (lambda x: 4 * (x**-12 - x**-6), 7), (lambda x: x / np.sqrt(x * x + 1e-3), 8),
+    (lambda x: x / (1 + x), 4), (lambda x: 1 / (1 + 1 / x), 5), (lambda x: x * np.log(x), 2),
+    (lambda x: np.log(x / (1 - x)), 4), (lambda x: np.exp(-x * x) / x, 6),
+    (lambda x: 4 * (x**-12 - x**-6), 7), (lambda x: x / np.sqrt(x * x + 1e-3), 8),
 ])  # fmt: skip
 def test_others_cost_what_they_did(f, most):
     assert sd.cost(f, 0.3).derivative.operations <= most
