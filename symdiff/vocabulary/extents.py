@@ -6,6 +6,7 @@ broadcast, even where it will be 1.
 """
 
 import functools
+import keyword
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -18,10 +19,15 @@ _LARGE = 10**6
 
 
 class Size(NamedTuple):
-    """A number of cells, or of rounds, that has a name; it is `least` or more."""
+    """A number of cells, or of rounds, that has a name; it is `least` or more, and not above `most` where that is known."""
 
     name: str
     least: int = 1
+    most: int | None = None
+
+    def bounds(self) -> str:
+        """The numbers that it may be: "n >= 2", "3 <= n <= 100"."""
+        return f"{self.name} >= {self.least}" if self.most is None else f"{self.least} <= {self.name} <= {self.most}"
 
 
 class Extent:
@@ -142,6 +148,24 @@ def extent(name: str, least: int = 1) -> Extent:
     return Extent(0, ((Size(name, least), 1),))
 
 
+_TERM = re.compile(r"([+-]?)(?:(\d+)(?:\*([^\W\d]\w*))?|([^\W\d]\w*)(?:\*(\d+))?)")
+
+
+def extent_of_text(text: str) -> Count:
+    """An affine expression of named sizes, which are 0 or more: "n", "n+1", "2*n - m". Raises `ValueError` for other texts."""
+    given = re.sub(r" *([-+*]) *", r"\1", text.strip(" "))
+    found: Count = 0
+    place = 0
+    while place < len(given) or not place:
+        term = _TERM.match(given, place)
+        if term is None or (place and not term[1]) or keyword.iskeyword(name := term[3] or term[4] or ""):
+            raise ValueError(f"{text!r} is no affine expression of named sizes, as n, n + 1 or 2*n - m")
+        times = int(f"{term[1]}{term[2] or term[5] or 1}")
+        found = found + (times * extent(name, 0) if name else times)
+        place = term.end()
+    return found
+
+
 def extents_in(value: Any) -> Iterator[Extent]:
     """The extents in a shape, or in other static parameters."""
     if isinstance(value, Extent):
@@ -158,10 +182,15 @@ def names_in_extents(value: Any) -> set[str]:
     return {size.name for found in extents_in(value) for size, _ in found.terms}
 
 
+def sizes_in(value: Any) -> list[Size]:
+    """The sizes of which a shape, or other static parameters, speak, in order."""
+    return list(dict.fromkeys(size for found in extents_in(value) for size, _ in found.terms))
+
+
 def renamed_sizes(value: Any, names: Mapping[str, str]) -> Any:
     """A shape, or other static parameters, with other names of sizes."""
     if isinstance(value, Extent):
-        return _reduced(value.constant, {Size(names.get(size.name, size.name), size.least): t for size, t in value.terms})
+        return _reduced(value.constant, {size._replace(name=names.get(size.name, size.name)): t for size, t in value.terms})
     if isinstance(value, dict):
         return {key: renamed_sizes(part, names) for key, part in value.items()}
     if isinstance(value, tuple) and any(True for _ in extents_in(value)):
@@ -191,8 +220,8 @@ def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
             if len(open_) == 1:
                 (size, times), = open_  # fmt: skip
                 rest = m - n.constant - sum(t * sizes[s.name] for s, t in n.terms if s.name in sizes)
-                if rest % times or rest // times < size.least:
-                    raise ValueError(f"{name} has {m} cells along an axis of {n}, where {size.name} >= {size.least}")
+                if rest % times or rest // times < size.least or (size.most is not None and rest // times > size.most):
+                    raise ValueError(f"{name} has {m} cells along an axis of {n}, where {size.bounds()}")
                 sizes[size.name] = rest // times
     return sizes
 
