@@ -454,10 +454,11 @@ class Function:
         return self.stages(call, mode, hide, backend)[1:]
 
     def stages(
-        self, call: Call, mode: str | None = None, hide: bool = True, backend: str = ""
-    ) -> tuple[Graph, Graph, Any]:
+        self, call: Call, mode: str | None = None, hide: bool = True, backend: str = "",
+        finish: Callable[[Graph], Graph] | None = None,
+    ) -> tuple[Graph, Graph, Any]:  # fmt: skip
         """The graph of the function, that of the transform and the structure of its result; where arguments name sizes, the
-        graphs for any size.
+        graphs for any size, with that of the transform after `finish`.
         """
         if not call.is_sized():
             traced = self._traced(call, None, mode, hide, backend)
@@ -471,12 +472,16 @@ class Function:
         def at(sizes: Mapping[str, int]) -> tuple[Graph, ...]:
             primal, derived, tree = self.stages(call.at(sizes), mode, hide, backend)
             trees.append(tree)
+            if finish is not None:
+                finished = finish(derived)
+                finished.notes |= derived.notes
+                derived = finished
             return (primal,) if derived is primal else (primal, derived)
 
         graphs = graphs_for_sizes(self.where, call.leaves, at)
         primal, derived = graphs[0], graphs[-1]
-        if derived is not primal:
-            note_derivation(derived, derivation_of(derived)._replace(primal=primal))  # type: ignore[union-attr]
+        if (derivation := derivation_of(derived)) is not None:
+            note_derivation(derived, derivation._replace(primal=primal))
         self.traced_last = derived
         return primal, derived, trees[0]
 

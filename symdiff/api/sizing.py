@@ -8,7 +8,7 @@ the user's line, functions whose graph is another one at each size.
 """
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from symdiff.ir.generalising import Differs, Sample, generalised_graph
 from symdiff.ir.graph import Graph
 from symdiff.tracing.trace import Spec
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.extents import Extent, Size, numbers
+from symdiff.vocabulary.extents import Extent, Size, extents_in, numbers
 
 FIRST = (71, 83, 97, 103, 113, 127, 137, 149)  # sizes to begin with, above those up to which arrays are kept as cells
 SMALL = (0, 1, 2, 3, 4, 5, 8, 16)
@@ -115,6 +115,8 @@ class _Family:
         if max(sizes.values()) > max(FIRST):
             return False
         general = self.merged([Size(name, 0) for name in self.names])
+        if any(n.at(sizes) < 0 for graph in general for n in _extents(graph)):
+            return False
         return all(_same_values(one, other) for one, other in zip(general, graphs, strict=True))
 
     def bounded(self, name: str) -> Size:
@@ -140,6 +142,15 @@ class _Family:
     def possible_least(self, name: str) -> int:
         """The smallest number for a size at which no argument has a negative one."""
         return next(n for n in itertools.count() if self.possible({**self.first, name: n}))
+
+
+def _extents(graph: Graph) -> Iterator[Extent]:
+    """The shapes' extents in a graph, and its loops' numbers of rounds."""
+    for binding in graph.bindings:
+        yield from extents_in(binding.shape)
+        if binding.op == "loop":
+            yield from extents_in((binding.params.rounds,))
+            yield from _extents(binding.params.body)
 
 
 def _edge(bad: int, good: int, problem: Callable[[int], Any]) -> int:

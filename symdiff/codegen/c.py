@@ -79,8 +79,8 @@ def emit(
         codes = [f"  {k + 1}  {error}" for k, error in enumerate(raised)]
         doc = "\n".join([doc, "", "Returns 0; or the number of a path that has no result, and nothing is written:", *codes])
     head = f"{'int' if raised else 'void'} {entry}"
-    looped = any(node.op == "loop" for node in program.nodes)
     told = names_in_extents(tuple(leaf.shape for leaf in program.inputs))
+    looped = bool(told) or any(node.op == "loop" for node in program.nodes)
     sizes = {size: names.fresh(size) for size in sorted(told)}
     if looped:
         function, support = _with_loops(program, head, names, arguments, targets, sizes)

@@ -8,6 +8,7 @@ each sample, is the sample's graph. Refuses, with `Differs`, graphs that are bui
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
@@ -21,7 +22,7 @@ from symdiff.ir.branches import Branches
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Place
 from symdiff.ir.node import ArrayConstant, Constant, Node
-from symdiff.vocabulary.extents import Count, Extent, Shape, Size
+from symdiff.vocabulary.extents import Count, Extent, Shape, Size, examples
 from symdiff.vocabulary.heads import Static
 
 _PARTS = 4  # times a size that a number may have as its count: 2*n + 1
@@ -344,3 +345,40 @@ _FORMS: dict[float, list[tuple[str, Callable[[float, float], float]]]] = {
     0.5: [("sqrt times", lambda c, p: c * math.sqrt(p))],
     -0.5: [("sqrt over", lambda c, p: c / math.sqrt(p))],
 }  # fmt: skip
+
+
+def counts_in(*graphs: Graph) -> tuple[Extent, ...]:
+    """The sizes that graphs compute with as numbers, in order."""
+    return tuple(dict.fromkeys(b.params for graph in graphs for b in graph.bindings if b.op == "size"))
+
+
+def example_graph(graph: Graph, sizes: Mapping[str, int], counts: Sequence[Extent]) -> Graph:
+    """The graph at some sizes, its extents as examples of themselves, so that text which is made of it names them.
+
+    Sizes that it computes with are further inputs, one for each of the `counts`.
+    """
+    made: dict[Node, Node] = {}
+    inputs = []
+    for leaf in graph.inputs:
+        made[leaf.node] = _example(leaf.node, (), sizes)
+        inputs.append(GraphInput(made[leaf.node], leaf.path))
+    numbers = {}
+    for count in counts:
+        name = "size_" + re.sub(r"\W+", "_", str(count)).strip("_")
+        numbers[count] = Node("input", (), (), "d", None, "", True, name)
+        inputs.append(GraphInput(numbers[count], name))
+    bindings = []
+    for binding in graph.bindings:
+        if binding.op == "size":
+            made[binding] = numbers[binding.params]
+        else:
+            made[binding] = _example(binding, tuple(made.get(o, o) for o in binding.operands), sizes)
+            bindings.append(made[binding])
+    outputs = tuple(GraphOutput(o.name, made.get(o.atom, o.atom)) for o in graph.outputs)
+    return Graph(graph.name, tuple(inputs), outputs, bindings, graph.out_tree, graph.origin, graph.doc, graph.notes)
+
+
+def _example(node: Node, operands: tuple[Node, ...], sizes: Mapping[str, int]) -> Node:
+    params = node.params
+    params = Static(params.head, examples(params.params, sizes)) if isinstance(params, Static) else examples(params, sizes)
+    return Node(node.op, operands, examples(node.shape, sizes), node.dtype, params, node.origin, node.primal, node.name)

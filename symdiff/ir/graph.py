@@ -200,7 +200,7 @@ class Graph:
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         loops = [f"  loop at {place}: {what}" for place, what in self.notes.get("loops", {}).items() if what != "kept"]
         sizes = ", ".join(size.bounds() for size in sizes_in(tuple(i.shape for i in self.inputs)))
-        return "\n".join(map(printable, lines + constants + loops + ([f"  for {sizes}"] if sizes else [])))
+        return "\n".join(map(printable, lines + constants + loops + ([f"  for any {sizes}"] if sizes else [])))
 
     @property
     def formula(self) -> Any:

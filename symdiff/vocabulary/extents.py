@@ -8,7 +8,7 @@ broadcast, even where it will be 1.
 import functools
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +26,10 @@ class Size(NamedTuple):
     most: int | None = None
 
     def bounds(self) -> str:
-        """The numbers that it may be: "n >= 2", "3 <= n <= 100"."""
-        return f"{self.name} >= {self.least}" if self.most is None else f"{self.least} <= {self.name} <= {self.most}"
+        """The numbers that it may be: "n", "n >= 2", "3 <= n <= 100"."""
+        if self.most is not None:
+            return f"{self.least} <= {self.name} <= {self.most}"
+        return f"{self.name} >= {self.least}" if self.least else self.name
 
 
 class Extent:
@@ -221,7 +223,7 @@ def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
                 (size, times), = open_  # fmt: skip
                 rest = m - n.constant - sum(t * sizes[s.name] for s, t in n.terms if s.name in sizes)
                 if rest % times or rest // times < size.least or (size.most is not None and rest // times > size.most):
-                    raise ValueError(f"{name} has {m} cells along an axis of {n}, where {size.bounds()}")
+                    raise ValueError(f"{name} has {m} cells along an axis of {n}, for any {size.bounds()}")
                 sizes[size.name] = rest // times
     return sizes
 
@@ -348,3 +350,99 @@ def written_out(part: slice, n: Count) -> tuple[Any, Any, int]:
     if step > 0:
         return (0 if ends[0] is None else ends[0], n if ends[1] is None else ends[1], step)
     return (n - 1 if ends[0] is None else ends[0], ends[1], step)
+
+
+class Example(int):
+    """A number that stands for an expression of sizes where text is made: it counts as the number and is shown as the other.
+
+    Sums and products are examples again; what else becomes of it is a plain number, and the texts of two examples differ.
+    """
+
+    amounts: frozenset[Amount]  # of which the largest is meant
+
+    def __new__(cls, number: int, *amounts: Amount) -> "Example":
+        made = super().__new__(cls, number)
+        made.amounts = frozenset(amounts)
+        return made
+
+    def _with(self, other: Any, number: int, join: Callable[[Amount, Amount], Amount]) -> int:
+        if len(self.amounts) > 1 or (isinstance(other, Example) and len(other.amounts) > 1):
+            return number
+        (own,), (amount,) = self.amounts, other.amounts if isinstance(other, Example) else (Amount.of(int(other)),)
+        found = join(own, amount)
+        return Example(number, found) if found.terms.keys() - {()} else number
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._with(other, int(self) + int(other), lambda a, b: a + b)
+
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._with(other, int(self) * int(other), lambda a, b: a * b)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other if isinstance(other, int) else NotImplemented
+
+    def __str__(self) -> str:
+        texts = sorted(_spaced(str(amount)) for amount in self.amounts)
+        return texts[0] if len(texts) == 1 else f"max({', '.join(texts)})"
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        text = str(self)
+        return f"({text})" if " " in text and not text.startswith("max") else text
+
+
+def spaced_extent(count: Count) -> str:
+    """An extent as it is written in programs: n - 1."""
+    return _spaced(str(count))
+
+
+def _spaced(text: str) -> str:
+    return re.sub(r"(?<=.)([-+])", r" \1 ", text)
+
+
+def example(count: Count, sizes: Mapping[str, int]) -> int:
+    """An extent as an example of it."""
+    return Example(count.at(sizes), Amount.of(count)) if isinstance(count, Extent) else count
+
+
+def examples(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A shape, or other static parameters, with examples of its extents."""
+    if isinstance(value, Extent):
+        return example(value, sizes)
+    if isinstance(value, dict):
+        return {key: examples(part, sizes) for key, part in value.items()}
+    if type(value) is tuple and any(True for _ in extents_in(value)):
+        return tuple(examples(part, sizes) for part in value)
+    return value
+
+
+def larger(a: int, b: int) -> int:
+    """The larger one of two numbers, for all sizes where they are examples."""
+    if not isinstance(a, Example) and not isinstance(b, Example):
+        return max(a, b)
+    if b == 0 or a == 0:
+        return a or b
+    amounts = {*_amounts(a), *_amounts(b)}
+    return Example(max(a, b), *amounts) if len(amounts) > 1 else a
+
+
+def _amounts(count: int) -> Iterable[Amount]:
+    return count.amounts if isinstance(count, Example) else (Amount.of(count),)
+
+
+def equal_counts(a: int, b: int) -> bool:
+    """Whether two numbers are equal, for all sizes where they are examples."""
+    return a == b and frozenset(_amounts(a)) == frozenset(_amounts(b))
