@@ -6,7 +6,7 @@ module's name, np or cp. Guarantees one line a check, annotations that a strict 
 was called as its text was written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from string import Template
 from typing import Any, ClassVar, NamedTuple
 
@@ -311,7 +311,12 @@ def _expected(leaf: Input, axis: int | None) -> str:
     return tuple_text([f'"{n}"' if isinstance(n, Example) else str(n) for n in leaf.shape])
 
 
-def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: str = "{}.shape[{}]") -> list[str]:
+def shape_cells(name: str, axis: int) -> str:
+    """The number of an array's cells along an axis."""
+    return f"{name}.shape[{axis}]"
+
+
+def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: Callable[[str, int], str] = shape_cells) -> list[str]:
     """The statements that work out the sizes which the shapes of arguments tell, with a check for each other axis that speaks
     of them, and each bound; `cells` is the number of an argument's cells along an axis.
     """
@@ -326,7 +331,7 @@ def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: str = "{}.shape[{}
                 continue
             (size, times), = open_  # fmt: skip
             rest = n - Extent(0, ((size, times),))
-            found = cells.format(name, axis)
+            found = cells(name, axis)
             found += "" if rest == 0 else f" - ({spaced_extent(rest)})" if isinstance(rest, Extent) else f" - {rest}"
             found = found.replace("- -", "+ ")
             lines.append(f"{size.name} = {found}" if times == 1 else f"{size.name} = ({found})//{times}")
@@ -335,9 +340,9 @@ def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: str = "{}.shape[{}
     for name, axis, n in axes:
         if (name, axis) not in telling:
             others = ", ".join(f"{size.name} = {{{size.name}}} in {teller[size.name][0]}" for size, _ in n.terms)
-            has = f"{name} has {{{cells.format(name, axis)}}} cells along axis {axis}"
+            has = f"{name} has {{{cells(name, axis)}}} cells along axis {axis}"
             text = f"{has}, {spaced_extent(n)} expected, where {others}"
-            lines += [f"if {cells.format(name, axis)} != {spaced_extent(n)}:", f'{INDENT}raise ValueError(f"{text}")']
+            lines += [f"if {cells(name, axis)} != {spaced_extent(n)}:", f'{INDENT}raise ValueError(f"{text}")']
     for size in sizes_in(tuple(n for _, _, n in axes)):
         shown = f"{size.name} = {{{size.name}}} in {teller[size.name][0]}"
         if size.least > 0:

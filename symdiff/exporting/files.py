@@ -58,7 +58,7 @@ from symdiff.simplification.facts import Facts, known_column
 from symdiff.tracing.trace import traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.extents import Extent
+from symdiff.vocabulary.extents import Example, Extent
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import is_literal, literal
 from symdiff.vocabulary.ops import OPS, dtype_of_code
@@ -77,7 +77,7 @@ _NEEDS = {
 def _needs(target: str, nodes: list[Node]) -> str:
     if target in _NEEDS:
         return _NEEDS[target]
-    return f"Needs NumPy{' and SciPy' if any(OPS[i.op].is_special for i in nodes) else ''} only."
+    return f"Needs NumPy{' and SciPy' if any(i.op in OPS and OPS[i.op].is_special for i in nodes) else ''} only."
 
 
 def _primitives(bindings: list[Any]) -> list[Site]:
@@ -291,6 +291,9 @@ def _work(plan: Any) -> str:
     if plan.kind == "point":
         return ""
     if isinstance(plan, ArrayPlan):
+        arrays = [*plan.slots, *plan.scratch.values(), *plan.partial.values()]
+        if any(isinstance(cells, Example) for _, cells in arrays):
+            return f", {_counted(len(arrays), 'work array')}"
         return f", {_counted(plan.work_bytes(), 'byte')} of work arrays"
     count = sum(plan.work.values())
     return f", {_counted(count, 'work array')} for intermediate values" if count else ", no work arrays"

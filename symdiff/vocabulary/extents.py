@@ -321,10 +321,14 @@ def reshaped_extents(old: Shape, shape: Shape) -> Shape:
 
 def broadcast_extents(*shapes: Shape) -> Shape:
     """The shape to which shapes broadcast. Raises `ValueError` where they do not, or not for all sizes."""
-    if not any(type(n) is Extent for shape in shapes for n in shape):
+    kinds = {type(n) for shape in shapes for n in shape}
+    if kinds <= {int}:
         return np.broadcast_shapes(*shapes)
     rank = max(map(len, shapes))
-    columns = zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
+    columns = list(zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True))
+    if Extent not in kinds:
+        named = [[n for n in column if isinstance(n, Example)] for column in columns]
+        return tuple(next((e for e in some if e == n), n) for some, n in zip(named, np.broadcast_shapes(*shapes), strict=True))
     found = [{n for n in column if n != 1} or {1} for column in columns]
     if any(len(kinds) > 1 for kinds in found):
         raise ValueError(f"shapes {' and '.join(map(str, shapes))} do not broadcast for all sizes")

@@ -5,6 +5,7 @@ writes cell by cell, and that results are computed in the outputs themselves.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused, Kernel
@@ -26,7 +27,7 @@ from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import domain_size, is_leaf
 from symdiff.lowering.scheduling import NOT_IN_PLACE, schedule
 from symdiff.lowering.walks import last_uses
-from symdiff.vocabulary.extents import Example, larger
+from symdiff.vocabulary.extents import Example, equal_counts, larger
 from symdiff.vocabulary.heads import HEADS
 
 
@@ -75,12 +76,19 @@ class _Free:
         pool = self.pools.get(code)
         if not pool:
             return None
-        best = min(pool, key=lambda s: (s < cells, abs(s - cells)))
+        best = min(pool, key=lambda s: _misfit(s, cells))
         taken, _ = pool[best].popitem()
         if not pool[best]:
             del pool[best]
         self.slots[taken] = (code, larger(cells, best))
         return taken
+
+
+def _misfit(slot: int, cells: int) -> tuple[Any, ...]:
+    """How badly an array's size fits, in an order that is the same for all examples of sizes."""
+    if isinstance(slot, Example) or isinstance(cells, Example):
+        return not equal_counts(slot, cells), str(slot)
+    return slot < cells, abs(slot - cells)
 
 
 def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
