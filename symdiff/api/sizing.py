@@ -8,6 +8,9 @@ the user's line, functions whose graph is another one at each size.
 """
 
 import itertools
+import math
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,11 +21,13 @@ from symdiff.ir.generalising import Differs, Sample, generalised_graph
 from symdiff.ir.graph import Graph
 from symdiff.tracing.trace import Spec
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.extents import Extent, Size, extents_in, numbers
+from symdiff.vocabulary.extents import Amount, Example, Extent, Size, extents_in, numbers
+from symdiff.vocabulary.libraries import is_library
 
 FIRST = (71, 83, 97, 103, 113, 127, 137, 149)  # sizes to begin with, above those up to which arrays are kept as cells
 SMALL = (0, 1, 2, 3, 4, 5, 8, 16)
 LARGE = (257, 1009)
+LARGEST = 10**5  # that is tried
 ROW = 4  # sizes after the first that are tried, too: an even one, a multiple of 3, ...
 NEAR = 1e-9  # of values that are compared where graphs are built otherwise
 Graphs = tuple[Graph, ...]
@@ -69,10 +74,12 @@ class _Family:
         for sizes in (self.first, *({**self.first, name: n + 1} for name, n in self.first.items()), together):
             self.core.append((sizes, self.at(sizes)))
         self.merged([Size(name, 0) for name in self.names])
-        bounded = [self.bounded(name) for name in self.names]
+        asked = self.asked()
+        bounded = [self.bounded(name, asked) for name in self.names]
         smallest = {size.name: size.least for size in bounded}
         equal = [{**self.first, a: self.first[b]} for a, b in itertools.combinations(self.names, 2)]
-        for sizes in [*equal, *([smallest] if len(bounded) > 1 else [])]:
+        turned = dict(zip(self.names, reversed(self.first.values()), strict=True))
+        for sizes in [*equal, turned, *([smallest] if len(bounded) > 1 else [])]:
             if self.possible(sizes) and self.within(sizes, bounded) and (problem := self.problem(sizes)) is not None:
                 raise problem
         return self.merged(bounded)
@@ -119,7 +126,22 @@ class _Family:
             return False
         return all(_same_values(one, other) for one, other in zip(general, graphs, strict=True))
 
-    def bounded(self, name: str) -> Size:
+    def asked(self) -> list[Amount]:
+        """What the function compares with 0, in terms of the sizes."""
+        found: list[Amount] = []
+        watched = _watched(found)
+        self.at({name: watched(n, Amount({(name,): 1})) for name, n in self.first.items()})
+        return list(dict.fromkeys(found))
+
+    def near(self, name: str, amount: Amount) -> list[int]:
+        """The sizes around that at which an amount is 0."""
+        zero, one, two = (amount.at({**self.first, name: n}) for n in range(3))
+        if one == zero or two - one != one - zero:
+            return []
+        place = -zero // (one - zero)
+        return [n for n in range(place - 1, place + 3) if 0 <= n <= LARGEST]
+
+    def bounded(self, name: str, asked: list[Amount]) -> Size:
         """A size with the bounds between which the graphs are the function's."""
         first = self.first[name]
         known: dict[int, TraceError | None] = {first: None}
@@ -129,7 +151,13 @@ class _Family:
                 known[n] = self.problem({**self.first, name: n})
             return known[n]
 
-        tried = [n for n in (*SMALL, *range(first + 1, first + 1 + ROW), *LARGE) if self.possible({**self.first, name: n})]
+        more = {n for amount in asked for n in self.near(name, amount) if n != first}
+        sizes = (*SMALL, *range(first + 1, first + 1 + ROW), *LARGE, *more)
+        tried = [n for n in sizes if self.possible({**self.first, name: n})]
+        joint = {n for amount in asked if len(amount.names()) > 1 for n in self.near(name, amount)}
+        for n in sorted(joint.intersection(tried)):
+            if problem(n) is not None:  # it depends on how two sizes compare, which no bound of one says
+                raise problem(n)  # type: ignore[misc]
         failing = [n for n in tried if problem(n) is not None]
         low = max((n for n in failing if n < first), default=-1)
         high = min((n for n in failing if n > first), default=None)
@@ -142,6 +170,52 @@ class _Family:
     def possible_least(self, name: str) -> int:
         """The smallest number for a size at which no argument has a negative one."""
         return next(n for n in itertools.count() if self.possible({**self.first, name: n}))
+
+
+def _watched(asked: list[Amount]) -> type[Example]:
+    """Numbers that note what the user's code compares them with."""
+
+    class Watched(Example):
+        def _note(self, *others: Any) -> None:
+            path = sys._getframe(2).f_code.co_filename
+            users = not is_library(path) or os.path.dirname(path).endswith("following")  # what his operators are there
+            for other in others if users and len(self.amounts) == 1 else ():
+                if isinstance(other, (int, float)) and math.isfinite(other):
+                    amount = other.amounts if isinstance(other, Example) else (Amount.of(math.floor(other)),)
+                    asked.extend(own + a * -1 for own in self.amounts for a in amount)
+
+        def __eq__(self, other: object) -> bool:
+            self._note(other)
+            return int(self) == other
+
+        def __ne__(self, other: object) -> bool:
+            self._note(other)
+            return int(self) != other
+
+        def __lt__(self, other: Any) -> bool:
+            self._note(other)
+            return int(self) < other
+
+        def __le__(self, other: Any) -> bool:
+            self._note(other)
+            return int(self) <= other
+
+        def __gt__(self, other: Any) -> bool:
+            self._note(other)
+            return int(self) > other
+
+        def __ge__(self, other: Any) -> bool:
+            self._note(other)
+            return int(self) >= other
+
+        def __mod__(self, other: Any) -> Any:
+            number = int(self)
+            self._note(*(number - number % other + other * k for k in range(2) if isinstance(other, int) and other))
+            return number % other
+
+        __hash__ = int.__hash__
+
+    return Watched
 
 
 def _extents(graph: Graph) -> Iterator[Extent]:

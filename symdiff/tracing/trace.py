@@ -41,7 +41,7 @@ from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
-from symdiff.vocabulary.extents import Extent, Shape, extent_of_text
+from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
 
@@ -68,7 +68,7 @@ class Spec:
     def __post_init__(self) -> None:
         check_options("Spec", {"shape": self.shape, "dtype": self.dtype})
         given: Any = (self.shape,) if is_integer_option(self.shape) or isinstance(self.shape, (str, Extent)) else self.shape
-        sizes = [extent_of_text(n) if isinstance(n, str) else n if isinstance(n, Extent) else int(n) for n in given]
+        sizes = [extent_of_text(n) if isinstance(n, str) else n if isinstance(n, (Extent, Example)) else int(n) for n in given]
         object.__setattr__(self, "shape", tuple(sizes))
 
 

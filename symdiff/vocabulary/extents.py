@@ -7,6 +7,7 @@ broadcast, even where it will be 1.
 
 import functools
 import keyword
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -265,6 +266,14 @@ class Amount:
 
     __radd__, __rmul__ = __add__, __mul__
 
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """The number where the sizes are known."""
+        return sum(times * math.prod(sizes[name] for name in names) for names, times in self.terms.items())
+
+    def names(self) -> set[str]:
+        """The names of the sizes."""
+        return {name for names in self.terms for name in names}
+
     def many(self) -> int:
         """The count where all sizes are large."""
         return sum(times * _LARGE ** len(names) for names, times in self.terms.items())
@@ -374,7 +383,7 @@ class Example(int):
             return number
         (own,), (amount,) = self.amounts, other.amounts if isinstance(other, Example) else (Amount.of(int(other)),)
         found = join(own, amount)
-        return Example(number, found) if found.terms.keys() - {()} else number
+        return type(self)(number, found) if found.terms.keys() - {()} else number
 
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, int):
