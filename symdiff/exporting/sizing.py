@@ -12,7 +12,7 @@ from symdiff.api.sizing import FIRST
 from symdiff.codegen.array_text import LOCALS
 from symdiff.codegen.shells import Sizes
 from symdiff.codegen.source import Source
-from symdiff.errors import ExportError
+from symdiff.errors import BackendError, ExportError
 from symdiff.ir.generalising import counts_in, example_graph
 from symdiff.ir.graph import Graph
 from symdiff.ir.joining import renamed_graph
@@ -38,7 +38,11 @@ def sized_graph(graph: Graph, name: str) -> Graph | None:
     if not sizes:
         return None
     own = {leaf.name for leaf in graph.inputs} | {o.name for o in graph.outputs} | {name, f"{name}_steps"}
-    taken = own | {word for b in graph.bindings for word in LOCALS.get(b.op, "").split()} | {*_TAKEN, *dir(builtins), *keyword.kwlist}
+    taken = (
+        own
+        | {word for b in graph.bindings for word in LOCALS.get(b.op, "").split()}
+        | {*_TAKEN, *dir(builtins), *keyword.kwlist}
+    )
     return renamed_graph(graph, {size.name: f"{size.name}_size" for size in sizes if size.name in taken})
 
 
@@ -55,6 +59,11 @@ def arguments_told(graph: Graph, checks: Graph | None) -> Sizes:
 
 def examples_of(graph: Graph, checks: Graph | None, told: Sizes) -> Iterator[tuple[Graph, Graph | None]]:
     """A graph, and that of its checks, at several sizes."""
+    if any(b.op == "loop" for b in graph.bindings):
+        raise BackendError(
+            f"{graph.origin}: {graph.name} has loops whose rounds need each other: with named sizes these are for the targets "
+            "python and c"
+        )
     sizes = sizes_in(told.shapes)
     for turn in range(3):
         numbers = [n + 2 * turn for n in FIRST[: len(sizes)]]
@@ -68,7 +77,9 @@ def one_text(sources: Iterable[Source]) -> Source:
     for other in others:
         for line, found in zip(first.text.splitlines(), other.text.splitlines(), strict=False):
             if line != found:
-                raise ExportError(f"{first.entry}: no file for any size: {line.strip()!r} at one is {found.strip()!r} at another")
+                raise ExportError(
+                    f"{first.entry}: no file for any size: {line.strip()!r} at one is {found.strip()!r} at another"
+                )
         if first.text != other.text:
             raise ExportError(f"{first.entry}: no file for any size: its text is longer at one than at another")
     return first

@@ -36,11 +36,7 @@ class Sample(NamedTuple):
 
 
 class Differs(TraceError):
-    """Graphs of a function at several sizes are not one graph; `at` is the place in the list of the first that is another."""
-
-    def __init__(self, reason: str, at: int = 0) -> None:
-        super().__init__(reason)
-        self.at = at
+    """Graphs of a function at several sizes are not one graph."""
 
 
 def generalised_graph(samples: Sequence[Sample], sizes: Sequence[Size]) -> Graph:
@@ -62,17 +58,20 @@ class _Merging:
         self.rows = [[sample.sizes[size.name] for size in sizes] for sample in samples]
         self.steps = [next(k for k, row in enumerate(self.rows) if self._only(row, place)) for place in range(len(sizes))]
         self.where = ""
+        self.loops = samples[0].graph.notes.get("loops", {})
         self.known: dict[tuple[int, ...], Count] = {}
 
     def _only(self, row: list[int], place: int) -> bool:
         return all((n != m) == (k == place) for k, (n, m) in enumerate(zip(row, self.rows[0], strict=True)))
 
     def differs(self, what: str, values: Sequence[Any], at: int | None = None) -> Differs:
-        """The error that tells two different values, and the sizes at which they are found."""
+        """The error that tells two different values, the sizes at which they are found, and a loop that may be why."""
         if at is None:
             at = next((k for k, v in enumerate(values) if repr(v) != repr(values[0])), 0)
         told = [", ".join(f"{s.name} = {n}" for s, n in zip(self.sizes, self.rows[k], strict=True)) for k in (0, at)]
-        return Differs(f"{self.where}: {what}: {values[0]} where {told[0]}, {values[at]} where {told[1]}", at)
+        text = f"{self.where}: {what} is {values[0]} where {told[0]}, and {values[at]} where {told[1]}"
+        loops = [f"; the loop at {place} is written out: {why}" for place, why in self.loops.items() if why != "kept"]
+        return Differs(f"{text}: this is no graph for any size, give numbers for sizes{''.join(loops[:1])}")
 
     def same(self, what: str, values: Sequence[Any]) -> None:
         """Raise where values are not all the same."""
@@ -281,7 +280,7 @@ class _Bindings:
         return self.bind("broadcast_to", (value,), shape, code, Static("broadcast_to", {"shape": shape}))
 
     def number(self, values: Sequence[Any]) -> Node:
-        """A number that is one times or over the product of some counts, its square or its root. Raises `Differs` for others."""
+        """A number that is one times or over the product of some counts, its square or its root. Others: `Differs`."""
         if all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values):
             for power in (1.0, -1.0, 2.0, -2.0, 0.5, -0.5):
                 counts = self.counts(values, power)

@@ -200,7 +200,9 @@ def _ahead(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> tup
 
 
 def _loop(plan: ArrayPlan, kernel: Kernel) -> Loop:
-    """One block for small domains and those of any size; a flat view where all operands are alike and contiguous; else one axis is cut."""
+    """One block for small domains and those of any size; a flat view where all operands are alike and contiguous; else one
+    axis is cut.
+    """
     nodes = plan.program.nodes
     domain = kernel.domain
     cells = domain_size(domain)
