@@ -844,7 +844,7 @@ def test_plain_python_of_sizes_and_names():
     with pytest.raises(ValueError, match=r"x has 3 cells along axis 0, 2\*n expected, where n = 1 in x"):
         function([1.0, 2.0, 3.0], [[1.0], [2.0]])
     for y in ([[1.0], [2.0, 3.0]], [], [[], []]):
-        with pytest.raises(ValueError, match="y has another shape|y has 0 cells|m = 0 in y"):
+        with pytest.raises(ValueError, match=r"y has another shape|y has 0 cells|m = 0 in y"):
             function([1.0, 2.0, 3.0, 4.0], y)
     w = Writer(x=(extent("n") + extent("m"),), y=(extent("m"),), s=())
     (a,) = w.loop(lambda k, t, a: t + a, extent("n"), (w.s,), rows=[(w.x, Place(1, extent("m")))])
