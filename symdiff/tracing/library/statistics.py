@@ -202,20 +202,24 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False,
     return np.nansum(a, axis=axis, keepdims=keepdims, where=where) / _counted(a, axis, keepdims, where)
 
 
-@stands_for(np.nanvar)
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-           mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    a, ddof = as_array(a) if dtype is None else as_array(a).astype(dtype), ddof if correction is None else correction
-    away = np.where(np.isnan(a), 0.0, a - (nanmean(a, axis, None, True, where=where) if mean is None else mean))
-    squares = away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2
-    total, count = np.sum(squares, axis=axis, keepdims=keepdims, where=where), _counted(a, axis, keepdims, where)
-    return np.where(count > ddof, total / np.where(count > ddof, count - ddof, 1.0), np.nan)
+def _spread(root: bool) -> Callable[..., Any]:
+    """The variance of the cells that are numbers, or its root; NaN, and of slope NaN, where they are too few."""
+
+    def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+              mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+        a, ddof = as_array(a) if dtype is None else as_array(a).astype(dtype), ddof if correction is None else correction
+        away = np.where(np.isnan(a), 0.0, a - (nanmean(a, axis, None, True, where=where) if mean is None else mean))
+        squares = away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2
+        total, count = np.sum(squares, axis=axis, keepdims=keepdims, where=where), _counted(a, axis, keepdims, where)
+        found = total / np.maximum(count - ddof, 1 - ddof % 1)  # the least that is positive
+        found = np.sqrt(found) if root else found
+        return np.where(count > ddof, found, found * np.nan)
+
+    return stand
 
 
-@stands_for(np.nanstd)
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-           mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    return np.sqrt(nanvar(a, axis, dtype, ddof, keepdims, where=where, mean=mean, correction=correction))
+stands_for(np.nanvar)(_spread(False))
+stands_for(np.nanstd)(_spread(True))
 
 
 @stands_for(np.nan_to_num, memory="itself")
