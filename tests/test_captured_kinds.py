@@ -1049,23 +1049,22 @@ DECIMALS = {
     "operator": lambda one: one / 3,
     "in_place": lambda one: operator.itruediv(one, 3),
     "plus": lambda one: +(one * decimal.Decimal("1.23456789")),
-    "method": lambda one: decimal.Decimal.exp(one),
+    "method": lambda one: one.fma(decimal.Decimal("1.23456789"), 1),
     "sum": lambda one: sum([one / 3, one / 7]),
-    "power": lambda one: pow(one + 1, decimal.Decimal("0.5")),
     "objects": lambda one: (THIRDS / 3).sum(),
 }
 
 
-def decimals(compute, name, value):
+def decimals(compute, precision, name, value):
     """A function that computes with a decimal number from outside, in the context of its thread."""
     one = decimal.Decimal(1)
-    decimal.getcontext().prec, decimal.getcontext().rounding = 28, decimal.ROUND_HALF_EVEN
+    decimal.getcontext().prec, decimal.getcontext().rounding = precision, decimal.ROUND_DOWN
     return (lambda x: float(compute(one)) * x * x), setter(decimal.getcontext(), name, value)
 
 
 for _how, _compute in DECIMALS.items():
-    KINDS[f"decimal_{_how}"] = functools.partial(decimals, _compute, "prec", 2)
-    KINDS[f"decimal_{_how}_rounded_up"] = functools.partial(decimals, _compute, "rounding", decimal.ROUND_UP)
+    KINDS[f"decimal_{_how}"] = functools.partial(decimals, _compute, 28, "prec", 2)
+    KINDS[f"decimal_{_how}_rounded_up"] = functools.partial(decimals, _compute, 3, "rounding", decimal.ROUND_UP)
 
 
 @kind

@@ -2,7 +2,6 @@
 
 import decimal
 import fractions
-import warnings
 
 import numpy as np
 import pytest
@@ -314,34 +313,33 @@ def test_every_head_of_these_functions_is_tried():
 # -- kinks and degenerate values
 
 
+FEW = ([2.0], [2.0, 3.0], [2.0, 2.0, 2.0], [np.nan], [2.0, np.nan], [3.0, np.nan, 2.0], [[np.nan, 1.0], [np.nan, 2.0]])
+
+
+def spread(name, axis, ddof):
+    return lambda x: getattr(np, name)(x, axis=axis, ddof=ddof)
+
+
 @pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
-@pytest.mark.parametrize("ddof", [0, 1, 2, 0.5])
-@pytest.mark.parametrize("x", [[2.0], [2.0, 3.0], [2.0, 2.0, 2.0], [np.nan], [2.0, np.nan], [3.0, np.nan, 2.0], [[2.0, 1.0]],
-                               [[np.nan, 1.0], [np.nan, 2.0]]], ids=str)  # fmt: skip
-def test_spreads_of_few_cells(name, ddof, x):
+@pytest.mark.parametrize("axis", [None, 0])
+@pytest.mark.parametrize("ddof", [0, 1, 1.5])
+@pytest.mark.parametrize("x", FEW, ids=str)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_spreads_of_few_cells(name, axis, ddof, x):
     """Values are NumPy's; where one is no number its slope by cells that count is none, without spread it is that of a norm."""
     x = np.array(x)
-    for axis in (None, 0):
-        def f(x):
-            return getattr(np, name)(x, axis=axis, ddof=ddof)
-
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            wanted, plain = f(x), getattr(np, name.removeprefix("nan"))
-            columns = [x.ravel()] if axis is None else [*x.reshape(len(x), -1).T]
-            value, slopes = sd.vjp(f)(x, np.ones(np.shape(wanted)))
-        np.testing.assert_allclose(value, wanted, rtol=1e-14)
-        rows = [slopes.ravel()] if axis is None else [*slopes.reshape(len(x), -1).T]
-        for cells, row, found in zip(columns, rows, np.ravel(wanted), strict=True):
-            counted = ~np.isnan(cells) if name.startswith("nan") else np.full(cells.shape, True)
-            assert not np.any(row[~counted])
-            if not np.isfinite(found):
-                assert np.all(np.isnan(row[counted]))
-            else:
-                with np.errstate(all="ignore"):
-                    dense = sd.grad(lambda x: plain(x, ddof=ddof))(cells[counted])
-                np.testing.assert_allclose(row[counted], dense, rtol=1e-12, atol=1e-15)
-            assert np.any(row) or not np.isfinite(found) or np.ptp(cells[counted]) == 0
+    f, plain = spread(name, axis, ddof), spread(name.removeprefix("nan"), None, ddof)
+    value, slopes = sd.vjp(f)(x, np.ones(np.shape(f(x))))
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
+    columns = [np.ravel] if axis is None else [lambda a, k=k: a.reshape(len(x), -1)[:, k] for k in range(x[0].size)]
+    for column, found in zip(columns, np.ravel(value), strict=True):
+        cells, row = column(x), column(slopes)
+        counted = ~np.isnan(cells) | (not name.startswith("nan"))
+        assert not np.any(row[~counted])
+        if np.isfinite(found):
+            np.testing.assert_allclose(row[counted], sd.grad(plain)(cells[counted]), rtol=1e-12, atol=1e-15)
+        else:
+            assert np.all(np.isnan(row[counted]))
 
 
 def test_quantiles_share_ties_and_see_nan():

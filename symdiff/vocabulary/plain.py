@@ -69,7 +69,7 @@ def loses_digits(value: Any) -> bool:
         return not -EXACT <= value <= EXACT and not (abs(int(value)) < _LARGEST and int(float(value)) == value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or value.dtype.itemsize < 8 or not value.size:
         return False
-    return not (-EXACT <= value.min() and value.max() <= EXACT) and any(map(loses_digits, value.ravel().tolist()))
+    return not (value.min() >= -EXACT and value.max() <= EXACT) and any(map(loses_digits, value.ravel().tolist()))
 
 
 def check_digits(where: str, *values: Any) -> None:
