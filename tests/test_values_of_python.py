@@ -1,6 +1,8 @@
 """What a value is for Python beside its number: its digits as an integer, its class, whether it is the same object."""
 
 import math
+import numbers
+import operator
 
 import numpy as np
 import pytest
@@ -97,3 +99,86 @@ def test_arrays_of_integers_that_no_double_holds(backend):
             for n in (BIGS, BIGS[::-1], np.array([2**63 + 1, 1], np.uint64)):
                 with pytest.raises(sd.TraceError, match="2\\*\\*53"):
                     door({"n": n} if k == 1 else n)
+
+
+# -- which object a value is
+
+Z = np.array([1.0, 2.0])
+OBJECTS = {  # functions of two arguments, which may be one
+    "is": lambda a, b: np.sum(a * b) if a is b else 3 * np.sum(a + b),
+    "is_not": lambda a, b: np.sum(a) if a is not b else 3 * np.sum(b),
+    "operator": lambda a, b: np.sum(a) if operator.is_(a, b) else 3 * np.sum(b),
+    "among": lambda a, b: np.sum(a) if any(a is one for one in [b]) else 3 * np.sum(b),
+    "captured": lambda a, b: np.sum(a) if a is Z else 3 * np.sum(b),
+    "inside": lambda a, b: sd.value_and_grad(lambda p, q: np.sum(p) if p is q else 3 * np.sum(q))(a, b)[0] * 2,
+    "view": lambda a, b: np.sum(a) if a[...] is b else 3 * np.sum(b),
+    "copy": lambda a, b: np.sum(a) if a.copy() is a else 3 * np.sum(b),
+    "asarray": lambda a, b: np.sum(a) if np.asarray(a) is b else 3 * np.sum(b),
+    "cells": lambda a, b: np.sum(a) if a[0] is b[0] else 3 * np.sum(b),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_which_object_an_argument_is(name, backend):
+    f, other = OBJECTS[name], Z.copy()
+    g, h = sd.value_and_grad(f, backend=backend), sd.value_and_grad(lambda p: f(p["a"], p["b"]), backend=backend)
+    v = sd.vmap(lambda a, b, x: f(a, b) * x, in_axes=(None, None, 0), backend=backend)
+    for a, b in [(Z, other), (Z, Z), (other, Z), (other, other)] * 2:
+        wanted = f(a, b)
+        assert g(a, b)[0] == h({"a": a, "b": b})[0] == wanted
+        np.testing.assert_array_equal(v(a, b, Z), wanted * Z)
+
+
+@pytest.mark.parametrize("pick", [max, min, lambda a, b: sorted([a, b])[0], lambda a, b: +a, lambda a, b: float(a)])
+def test_which_object_a_number_is_is_refused(pick):
+    def f(a, b):
+        return 2 * a * b if pick(a, b) is a else a * b
+
+    with pytest.raises(sd.TraceError, match=r"test_values_of_python\.py:\d+: `is` between numbers"):
+        sd.grad(f)(1.5, 2.5)
+
+
+# -- of which class an argument is
+
+ASKED = {
+    "int": lambda n: n * (2.0 if isinstance(n, int) else 3.0),
+    "float": lambda n: n * (2.0 if isinstance(n, float) else 3.0),
+    "either": lambda n: n * (2.0 if isinstance(n, (int, float)) else 3.0),
+    "type": lambda n: n * (2.0 if type(n) is int else 3.0),
+    "integral": lambda n: n * (2.0 if isinstance(n, numbers.Integral) else 3.0),
+    "numpys": lambda n: n * (2.0 if isinstance(n, np.integer) else 3.0),
+    "attribute": lambda n: n * (2.0 if hasattr(n, "bit_length") else 3.0),
+    "name": lambda n: n * float(len(type(n).__name__)),
+    "scalar": lambda n: n * (2.0 if np.isscalar(n) else 3.0),
+    "number": lambda n: n * (2.0 if isinstance(n, numbers.Number) else 3.0),
+    "match": lambda n: matched(n),
+}
+
+
+def matched(n):
+    match n:
+        case int():
+            return n * 2.0
+        case float():
+            return n * 3.0
+    return n * 4.0
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_of_which_class_an_argument_is(name, backend):
+    """Of a differentiated integer, which is taken as a floating-point number, only what holds for both is told."""
+    f = ASKED[name]
+    g, v = sd.value_and_grad(f, backend=backend), sd.value_and_grad(lambda x, n: f(n) * x, backend=backend)
+    values = [1, 1.0, np.int64(1), np.float64(1), np.array(1), np.array(1.0)]
+    for n in [*values, *values[::-1]]:
+        wanted = f(n)
+        assert v(1.0, n)[0] == wanted
+        if isinstance(n, float) or name in ("scalar", "number"):
+            assert g(n)[0] == wanted
+            continue
+        try:
+            assert g(n)[0] == wanted
+        except sd.TraceError as refusal:
+            assert "an integer" in str(refusal) and ".py:" in str(refusal)

@@ -289,6 +289,8 @@ class Vectorised(Function):
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
         if isinstance(kernel, Grouped):
             return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
+        if self.inner.compares:
+            return kernel.call(leaves, out)
         if not kwargs and len(leaves) == len(args) and all(map(_is_plain, args, self._axes(len(args)))):
             recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
             with self._lock:
