@@ -377,7 +377,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
             text = llvm.point_function(program, "kernel", together)
-            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="all" if size > SMALL else "none")
+            return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="none")
         text, workspace = llvm_parts.in_parts(program, "kernel", together)
         return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
 

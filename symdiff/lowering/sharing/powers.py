@@ -5,7 +5,9 @@ with the dtypes of the original.
 """
 
 import heapq
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Set
+from itertools import combinations, pairwise
 
 from symdiff.ir.node import Number
 from symdiff.lowering.program import Program, is_leaf, numbering_key
@@ -14,6 +16,8 @@ from symdiff.lowering.sharing.signs import monomials_under
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only, uses_of
 from symdiff.vocabulary.ops import is_complex, join_dtype_codes, real_counterpart
+
+_Pair = tuple[int, int]
 
 
 def absorb_negations(program: Program) -> Program:
@@ -52,81 +56,101 @@ class Products:
     def share(self, fresh_start: int) -> None:
         """Replace the most frequent pair of factors until every pair is unique; ties go to pairs that complete a product."""
         self.next = fresh_start
-        where: dict[tuple[int, int], set[int]] = {}
-        for index, factors in enumerate(self.lists):
-            for pair in _pairs(factors):
-                where.setdefault(pair, set()).add(index)
-        heap: list[tuple[int, int, tuple[int, int]]] = []
-
-        def push(pair: tuple[int, int]) -> None:
-            found = where.get(pair)
-            if found:
-                gain = sum(_occurrences(self.lists[i], pair) for i in found)
-                complete = any(len(self.lists[i]) == 2 for i in found)
-                if gain > 1:
-                    heapq.heappush(heap, (-gain, 0 if complete else 1, pair))
-
-        for pair in sorted(where):
-            push(pair)
-        while heap:
-            negated, _, pair = heapq.heappop(heap)
-            found = where.get(pair, set())
-            gain = sum(_occurrences(self.lists[i], pair) for i in found)
-            if gain < 2:
-                continue
-            if gain < -negated:
-                push(pair)
-                continue
-            symbol = self.next
+        found = _Pairs(self.lists)
+        while (pair := found.most_frequent()) is not None:
+            self.pairs[self.next] = pair
+            found.replace(pair, self.next)
             self.next += 1
-            self.pairs[symbol] = pair
-            touched: set[tuple[int, int]] = set()
-            for i in sorted(found):
-                factors = self.lists[i]
-                old = set(_pairs(factors))
-                for _ in range(_occurrences(factors, pair)):
-                    factors.remove(pair[0])
-                    factors.remove(pair[1])
-                    factors.append(symbol)
-                factors.sort()
-                new = set(_pairs(factors))
-                for gone in old - new:
-                    where.get(gone, set()).discard(i)
-                for come in new - old:
-                    where.setdefault(come, set()).add(i)
-                    touched.add(come)
-            for again in sorted(touched):
-                push(again)
 
 
-def _pairs(factors: list[int]) -> list[tuple[int, int]]:
-    """The distinct pairs of a sorted list; of long lists the neighbouring ones only, which keeps the work linear."""
-    if len(factors) > 12:
-        return sorted(set(pairwise(factors)))
-    return sorted({(a, b) for i, a in enumerate(factors) for b in factors[i + 1 :]})
+class _Pairs:
+    """How often each pair of factors occurs, and where; counted anew only for lists that change."""
+
+    def __init__(self, lists: list[list[int]]) -> None:
+        self.lists = lists
+        self.where: dict[_Pair, dict[int, int]] = {}  # occurrences by list
+        for index, factors in enumerate(lists):
+            for pair, times in _counted(factors).items():
+                self.where.setdefault(pair, {})[index] = times
+        self.heap: list[tuple[int, bool, _Pair]] = []
+        for pair in self.where:
+            self._push(pair)
+
+    def most_frequent(self) -> _Pair | None:
+        """The next pair to replace; entries of the heap that have become rarer are put back."""
+        while self.heap:
+            negated, _, pair = heapq.heappop(self.heap)
+            gain = sum(self.where[pair].values())
+            if gain == -negated:
+                return pair
+            self._push(pair)
+        return None
+
+    def replace(self, pair: _Pair, symbol: int) -> None:
+        """Let one symbol stand for a pair wherever it occurs."""
+        touched: set[_Pair] = set()
+        for index, times in sorted(self.where[pair].items()):
+            factors = self.lists[index]
+            old = _counted(factors)
+            for part in pair * times:
+                factors.remove(part)
+            factors += [symbol] * times
+            new = _counted(factors)
+            for gone in old.keys() - new:
+                del self.where[gone][index]
+            for one, count in new.items() - old.items():
+                self.where.setdefault(one, {})[index] = count
+            touched |= new.keys() - old
+        for again in sorted(touched):
+            self._push(again)
+
+    def _push(self, pair: _Pair) -> None:
+        places = self.where[pair]
+        gain = sum(places.values())
+        if gain > 1:
+            heapq.heappush(self.heap, (-gain, all(len(self.lists[i]) != 2 for i in places), pair))
 
 
-def _occurrences(factors: list[int], pair: tuple[int, int]) -> int:
-    a, b = pair
-    return factors.count(a) // 2 if a == b else min(factors.count(a), factors.count(b))
+def _counted(factors: list[int]) -> dict[_Pair, int]:
+    """The pairs of a sorted list; of long lists the neighbouring ones only, which keeps the work linear."""
+    if len(factors) == 2:
+        return {(factors[0], factors[1]): 1}
+    pairs = set(pairwise(factors) if len(factors) > 12 else combinations(factors, 2))
+    if len(set(factors)) == len(factors):
+        return dict.fromkeys(pairs, 1)
+    count = factors.count
+    return {(a, b): count(a) // 2 if a == b else min(count(a), count(b)) for a, b in pairs}
+
+
+def needed_forms(poly: Polynomial, sums: dict[int, list[Form]], order: list[int]) -> list[Form]:
+    """The forms of all atoms and results."""
+    found = [form for atom in order for form in monomials_under(poly, sums, atom)]
+    return found + [poly.forms[c] for c in poly.program.results]
+
+
+def common_divisors(poly: Polynomial, forms: list[Form]) -> Set[int]:
+    """The atoms that divide several different products of the derivative."""
+    kept = {m for m in poly.quotients if len(m) > 1 or m[0][1] != -1}
+    divides = Counter(atom for monomial in {m for _, m in forms} - kept for atom, e in monomial if e < 0)
+    return {atom for atom, products in divides.items() if products > 1}
 
 
 class Lowering(Table):
     """Emits nodes for atoms and forms, each once.
 
-    With `reciprocals`, a divisor of several products of the derivative becomes the factor 1/divisor.
+    An atom of `reciprocals` becomes the factor 1/atom in products of the derivative.
     """
 
-    def __init__(self, poly: Polynomial, sums: dict[int, list[Form]], reciprocals: bool = False) -> None:
+    def __init__(self, poly: Polynomial, sums: dict[int, list[Form]], reciprocals: Set[int] = frozenset()) -> None:
         super().__init__()
         self.poly = poly
         self.sums = sums
         self.reciprocals = reciprocals
-        self._divides: dict[int, int] = {}  # how many different products an atom divides
         self.program = poly.program
         self.single = all(i.dtype in "fF?" for i in self.program.nodes)
         self._atoms: dict[int, int] = {}
-        self._product_index: dict[tuple[Number, Monomial], int] = {}
+        self._fractions: dict[tuple[Number, Monomial], tuple[list[int], Monomial, list[int]]] = {}
+        self._factors: dict[tuple[Number, Monomial], list[int]] = {}
         self._needed: set[tuple[Number, Monomial]] = set()  # products in numerators
         self.products = Products()
         self._constants: dict[tuple[object, ...], int] = {}
@@ -136,34 +160,24 @@ class Lowering(Table):
     def lower(self, order: list[int]) -> Program:
         """The Program, whose atoms come in this order."""
         program, forms = self.program, self.poly.forms
-        self._collect(order, [forms[c] for c in program.results])
+        for form in needed_forms(self.poly, self.sums, order):
+            self._fraction(form)
+        self.products.share(3 * (len(self.poly.atoms) + len(self._constants)) + 1_000_000)
         for atom in order:
             self._lower_atom(atom)
         place = {c: self._form(forms[c], program.nodes[c].dtype) for c in program.results}
         return live_only(absorb_negations(program.over(self.nodes, place)))
 
-    def _collect(self, order: list[int], roots: list[Form]) -> None:
-        """Register every product that will be needed, then share their pairs."""
-        forms = [form for atom in order for form in monomials_under(self.poly, self.sums, atom)] + roots
-        if self.reciprocals:
-            for monomial in {m for _, m in forms}:
-                if monomial in self.poly.quotients and (len(monomial) > 1 or monomial[0][1] != -1):
-                    continue
-                for atom, e in monomial:
-                    if e < 0:
-                        self._divides[atom] = self._divides.get(atom, 0) + 1
-        for form in forms:
-            self._register(form)
-        self.products.share(3 * (len(self.poly.atoms) + len(self._constants)) + 1_000_000)
-
-    def _register(self, form: Form) -> None:
+    def _fraction(self, form: Form) -> tuple[list[int], Monomial, list[int]]:
+        """The factors of a form without its sign, its divisor and the divisor's factors."""
         c, monomial = form
-        magnitude = c if isinstance(c, complex) else abs(c)
-        upper, lower = self._split(monomial)
-        self._product(magnitude, upper)
-        self._needed.add((magnitude, upper))
-        if lower:
-            self._product(1, lower)
+        key = (c if isinstance(c, complex) else abs(c), monomial)
+        found = self._fractions.get(key)
+        if found is None:
+            upper, lower = self._split(monomial)
+            self._needed.add((key[0], upper))
+            found = self._fractions[key] = self._product(key[0], upper), lower, self._product(1, lower)
+        return found
 
     def _split(self, monomial: Monomial) -> tuple[Monomial, Monomial]:
         """Numerator (with reciprocals as negative exponents) and denominator."""
@@ -172,25 +186,25 @@ class Lowering(Table):
         kept = monomial in self.poly.quotients
         upper, lower = [], []
         for atom, e in monomial:
-            if e > 0 or (not kept and self._divides.get(atom, 0) > 1):
+            if e > 0 or (not kept and atom in self.reciprocals):
                 upper.append((atom, e))
             else:
                 lower.append((atom, -e))
         return tuple(upper), tuple(lower)
 
-    def _product(self, c: Number, monomial: Monomial) -> int:
-        key = (c, monomial)
-        index = self._product_index.get(key)
-        if index is None:
+    def _product(self, c: Number, monomial: Monomial) -> list[int]:
+        """The factors of a product, one list for all its uses, in which pairs will be shared."""
+        factors = self._factors.get((c, monomial))
+        if factors is None:
             factors = [3 * a if e > 0 else 3 * a + 2 for a, e in monomial for _ in range(abs(e))]
             if c != 1:
                 name = self._constants.setdefault(numbering_key(c), 3 * len(self._constants) + 1)
                 self._constant_values[name] = c
                 factors.append(name)
             factors.sort()
-            index = self._product_index[key] = len(self.products.lists)
+            self._factors[c, monomial] = factors
             self.products.lists.append(factors)
-        return index
+        return factors
 
     # -- emitting
 
@@ -250,10 +264,7 @@ class Lowering(Table):
 
     def _magnitude(self, form: Form) -> int:
         """The value of a form without its sign."""
-        c, monomial = form
-        magnitude = c if isinstance(c, complex) else abs(c)
-        upper, lower = self._split(monomial)
-        factors = self.products.lists[self._product(magnitude, upper)]
+        factors, lower, divisor_factors = self._fraction(form)
         numerator = self._chain(factors) if factors else self._constant(1.0)
         if not lower:
             return numerator
@@ -262,7 +273,7 @@ class Lowering(Table):
             divisor = self._atoms[lower[0][0]]
             once = self.put("div", (numerator, divisor), self._common(numerator, divisor))
             return self.put("div", (once, divisor), self._common(once, divisor))
-        denominator = self._chain(self.products.lists[self._product(1, lower)])
+        denominator = self._chain(divisor_factors)
         return self.put("div", (numerator, denominator), self._common(numerator, denominator))
 
     def _form(self, form: Form, dtype: str, origin: str = "") -> int:

@@ -13,7 +13,7 @@ from symdiff.lowering.program import Program
 from symdiff.lowering.sharing.exponentials import with_reciprocals
 from symdiff.lowering.sharing.factoring import Factoring, Fresh, Terms, take_out_constants
 from symdiff.lowering.sharing.monomials import Atom, Polynomial, Sum, collect_monomials, program_polynomial
-from symdiff.lowering.sharing.powers import Lowering
+from symdiff.lowering.sharing.powers import Lowering, common_divisors, needed_forms
 from symdiff.lowering.sharing.signs import Signs, dissolve_single_terms, monomial_order
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only, program_cone
@@ -35,9 +35,8 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
     program = plain if checks else fitting
     fixed = program_cone(program, tuple(o.cells[0] for o in program.outputs[:checks])) | before_cuts(program)
     tried = len(program.nodes) <= MAX_TRIED
-    divides = tried and sum([node.op in ("div", "pow") for node in program.nodes]) > 1
-    candidates = [plain, *(_rewritten(program, fastmath, False, (False,), fixed) if tried else [])]
-    candidates += _rewritten(program, fastmath, True, (False, True) if divides else (False,), fixed)
+    candidates = [plain, *(_rewritten(program, fastmath, False, False, fixed) if tried else [])]
+    candidates += _rewritten(program, fastmath, True, tried, fixed)
     return replace(min(candidates, key=Program.operations), operations_before=before)
 
 
@@ -56,8 +55,8 @@ class _NewSums(Fresh):
         return len(atoms) - 1
 
 
-def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: tuple[bool, ...], fixed: set[int]) -> list[Program]:
-    """The program by its sums of products, once without and once with shared reciprocals, as these are wanted."""
+def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, fixed: set[int]) -> list[Program]:
+    """The program by its sums of products and, if wanted, once more where divisors can be shared as reciprocals."""
     poly = program_polynomial(program, fastmath, fixed)
     sums = {
         i: list(a.sum.terms) if a.sum.primal else collect_monomials(a.sum.terms)
@@ -77,7 +76,9 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: tupl
     dissolve_single_terms(poly, sums, monomial_order(poly, sums))
     order = monomial_order(poly, sums)
     Signs(poly, sums, order).settle()
-    return [Lowering(poly, sums, shared).lower(order) for shared in reciprocals]
+    found = [Lowering(poly, sums).lower(order)]
+    divisors = common_divisors(poly, needed_forms(poly, sums, order)) if reciprocals else frozenset()
+    return [*found, Lowering(poly, sums, divisors).lower(order)] if divisors else found
 
 
 def _products(poly: Polynomial, live: set[int]) -> Terms:
