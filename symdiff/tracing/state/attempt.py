@@ -30,13 +30,14 @@ class Attempt:
     `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
     value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
     the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
-    loops that may be kept, None where none may, `given` the arguments by the traced values that stand for them, `compared` what was asked to be one of them, `patient` that they may be later, `modes` what NumPy and `warnings` do about
-    floating errors where it begins, see `raising`.
+    loops that may be kept, None where none may, `given` the arguments by the traced values that stand for them, `compared` what
+    was asked to be one of them, `patient` that loops may be kept later, `modes` what NumPy and `warnings` do about floating
+    errors where it begins, see `raising`.
     """
 
     __slots__ = (
-        "compared", "followed", "given", "handlers", "keeping", "kinds", "known", "memo", "modes", "opened", "patient", "reading", "rules", "seeded",
-        "shown", "stuck", "thorough",
+        "compared", "followed", "given", "handlers", "keeping", "kinds", "known", "memo", "modes", "opened", "patient",
+        "reading", "rules", "seeded", "shown", "stuck", "thorough",
     )  # fmt: skip
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: bool = False) -> None:

@@ -212,7 +212,7 @@ def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], 
             continue
         if kind.integer and other is kind:
             raise TraceError(
-                f"{user_line()}: asks what an argument is that is an integer, and that the derivative takes as a floating-point "
+                f"{user_line()}: asks what an argument is that is an integer, which the derivative takes as a floating-point "
                 "number; pass it as float(n), or leave it out of argnums"
             )
         asked(kind, INTEGERS)
