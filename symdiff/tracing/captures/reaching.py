@@ -286,7 +286,7 @@ class Reach:
         for captured in hidden_arrays_of(value):
             for read, key in captured.ways:
                 self._watch.word("way", read, key, self._kept(captured.array, captured.name, read, key))
-        for inner in ("f", "function", "func", "__wrapped__"):
+        for inner in ("f", "function", "func", "graph", "__wrapped__"):
             self._reach(getattr(value, inner, None), name)
 
     def _of_metadata(self) -> None:
