@@ -1,23 +1,34 @@
-"""Plain Python loops: first call, time of f as Python runs it and of its gradient, and memory, for rising numbers of rounds.
+"""Plain Python loops: value and gradient as symdiff makes them, by hand in C and by JAX's scans, for rising numbers of rounds.
 
 `python -m benchmarks.loops [n ...]` prints the table; each row is measured in a process of its own, after the gradient of a
-cubic, whose first call is the measure of the others'. A row that takes longer than a minute is told as such.
+cubic, whose first call is the measure of the others'. A row that takes longer than a minute is told as such. C needs a
+compiler called `cc`, JAX an installation; their cells stay empty without. All answers are compared first.
 """
 
+import ctypes
+import importlib.util
 import os
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import symdiff as sd
+from benchmarks import calls, timing
 
 LIMIT = 60  # seconds that a row may take
-HEAD = "| case | n | first call, ms | cubics | f in Python, us | gradient, us | ratio | memory, MB |\n" + "|---" * 8 + "|"
+HEADS = [
+    "case", "n", "first call", "cubics", "memory, MB", "f in Python", "value and gradient", "to f", "C by hand", "symdiff to C",
+    "JAX", "symdiff to JAX",
+]  # fmt: skip
+SOURCE = Path(__file__).parent / "loops.c"
 
 
 def rosenbrock(x: Any) -> Any:
@@ -181,15 +192,47 @@ def first_call(f: Callable[..., Any], args: tuple[Any, ...]) -> float:
     return time.perf_counter() - began
 
 
-def best_of(f: Callable[..., Any], args: tuple[Any, ...]) -> float:
-    """Seconds of a call, the least of several."""
-    found = first_call(f, args)
-    return found if found > 1 else min(first_call(f, args) for _ in range(7))
-
-
 def peak() -> float:
     """Megabytes that the process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def derived(args: tuple[Any, ...]) -> tuple[int, ...]:
+    """The places of the arguments that are differentiated: all but whole numbers."""
+    return tuple(i for i, a in enumerate(args) if not isinstance(a, int))
+
+
+def answers(returned: Any) -> tuple[Any, ...]:
+    """The value and the derivatives in one row."""
+    value, gradient = returned
+    return (value, *gradient) if isinstance(gradient, tuple) else (value, gradient)
+
+
+def by_hand(name: str, args: tuple[Any, ...]) -> calls.Call | None:
+    """The function of `loops.c` with its pointers bound before; None where there is none, or no compiler."""
+    if f"double {name}(" not in SOURCE.read_text(encoding="utf-8") or shutil.which("cc") is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "loops.so"
+        flags = ["-O3", "-march=native", "-fopenmp-simd", "-shared", "-fPIC"]
+        subprocess.run(["cc", *flags, "-o", built, SOURCE, "-lm"], check=True)
+        run = ctypes.CDLL(str(built))[name]
+    rounds = next((a for a in args if isinstance(a, int)), np.shape(args[0])[0] if np.ndim(args[0]) else 0)
+    packed = np.concatenate([np.ravel(args[i]) for i in derived(args)])
+    gradient = np.zeros(packed.size)
+    run.restype, pointer = ctypes.c_double, ctypes.c_void_p
+    given = pointer(packed.ctypes.data), ctypes.c_long(rounds), pointer(gradient.ctypes.data)
+    return calls.Call(run, given, answers=lambda value, keep=packed: (value, gradient))
+
+
+def by_jax(name: str, args: tuple[Any, ...]) -> calls.Call | None:
+    """The same loop written with `scan`, or `while_loop` and forward mode, compiled by `jit`; None where there is none."""
+    if importlib.util.find_spec("jax") is None:
+        return None
+    from benchmarks import scans
+
+    f = getattr(scans, name, None)
+    return f and scans.compiled(f, args, derived(args))
 
 
 def row(name: str, n: int) -> str:
@@ -197,12 +240,21 @@ def row(name: str, n: int) -> str:
     first_call(sd.grad(lambda x: x**3 + x), (2.0,))  # what is loaded once
     cubic = first_call(sd.grad(lambda x: x**3), (2.0,))
     f, args = case(name, n)
-    before, df = peak(), sd.grad(f)
+    before, df = peak(), sd.value_and_grad(f, derived(args))
     first = first_call(df, args)
     memory = peak() - before
-    value, gradient = best_of(f, args) * 1e6, best_of(df, args) * 1e6
-    times = f"{1e3 * first:.0f} | {first / cubic:.1f} | {value:.3g} | {gradient:.3g} | {gradient / value:.3f}"
-    return f"| {name.replace('_', ' ')} | {n} | {times} | {memory:.0f} |"
+    found = {"C": by_hand(name, args), "JAX": by_jax(name, args)}
+    known = {"symdiff": calls.Call(df, args, answers=answers)} | {k: call for k, call in found.items() if call is not None}
+    expected = calls.flat(answers(df(*args)))
+    for who, call in known.items():
+        calls.check(f"{who}, {name}", call.answers(call()), expected)
+    times = calls.times(known, 9)
+    ours, python = times["symdiff"], first_call(f, args)
+    cells = [name.replace("_", " "), str(n), timing.shown(first), f"{first / cubic:.1f}", f"{memory:.0f}"]
+    cells += [timing.shown(python), timing.shown(ours), f"{ours / python:.4f}"]
+    for who in found:
+        cells += [timing.shown(times[who]), f"{ours / times[who]:.2f}"] if who in times else ["", ""]
+    return timing.row(cells)
 
 
 def measured(name: str, n: int) -> str:
@@ -213,17 +265,20 @@ def measured(name: str, n: int) -> str:
             command, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "SYMDIFF_CACHE": "off"}
         )
     except subprocess.TimeoutExpired:
-        return f"| {name.replace('_', ' ')} | {n} | over {LIMIT} s | | | | | |"
-    if done.returncode:
-        return f"| {name.replace('_', ' ')} | {n} | {done.stderr.splitlines()[-1][:100]} | | | | | |"
-    return done.stdout.strip()
+        return told(name, n, f"over {LIMIT} s")
+    return told(name, n, done.stderr.splitlines()[-1][:100]) if done.returncode else done.stdout.strip()
+
+
+def told(name: str, n: int, why: str) -> str:
+    """A row without times."""
+    return timing.row([name.replace("_", " "), str(n), why, *[""] * (len(HEADS) - 3)])
 
 
 if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1] in NAMES:
         print(row(sys.argv[1], int(sys.argv[2])))
     else:
-        print(HEAD)
+        print(timing.table(HEADS, []))
         for size in map(int, sys.argv[1:] or ("1000", "1000000")):
             for each in NAMES:
                 print(measured(each, size), flush=True)

@@ -22,7 +22,7 @@ from benchmarks.__main__ import machine
 EXPLAINED = """Value and gradient of each program (of the polynomials the Jacobian), written in several ways that take and give
 the same. A time of a call is the least of several rounds in which all ways take turns; *one-off*, in processor time, is
 tracing, compiling and the first call, without a cache if `SYMDIFF_CACHE=off`. *to the best*: to the quickest way of a program.
-*operations*: those of the derivative with its value."""
+*operations*: those of the derivative with its value, loops written out."""
 RNG = np.random.default_rng(11)
 
 
@@ -452,20 +452,20 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 }
 
 
-def derived(program: Program, way: str) -> Callable[..., Any]:
+def derived(program: Program, way: str, **options: Any) -> Callable[..., Any]:
     """What is measured of a way: value and gradient, or the Jacobian at many points."""
     f = program.ways[way]
     if program.points:
         return sd.vmap(sd.jacobian(f))
-    return sd.value_and_grad(f, argnums=tuple(range(len(program.args))))
+    return sd.value_and_grad(f, argnums=tuple(range(len(program.args))), **options)
 
 
 def operations(program: Program, way: str) -> int:
-    """The operations of a way's derivative with its value, at one point."""
+    """The operations of a way's derivative with its value, at one point, loops written out."""
     f = program.ways[way]
     if program.points:
         return sd.jacobian(f).cost(program.args[0][0]).both.operations
-    return derived(program, way).cost(*program.args).both.operations
+    return derived(program, way, loops="unroll").cost(*program.args).both.operations
 
 
 def leaves_of(found: Any) -> Any:

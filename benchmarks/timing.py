@@ -40,8 +40,12 @@ def shown(seconds: float) -> str:
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
     """A Markdown table."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join(row(cells) for cells in [heads, ["---"] * len(heads), *rows])
+
+
+def row(cells: list[str]) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
 
 
 def compared(times: dict[str, float], reference: str) -> str:

@@ -773,3 +773,22 @@ def test_values_take_the_dtype_of_the_array_that_they_are_put_into(f, backend):
         return np.sum(f(x)) + 0 * x
 
     assert sd.value_and_grad(g, backend=backend)(2.7)[0] == pytest.approx(g(2.7))
+
+
+@pytest.mark.parametrize("cells", [3, 34, 400])
+def test_derivatives_by_single_cells_are_assembled_at_once(cells):
+    def f(x):
+        s = np.sum(x * x)
+        for i in range(cells):
+            s = s + x[2 * i] * x[2 * i + 1]
+        return s
+
+    x = np.random.default_rng(0).uniform(size=1000)
+    wanted, pairs = 2 * x, np.arange(2 * cells)
+    wanted[: 2 * cells] += x[pairs ^ 1]
+    np.testing.assert_allclose(sd.grad(f)(x), wanted, 1e-14)
+    np.testing.assert_allclose(sd.jvp(f)(x, x)[1], np.sum(wanted * x), 1e-14)
+    np.testing.assert_allclose(sd.hvp(f)(x, x), wanted, 1e-14)
+    assert sd.grad(f).program(x).operations() <= 2000 + 2 * cells
+    matrix = x.reshape(20, 50)
+    np.testing.assert_allclose(sd.grad(lambda a: f(a.ravel()))(matrix), wanted.reshape(20, 50), 1e-14)

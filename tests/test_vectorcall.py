@@ -215,3 +215,79 @@ def test_slots_are_looked_at_by_machine_code():
     assert entered(g, x) == []
     del model.shift
     assert np.array_equal(g(x), [3.0, 0.0])
+
+
+def repeated(x, n, c=2):
+    for _ in range(n):
+        x = c * x * x - 1
+    return x
+
+
+def by_hand(x, n, c=2):
+    d = 1.0
+    for _ in range(n):
+        x, d = c * x * x - 1, 2 * c * x * d
+    return d
+
+
+def test_machine_code_looks_at_whole_numbers_that_are_no_inputs():
+    pytest.importorskip("llvmlite")
+    df = sd.grad(repeated)
+    for n in (5, 5, 7, 7, 5):
+        assert df(0.3, n) == pytest.approx(by_hand(0.3, n), rel=1e-12)
+    assert entered(df, 0.1, 7) == []  # what was compiled last
+    assert df(0.1, 7) == pytest.approx(by_hand(0.1, 7), rel=1e-12)
+    assert df(0.1, 5) == pytest.approx(by_hand(0.1, 5), rel=1e-12)
+    assert df(0.1, 7, 3) == pytest.approx(by_hand(0.1, 7, 3), rel=1e-12)
+    assert df(0.1, n=7) == pytest.approx(by_hand(0.1, 7), rel=1e-12)
+    assert df(0.1, c=3, n=7) == pytest.approx(by_hand(0.1, 7, 3), rel=1e-12)
+    out = np.empty(())
+    assert df(0.1, 7, out=out) is out
+    assert out == pytest.approx(by_hand(0.1, 7), rel=1e-12)
+    for wrong in ((), (0.1,), (0.1, 7, 3, 4), (0.1, None), ("a", 7)):
+        with pytest.raises((sd.SymdiffError, TypeError)):
+            df(*wrong)
+    assert df(np.float32(0.5), 7).dtype == np.float32
+
+
+def test_whole_numbers_that_count_as_numbers_go_to_machine_code():
+    pytest.importorskip("llvmlite")
+    df = sd.grad(lambda x, y: x * x * y)
+    for y in (5, 5.0, 10**30, True, np.int64(3), 5):
+        assert df(0.5, y) == pytest.approx(float(y), rel=1e-12)
+    df = sd.grad(lambda x, y: x * x * y)
+    df(0.5, 5)
+    assert df(0.25, 5) == 2.5 and entered(df, 0.25, 5) == []
+    assert df(0.25, 6) == 3.0
+
+
+def test_captured_values_are_looked_at_beside_fixed_arguments():
+    pytest.importorskip("llvmlite")
+    scale = [2.0]
+
+    def f(x, n):
+        return scale[0] * x**n
+
+    df = sd.grad(f)
+    assert df(2.0, 3) == df(2.0, 3) == 24.0
+    assert df(3.0, 3) == 54.0 and entered(df, 3.0, 3) == []
+    scale[0] = 1.0
+    assert df(2.0, 3) == 12.0
+    large = np.arange(1000.0)
+    dg = sd.grad(lambda x, n: np.sum(large * x**n))
+    assert dg(1.0, 2) == dg(1.0, 2) == 2 * large.sum()
+    large[0] = 10.0
+    assert dg(1.0, 2) == 2 * large.sum()
+
+
+def test_fixed_arguments_are_not_kept_longer_than_their_code():
+    class Setting(str):
+        pass
+
+    setting = Setting("cube")
+    df = sd.grad(lambda x, how: x**3 if how == "cube" else x)
+    assert df(2.0, setting) == df(2.0, setting) == 12.0
+    seen = weakref.ref(setting)
+    del setting, df
+    gc.collect()
+    assert seen() is None

@@ -11,6 +11,7 @@ import numpy as np
 
 from symdiff.codegen.source import MISS
 from symdiff.errors import ShapeError, TraceError
+from symdiff.runtime.guards import Given
 from symdiff.tracing.trace import Spec, is_static, traced_argument_paths
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -42,6 +43,12 @@ class Form:
         self._ways[tuple([given[k] for k in self._fixed])] = way
         if len(self._ways) > KEPT:
             self._ways.pop(next(iter(self._ways)))
+
+    def given(self, args: tuple[Any, ...]) -> Given:
+        """What machine code takes of these arguments, where all others, and integers that count, are the same objects."""
+        counted = {k: args[k] for k, counts in self._order if counts}
+        sources = tuple([(-1, float(args[k])) if counts else (k, None) for k, counts in self._order])
+        return Given(len(args), {k: args[k] for k in self._fixed} | counted, sources)
 
     def __call__(self, *given: Any, out: Any) -> Any:
         """The result, or `MISS`."""

@@ -45,7 +45,7 @@ from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
-from symdiff.runtime.guards import Guard, guarded, machine_guards_fit
+from symdiff.runtime.guards import Given, Guard, guarded, machine_guards_fit
 from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
 from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
@@ -341,8 +341,11 @@ class Function:
         form, way = call.form(self, args, kwargs) if compiled.direct else None, compiled.entry
         if form is None and not kwargs and self._door is not None:
             form, way = Form((), tuple((k, False) for k in range(len(args)))), self._door
-        if form is not None and way is not None:
-            self._forms.setdefault(form_key(args, kwargs), form).add((*args, *kwargs.values()), way)
+        if form is None or way is None:
+            return
+        self._forms.setdefault(form_key(args, kwargs), form).add((*args, *kwargs.values()), way)
+        if self._door is None and not kwargs and not self._kinds and isinstance(compiled.machine, Machine):
+            self._quicken(compiled, compiled.hidden, form.given(args))
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         """The result by the way that arguments of these types, and with these static values, went before, or `MISS`."""
@@ -355,7 +358,7 @@ class Function:
         arrays = any(kind.array and kind.given for kind in kinds)
         return not self._kinds & SCALARS and compiled.machine is not None and not arrays
 
-    def _quicken(self, compiled: Any, hidden: Hidden = NONE) -> None:
+    def _quicken(self, compiled: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
         machine, self._guard = compiled.machine, None
         self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
@@ -363,22 +366,24 @@ class Function:
         self._guards = dict([*(pair for pair in old[:-GUARDS] if pair[1].running), *old[-GUARDS:]])
         if self.owns_out:
             direct_vectorcall(self, 0)
-        elif not self._watch:
+        elif not self._watch and given is None:
             direct_vectorcall(self, machine.vectorcall)
             if self._watch.incomplete:  # a rule was declared meanwhile
                 direct_vectorcall(self, 0)
         else:
-            self._guarded(machine, hidden)
+            self._guarded(machine, hidden, given)
 
-    def _guarded(self, machine: Machine, hidden: Hidden) -> None:
+    def _guarded(self, machine: Machine, hidden: Hidden, given: Given | None) -> None:
         """Machine code after a look at what the function captures."""
-        offset, key = vectorcall_table_offset(self), (machine, self._watch, self._watch.version)
+        offset = vectorcall_table_offset(self)
+        fixed = () if given is None else tuple([(at, id(value)) for at, value in given.fixed.items()])
+        key = (machine, self._watch, self._watch.version, fixed)
         found = self._guards.get(key)
         address = 0
         owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
         if offset is not None and machine_guards_fit():
             if found is None:
-                found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner)
+                found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner, given)
                 if self._watch.changed():  # while the guard took down what holds
                     return
                 self._guards[key] = found
@@ -460,7 +465,10 @@ class Function:
         traced = self._traced(call, None, mode, hide, backend)
         if traced.captured:
             need_all_contents()
-        return self._derived(call, traced.graph)
+        derived = self._derived(call, traced.graph)
+        if self.loops is None and not loops_pay(derived[0]):
+            return self._built(call, mode, hide)
+        return derived
 
     def _traced_at(self, call: Call, mode: str | None, hide: bool = True) -> Graph:
         """The function's graph for a call; where the function raises, its own exception."""
@@ -548,7 +556,7 @@ class Function:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
         self.refresh()
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
-        return self._built(call, backend="auto")[0]
+        return self._built(call, backend=self.backend)[0]
 
     def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
         """A compiled specialisation at example arguments, for a backend.

@@ -105,13 +105,19 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
     if inner is not function:
         args = function.point_arguments(args)[0]
     args = inner.own_arguments(args, kwargs)
-    plain = Plain(inner.f, rules=inner.rules, scalarize=inner.scalarize, paths=inner.paths)
-    value = plain.graph(*args, **kwargs)
+    options = {
+        "rules": inner.rules,
+        "scalarize": inner.scalarize,
+        "paths": inner.paths,
+        "loops": inner.loops,
+        "backend": inner.backend,
+    }
+    value = Plain(inner.f, **options).graph(*args, **kwargs)
+    both = None
     if isinstance(inner, ValueAndGradient):
-        inner = Gradient(
-            inner.f, inner.argnums, rules=inner.rules, exact=inner.options.exact, fastmath=inner.options.fastmath,
-            scalarize=inner.scalarize, paths=inner.paths,
-        )  # fmt: skip
+        both = inner.graph(*args, **kwargs)
+        inner = Gradient(inner.f, inner.argnums, exact=inner.options.exact, fastmath=inner.options.fastmath, **options)
     derivative = inner.graph(*args, **kwargs)
-    counts = [operation_cost(program_of(graph, inner.options)) for graph in (value, derivative, join_graphs(value, derivative))]
+    graphs = value, derivative, both or join_graphs(value, derivative)
+    counts = [operation_cost(program_of(graph, inner.options)) for graph in graphs]
     return Cost(*counts, str(branches_of(value) or ""))

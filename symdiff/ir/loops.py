@@ -371,7 +371,7 @@ class Rounds:
 
 
 def loops_pay(graph: Graph) -> bool:
-    """Whether the rounds of a graph's loops, as far as they are known, are more work than the arrays that stand around them."""
+    """Whether the rounds of a graph's loops, if it has any, are more work than the arrays around, as far as they are known."""
     around = rounds = 0
     for binding in graph.bindings:
         if binding.op == "loop":
@@ -380,4 +380,4 @@ def loops_pay(graph: Graph) -> bool:
             rounds += binding.params.rounds * len(binding.params.body.bindings)
         elif binding.op != "part" and not any(isinstance(n, Extent) for n in binding.shape):
             around += math.prod(binding.shape)
-    return around <= 4 * rounds
+    return not rounds or around <= 4 * rounds

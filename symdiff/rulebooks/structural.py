@@ -120,8 +120,7 @@ def rule_pullback(arrays: Arrays, binding: Node, place: int, cotangent: Atom) ->
         shape = binding.operands[0].shape
         return arrays.put(arrays.reshape(cotangent, (1,) * len(shape)), key, shape)
     if binding.op == "array":
-        at = np.unravel_index(place, binding.shape)
-        return arrays.reshape(arrays.getitem(cotangent, tuple((int(i), int(i) + 1, 1) for i in at)), ())
+        return arrays.cell(cotangent, place)
     if binding.op == "part":
         several = binding.operands[0].params.results
         return arrays.builder.bundle(tuple(cotangent if k == binding.params else ZERO for k in range(len(several))))
@@ -139,7 +138,7 @@ def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -
         ]
         return arrays.concatenate(parts, binding.params.params["axis"])
     if binding.op == "item":
-        return arrays.reshape(arrays.getitem(tangents[0], _cell(binding)), ())
+        return arrays.cell(tangents[0], binding.params)
     if binding.op == "array":
         cells = tuple(tangents.get(i, Constant(0.0)) for i in range(len(binding.operands)))
         return arrays.builder.array(list(cells), binding.shape, binding.dtype)

@@ -7,9 +7,10 @@ go the long way. `machine_guards_fit` tells whether this interpreter's objects a
 
 import ctypes
 import functools
+import itertools
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from symdiff.codegen.source import MISS
 from symdiff.runtime.batchcall import BatchCall
@@ -18,8 +19,8 @@ from symdiff.runtime.fastcall import FUNCTIONS, Machine, machine_object_name, na
 from symdiff.vocabulary.plain import CONTIGUOUS
 
 # What is looked at: a word of memory, half a word, several words, the items of a list, a dictionary, the cells of an array,
-# and what a Python function says of anything else.
-_WORD, _HALF, _WORDS, _ITEMS, _PAIRS, _CELLS, _ASKED = range(7)
+# what a Python function says of anything else, and an argument.
+_WORD, _HALF, _WORDS, _ITEMS, _PAIRS, _CELLS, _ASKED, _GIVEN = range(8)
 # Offsets in objects: the type; what a cell holds; the size of a list or a dictionary, and a list's items.
 _TYPE, _CELL, _SIZE, _FIRST = 8, 16, 16, 24
 _VERSION, _TAG = 24, 384  # a dictionary's version (to Python 3.12), a class's version
@@ -56,13 +57,28 @@ class _Table(ctypes.Structure):
         ("arrays", ctypes.c_int64),
         ("items", ctypes.c_void_p),
         ("running", ctypes.c_int64),
+        ("sources", ctypes.c_void_p),
+        ("expected", ctypes.c_int64),
+        ("inputs", ctypes.c_int64),
     )
+
+
+class Given(NamedTuple):
+    """Positional arguments of which some are `fixed`, objects by their positions, and what machine code takes of them.
+
+    `sources` are positions of the `expected` arguments, or objects that take the place of fixed ones.
+    """
+
+    expected: int
+    fixed: dict[int, Any]
+    sources: tuple[tuple[int, Any], ...]
 
 
 class Guard:
     """The checks before a machine's calls. `address` is that of the table that an object's second field points to.
 
-    `machine` takes the captured `arrays`, objects with an attribute `array`, between the arguments, from `place` on.
+    `machine` takes the captured `arrays`, objects with an attribute `array`, between the arguments, from `place` on. `given`
+    tells which arguments it takes, where these are not all; the others must be the same objects.
     """
 
     def __init__(
@@ -73,6 +89,7 @@ class Guard:
         arrays: Sequence[Any],
         moving: type,
         owner: int = 0,
+        given: Given | None = None,
     ) -> None:
         """A check is `(kind, holder, keys, values, holds)`, as `captures.Watch.rows` gives them."""
         self._kept: list[Any] = [machine, *arrays]
@@ -81,12 +98,18 @@ class Guard:
         self._bound = (machine, None, MISS)
         self._moving: list[tuple[Any, int, Any]] = []  # memory, the place in it, and the captured array whose address is there
         self._classes: list[tuple[int, type]] = []
-        rows = [_Check(*self._check(k, *check)) for k, check in enumerate(checks)]
+        fixed = [] if given is None else [_Check(_GIVEN, 0, at, id(value)) for at, value in given.fixed.items()]
+        rows = [*fixed, *(_Check(*self._check(k, *check)) for k, check in enumerate(checks, len(fixed)))]
         self._checks = (_Check * len(rows))(*rows)
-        self._items = (ctypes.c_void_p * max(len(arrays), 1))()
+        objects = [] if given is None else [value for at, value in given.sources if at < 0]
+        self._kept += [given, *objects]
+        self._items = (ctypes.c_void_p * max(len(arrays) + len(objects), 1))(*[0] * len(arrays), *map(id, objects))
+        order = None if given is None else _order(given, place, len(arrays))
+        self._sources = (ctypes.c_int64 * max(len(order or ()), 1))(*order or ())
         self._table = _Table(
             len(rows), ctypes.addressof(self._checks), machine.vectorcall, owner or id(self._bound), place, len(arrays),
-            ctypes.addressof(self._items), 0,
+            ctypes.addressof(self._items), 0, ctypes.addressof(self._sources) if order is not None else None,
+            -1 if given is None else given.expected, len(order or ()),
         )  # fmt: skip
         self.address = ctypes.addressof(self._table)
         self.refresh(self.versions())
@@ -164,6 +187,13 @@ class Guard:
         pairs = _Pairs(-1, len(keys), ctypes.addressof(kept), whole)
         self._kept.append(pairs)
         return ctypes.addressof(pairs)
+
+
+def _order(given: Given, place: int, arrays: int) -> list[int]:
+    """Where machine code's arguments come from: arguments by their positions, items by -1, -2, ..."""
+    objects = itertools.count(arrays)
+    own = [at if at >= 0 else -1 - next(objects) for at, _ in given.sources]
+    return [*own[:place], *(-1 - k for k in range(arrays)), *own[place:]]
 
 
 def _version(cls: type) -> int:
@@ -281,9 +311,20 @@ entry:
   %others = load i64, ptr %runningat
   %running = add i64 %others, 1
   store i64 %running, ptr %runningat
+  %sourcesat = getelementptr i8, ptr %table, i64 64
+  %sources = load ptr, ptr %sourcesat
+  %expectedat = getelementptr i8, ptr %table, i64 72
+  %expected = load i64, ptr %expectedat
+  %free = icmp slt i64 %expected, 0
+  %fitting = icmp eq i64 %nargs, %expected
+  %bypositions = icmp eq ptr %names, null
+  %exactly = and i1 %fitting, %bypositions
+  %possible = or i1 %free, %exactly
+  br i1 %possible, label %first, label %slow
+first:
   br label %next
 next:
-  %k = phi i64 [0, %entry], [%after, %good]
+  %k = phi i64 [0, %first], [%after, %good]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %check, label %passed
 check:
@@ -297,7 +338,13 @@ check:
   %wantedat = getelementptr i8, ptr %row, i64 24
   %wanted = load ptr, ptr %wantedat
   switch i64 %kind, label %slow [i64 {_WORD}, label %word i64 {_HALF}, label %half i64 {_WORDS}, label %words
-    i64 {_ITEMS}, label %items i64 {_PAIRS}, label %pairs i64 {_CELLS}, label %cells i64 {_ASKED}, label %asking]
+    i64 {_ITEMS}, label %items i64 {_PAIRS}, label %pairs i64 {_CELLS}, label %cells i64 {_ASKED}, label %asking
+    i64 {_GIVEN}, label %giving]
+giving:
+  %givenat = getelementptr ptr, ptr %args, i64 %keynumber
+  %giventhing = load ptr, ptr %givenat
+  %samething = icmp eq ptr %giventhing, %wanted
+  br i1 %samething, label %good, label %slow
 word:
   %found = load ptr, ptr %where
   %same = icmp eq ptr %found, %wanted
@@ -475,14 +522,18 @@ passed:
   %arrays = load i64, ptr %arraysat
   %hiddenat = getelementptr i8, ptr %table, i64 48
   %hidden = load ptr, ptr %hiddenat
+  %inputsat = getelementptr i8, ptr %table, i64 80
+  %inputs = load i64, ptr %inputsat
   %without = icmp eq i64 %arrays, 0
-  br i1 %without, label %straight, label %filled
+  %asgiven = and i1 %without, %free
+  br i1 %asgiven, label %straight, label %filled
 straight:
   %result0 = call ptr %function(ptr %bound, ptr %args, i64 %nargs, ptr %names)
   br label %done
 filled:
   %few = icmp slt i64 %nargs, %place
-  br i1 %few, label %slow, label %roomy
+  %toofew = and i1 %few, %free
+  br i1 %toofew, label %slow, label %roomy
 roomy:
   %unnamed = icmp eq ptr %names, null
   br i1 %unnamed, label %plain, label %counting
@@ -493,7 +544,8 @@ counting:
 plain:
   %extra = phi i64 [0, %roomy], [%namedcount, %counting]
   %given = add i64 %nargs, %extra
-  %all = add i64 %given, %arrays
+  %together = add i64 %given, %arrays
+  %all = select i1 %free, i64 %together, i64 %inputs
   %many = icmp sgt i64 %all, 1000
   br i1 %many, label %slow, label %copying
 copying:
@@ -504,6 +556,17 @@ copy:
   %cmore = icmp slt i64 %c, %all
   br i1 %cmore, label %pick, label %calling
 pick:
+  br i1 %free, label %inserting, label %ordered
+ordered:
+  %whenceat = getelementptr i64, ptr %sources, i64 %c
+  %whence = load i64, ptr %whenceat
+  %isargument = icmp sge i64 %whence, 0
+  %itemnumber = sub i64 -1, %whence
+  %argumentat = getelementptr ptr, ptr %args, i64 %whence
+  %itemat = getelementptr ptr, ptr %hidden, i64 %itemnumber
+  %orderedsource = select i1 %isargument, ptr %argumentat, ptr %itemat
+  br label %picked
+inserting:
   %offset = sub i64 %c, %place
   %isbefore = icmp slt i64 %offset, 0
   %isbehind = icmp sge i64 %offset, %arrays
@@ -512,7 +575,10 @@ pick:
   %from = sub i64 %c, %shift
   %argat = getelementptr ptr, ptr %args, i64 %from
   %hiddenitemat = getelementptr ptr, ptr %hidden, i64 %offset
-  %source = select i1 %isgiven, ptr %argat, ptr %hiddenitemat
+  %insertedsource = select i1 %isgiven, ptr %argat, ptr %hiddenitemat
+  br label %picked
+picked:
+  %source = phi ptr [%orderedsource, %ordered], [%insertedsource, %inserting]
   %thing = load ptr, ptr %source
   call void @Py_IncRef(ptr %thing)
   %target = getelementptr ptr, ptr %buffer, i64 %c
@@ -522,7 +588,8 @@ copied:
   %cnext = add i64 %c, 1
   br label %copy
 calling:
-  %total = add i64 %nargs, %arrays
+  %lengthened = add i64 %nargs, %arrays
+  %total = select i1 %free, i64 %lengthened, i64 %inputs
   %result1 = call ptr %function(ptr %bound, ptr %buffer, i64 %total, ptr %names)
   br label %release
 release:

@@ -7,6 +7,7 @@ Refuses shapes that do not fit, with `TraceError` at the user's line.
 """
 
 import math
+from functools import reduce
 from itertools import permutations
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS, Shape, Slice, Static
 from symdiff.vocabulary.ops import is_complex, real_counterpart
 from symdiff.vocabulary.traits import operations
@@ -23,6 +25,7 @@ from symdiff.vocabulary.traits import operations
 _FOLDED = operations("moves_constants")
 
 _INDEXED = operations("takes_places")  # the second operand tells places
+_SPARSE = 4  # cells of an array to those that are set, up to which all are listed
 _TRUTHS = _FOLDED | _INDEXED | operations("moves_truths")  # kept truth values
 
 
@@ -34,6 +37,14 @@ def full_key(shape: Shape) -> tuple[Slice, ...]:
 def kept_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
     """A shape with size 1 along some axes."""
     return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
+
+
+def number_of_cell(put: Node) -> int | None:
+    """The cell, by its number in C order, that a `put` fills; None where it fills several, or sizes are not known."""
+    key, shape = put.params.params["key"], put.shape
+    if put.operands[0].shape != (1,) * len(shape) or not all(isinstance(n, int) for n in (*shape, *(k[0] for k in key))):
+        return None
+    return int(np.ravel_multi_index([k[0] for k in key], shape))
 
 
 class Arrays:
@@ -154,22 +165,46 @@ class Arrays:
         return x if key == full_key(shape) else self.bind("put", x, key=key, shape=shape)
 
     def by_region(self, values: list[Atom]) -> list[Atom]:
-        """Terms of a sum, those that fill the same region of zeros added up first."""
+        """Terms of a sum, those that fill the same region of zeros added up first, and single cells set at once."""
         regions: dict[Any, list[Atom]] = {}
         for place, value in enumerate(values):
             inner = self.made_by(value, "put")
             regions.setdefault(place if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
         found = []
+        cells: dict[str, dict[int, Atom]] = {}
         for group in regions.values():
-            total = group[0]
-            if len(group) > 1:
-                first = self.builder.structural[total]
-                total = first.operands[0]
-                for value in group[1:]:
-                    total = self.builder.add(total, self.builder.structural[value].operands[0])
-                total = self.put(total, first.params.params["key"], first.shape)
-            found.append(total)
-        return found
+            first = self.made_by(group[0], "put")
+            number = None if first is None else number_of_cell(first)
+            if first is None or (number is None and len(group) == 1):
+                found.append(group[0])
+                continue
+            total = reduce(self.builder.add, [value.operands[0] for value in group])
+            if number is None:
+                found.append(self.put(total, first.params.params["key"], first.shape))
+            else:
+                cells.setdefault(first.dtype, {})[number] = self.reshape(total, ())
+        return found + [self.with_cells(known, values[0].shape, code) for code, known in cells.items()]
+
+    def with_cells(self, known: dict[int, Atom], shape: Shape, code: str) -> Atom:
+        """Zeros but for some cells, by their numbers in C order."""
+        if len(known) == 1:
+            (number,) = known
+            key = tuple((int(i), int(i) + 1, 1) for i in np.unravel_index(number, shape))
+            return self.put(self.reshape(known[number], (1,) * len(shape)), key, shape)
+        size = math.prod(shape)
+        if _SPARSE * len(known) >= size:
+            return self.builder.array([known.get(k, Constant(0.0)) for k in range(size)], shape, code)
+        row = self.builder.array([*known.values()], (len(known),), code)
+        return self.reshape(self.bind("scatter", row, indices=np.array([*known]), size=size), shape)
+
+    def cell(self, x: Atom, number: int | Extent) -> Atom:
+        """A cell, by its number in C order."""
+        source, _ = self.repeated(x)
+        if source.shape == ():
+            return source
+        if isinstance(number, int) and (x.op == "array" or isinstance(x, ArrayConstant)):
+            return x.operands[number] if x.op == "array" else Constant(x.value.flat[number].item(), x.dtype)
+        return self.builder.bind("item", (x,), (), x.dtype or "d", number, self.origin)
 
     def embed(self, x: Atom) -> Atom:
         """Diagonal matrices."""

@@ -17,6 +17,7 @@ from symdiff.vocabulary.heads import HEADS, Shape, Slice
 from symdiff.vocabulary.traits import operations
 
 Share = Callable[[Program], Program]
+LONGEST = 500  # nodes of a kernel: compiling takes more than linear time
 _CHEAP = operations("cheap")
 _AGAIN = 3  # cheap operations up to which a value is computed again rather than stored: as long as loading it takes
 
@@ -126,6 +127,27 @@ def fuse(program: Program, share: Share, exact: bool = False) -> Fused:
     return _Fusing(program, share, exact).fused()
 
 
+class _Rooms:
+    """The kernels by level and shape, none of which becomes too long to be compiled in one piece."""
+
+    def __init__(self) -> None:
+        self.members: dict[tuple[int, Shape], int] = {}
+        self.next: dict[tuple[int, Shape], int] = {}  # from a full one on, the level that had room
+
+    def taken(self, level: int, shape: Shape) -> int:
+        """The first level from this one on with room, which it has for one node less."""
+        passed = []
+        while (further := self.next.get((level, shape))) is not None:
+            passed.append((level, shape))
+            level = further
+        self.next.update(dict.fromkeys(passed, level))
+        here = level, shape
+        self.members[here] = self.members.get(here, 0) + 1
+        if self.members[here] == LONGEST:
+            self.next[here] = level + 1
+        return level
+
+
 class _Fusing:
     def __init__(self, program: Program, share: Share, exact: bool) -> None:
         self.program = program
@@ -190,12 +212,18 @@ class _Fusing:
 
     def place(self) -> None:
         """The level of every node; those that the checks need lie below all others, from the level `base` on."""
+        rooms = _Rooms()
         for position in sorted(self.first):
-            self.level[position] = self.least(position, 0)
+            self.level[position] = self.roomy(position, self.least(position, 0), rooms)
         self.base = 1 + max((self.level[p] for p in self.first), default=-1)
         for position in range(len(self.nodes)):
             if position not in self.first:
-                self.level[position] = self.least(position, self.base)
+                self.level[position] = self.roomy(position, self.least(position, self.base), rooms)
+
+    def roomy(self, position: int, level: int, rooms: "_Rooms") -> int:
+        """The first level from this one on with room for a node; what is not in a kernel needs none."""
+        node = self.nodes[position]
+        return rooms.taken(level, node.shape) if is_elementwise_step(node) else level
 
     def least(self, position: int, base: int) -> int:
         """The lowest level, from `base` on, at which a node finds its operands; 0 for what is no task."""

@@ -26,7 +26,7 @@ from symdiff.lowering.table import Table
 from symdiff.vocabulary.heads import HEADS, Shape, head_slices
 from symdiff.vocabulary.traits import operations
 
-MOVED = 256  # cells up to which moves are written one by one
+MOVED = 256  # cells up to which moves are written one by one; cells of their own are so in the program, too
 _MOVING = operations("written_out")
 
 
@@ -261,7 +261,7 @@ def _added_cells(node: Node, call: Call) -> list[list[tuple[int, int]]] | None:
 def _moved_cells(nodes: list[Node], node: Node) -> list[list[tuple[int, int]]] | None:
     """The same for an operation that moves cells: what it makes of arrays of their numbers, 0 where it makes a zero."""
     sizes = [domain_size(nodes[o].shape) for o in node.operands]
-    if node.op not in _MOVING or max(domain_size(node.shape), *sizes) > MOVED:
+    if node.op not in _MOVING or (node.op != "cells" and max(domain_size(node.shape), *sizes) > MOVED):
         return None
     own = [(o, k) for o, size in zip(node.operands, sizes, strict=True) for k in range(size)]
     ends = np.cumsum([0, *sizes])

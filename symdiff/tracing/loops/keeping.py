@@ -11,8 +11,7 @@ from typing import Any
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
-LONG = 5_000  # operations of a function after which its loops are kept
-SHORT = 1_000  # operations of all rounds up to which a loop of a long function is written out
+SHORT = 1_000  # operations of a function, and of a loop's rounds together, up to which all is written out
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
