@@ -313,6 +313,48 @@ def test_every_head_of_these_functions_is_tried():
 # -- kinks and degenerate values
 
 
+WEAK = [
+    1,
+    2.5,
+    True,
+    1j,
+    1e300,
+    np.float32(2),
+    np.float64(2),
+    np.int8(2),
+    np.array(2.5),
+    np.array([1.0, 2, 3]),
+    [1.0, 2.0, 3.0],
+]
+CHOOSING = {
+    "where": lambda x, c: np.where([True, False, True], x, c),
+    "where_first": lambda x, c: np.where([True, False, True], c, x),
+    "where_traced": lambda x, c: np.where(x > 0, x, c),
+    "where_number": lambda x, c: np.where(x[0] > 0, x[0], c),
+    "select": lambda x, c: np.select([x > 0, x < -5], [x, x * 2], c),
+    "maximum": lambda x, c: np.maximum(x, c),
+    "clip": lambda x, c: np.clip(x, c, None),
+    "fill": lambda x, c: np.nan_to_num(x, nan=c),
+    "add": lambda x, c: c + x,
+    "power": lambda x, c: abs(x) ** c,
+    "stack": lambda x, c: np.stack([x, np.broadcast_to(c, x.shape)]),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("c", WEAK, ids=repr)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_beside_single_precision_promote_as_numpys(name, c):
+    x, f = np.array([1, -2, np.nan], np.float32), CHOOSING[name]
+    try:
+        wanted = f(x, c)
+    except (TypeError, ValueError):
+        return
+    for found in (sd.trace(lambda x: f(x, c), x)(x), sd.vmap(lambda x: f(x, c))(x[None])[0]):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        assert found.dtype == np.asarray(wanted).dtype
+
+
 FEW = ([2.0], [2.0, 3.0], [2.0, 2.0, 2.0], [np.nan], [2.0, np.nan], [3.0, np.nan, 2.0], [[np.nan, 1.0], [np.nan, 2.0]])
 
 

@@ -24,11 +24,11 @@ _RESERVED = frozenset([*keyword.kwlist, *_CALLED, *_ERRORS, "np", "math", "cmath
 
 
 def keeps_name(name: str, target: str, checked: bool) -> bool:
-    """Whether a file's function of numbers and arrays, one with checks or not, can have an argument of this name. `out`, which
-    is its own argument, none can have.
+    """Whether a file's function of numbers and arrays, one with checks or not, can have an argument of this name; names of what
+    it calls begin with an underscore, or are reserved. `out`, which is its own argument, none can have.
     """
     called = _RESERVED if checked else _RESERVED - UNCALLED
-    return name == "out" or not (name in called or (target == "cupy" and name == "cp"))
+    return name == "out" or not (name in called or name.startswith("_") or (target == "cupy" and name == "cp"))
 
 
 class Names:

@@ -231,9 +231,12 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     if x.dtype.kind == "c":
         return nan_to_num(x.real, copy, nan, posinf, neginf) + 1j * nan_to_num(x.imag, copy, nan, posinf, neginf)
     largest = float(np.finfo(x.dtype).max)
-    x = np.where(np.isnan(x), nan, x)
-    x = np.where(x == np.inf, largest if posinf is None else posinf, x)
-    return np.where(x == -np.inf, -largest if neginf is None else neginf, x)
+    nan, posinf, neginf = (
+        v if v is None or type(v) in (int, float) else as_array(v).astype(x.dtype) for v in (nan, posinf, neginf)
+    )
+    found = np.where(x == np.inf, largest if posinf is None else posinf, x)
+    found = np.where(x == -np.inf, -largest if neginf is None else neginf, found)
+    return np.where(np.isnan(x), nan, found)
 
 
 # -- covariances
