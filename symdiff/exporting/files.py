@@ -23,6 +23,7 @@ from symdiff.api.device import placed_on_device
 from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.api.kernels import WholeBatched
+from symdiff.codegen.names import keeps_name
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
 from symdiff.differentiation.mapping import loops_as_arrays
@@ -137,6 +138,9 @@ def _exported(
     arguments = _arguments(inner, call, graph, primal)
     result = _marked(tree, [output.name for output in graph.outputs])
     bare = all(isinstance(a.value, Leaf) and (a.value, a.named) == (Leaf(a.name, k), False) for k, a in enumerate(arguments))
+    branches = branches_of(primal)
+    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
+    bare = bare and all(keeps_name(a.name, target, bool(raised)) for a in arguments)
     plain = target in ("c", "cuda") or (bare and exports_plainly(result))
     if target == "python" and not plain and any(b.op == "loop" for b in graph.bindings):
         raise BackendError(
@@ -146,8 +150,6 @@ def _exported(
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
     shape = exported_positions(result) if exports_plainly(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
-    branches = branches_of(primal)
-    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
     checks = branches.conditions if branches is not None and raised else None
     options: dict[str, Any] = {"raised": raised} if raised else {}
     if batch and not (in_unrolled_regime(graph) and (checks is None or in_unrolled_regime(settled(checks)))):
