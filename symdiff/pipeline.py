@@ -16,6 +16,7 @@ from typing import Any
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.python import has_single_precision, lacking_in_python
+from symdiff.codegen.sizes import Sizes, emitted_for_sizes, with_free_sizes
 from symdiff.codegen.source import Source
 from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import BackendError
@@ -377,8 +378,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
-            size = len(nodes_with_bodies(program))
-            effort, passes = (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+            effort, passes = _effort(program)
             return Machine(program, looped.text, effort, looped.memory, True, result, passes, looped.grows)
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
@@ -386,6 +386,48 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
             return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="none")
         text, workspace = llvm_parts.in_parts(program, "kernel", together)
         return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
+
+
+def _effort(program: Program) -> tuple[int, Any]:
+    """How hard LLVM tries on a program with loops, and its passes."""
+    size = len(nodes_with_bodies(program))
+    return (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+
+
+def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "auto") -> Callable[..., list[Any]]:
+    """The function of a Graph with named sizes: machine code, or plain Python, for loops, NumPy for whole arrays, unless a
+    backend is asked for. It takes arrays and numbers, and returns the list of the results.
+
+    Raises `BackendError` where there is none, and `ExportError` where NumPy's text is not the same for all sizes.
+    """
+    count = len(graph.outputs)
+    looped = any(b.op == "loop" for b in graph.bindings)
+    if backend == "numpy" or (backend == "auto" and not looped):
+
+        def written(example: Graph, _: Graph | None, sizes: Sizes) -> Source:
+            plan = plan_of(program_of(example, options))
+            return source_of(plan, "numpy", name=example.name, style="export", sizes=sizes)
+
+        function = load(emitted_for_sizes(with_free_sizes(graph, graph.name) or graph, None, written))
+        return lambda *args: list(function(*args)) if count > 1 else [function(*args)]
+    program = program_of(graph, options, loops=True)
+    assert isinstance(program, Program)
+    from symdiff.codegen.nests import refuse_heads
+
+    problem = engine.supported() or refuse_heads(program, "machine code")
+    if not problem and (options.exact or not is_native(program)):
+        problem = f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments, and keeps no order"
+    if backend == "native" and problem:
+        raise BackendError(problem)
+    if backend != "python" and not problem:
+        from symdiff.codegen.llvm.nests import looped_function
+        from symdiff.runtime.sizes import SizedMachine
+
+        with without_collector():
+            made = looped_function(program, "kernel", engine.machine_lanes() if engine.machine_fuses() else 0)
+            return SizedMachine(program, made, *_effort(program))
+    plain = kernel_of(plan_of(program), "python", program.name)
+    return lambda *args: list(plain(*args)) if count > 1 else [plain(*args)]
 
 
 def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError, forgive_error
-from symdiff.ir.generalising import Differs, Sample, generalised_graph
+from symdiff.ir.generalising import FIRST, Differs, Sample, generalised_graph
 from symdiff.ir.graph import Graph
 from symdiff.tracing.trace import Spec
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.extents import Amount, Example, Extent, Size, extents_in, numbers
 from symdiff.vocabulary.libraries import is_library
 
-FIRST = (71, 83, 97, 103, 113, 127, 137, 149)  # sizes to begin with, above those up to which arrays are kept as cells
 SMALL = (0, 1, 2, 3, 4, 5, 8, 16)
 LARGE = (257, 1009)
 LARGEST = 10**5  # that is tried

@@ -23,6 +23,7 @@ from symdiff.api.device import placed_on_device
 from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.api.kernels import WholeBatched
+from symdiff.codegen.sizes import Sizes, emitted_for_sizes, with_free_sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
 from symdiff.differentiation.mapping import loops_as_arrays
@@ -30,7 +31,6 @@ from symdiff.differentiation.partials import Partials
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ArgumentError, ExportError, forgive_error
 from symdiff.exporting.raising import raised_in
-from symdiff.exporting.sizing import arguments_told, examples_of, one_text, refuse_sizes, shown_bounds, sized_graph
 from symdiff.exporting.structuring import (
     SHOWN,
     SUFFIX,
@@ -58,7 +58,7 @@ from symdiff.simplification.facts import Facts, known_column
 from symdiff.tracing.trace import traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.extents import Example, Extent
+from symdiff.vocabulary.extents import Example, Extent, sizes_in
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import is_literal, literal
 from symdiff.vocabulary.ops import OPS, dtype_of_code
@@ -117,7 +117,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         shown, axes = args, []
     call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
     if call.is_sized():
-        refuse_sizes(target, function is not inner, inner.where)
+        _refuse_sizes(target, function is not inner, inner.where)
     backend = "" if isinstance(function, Vectorised) else target
     primal, graph, tree = inner.stages(call, "merge", backend=backend, finish=loops_as_arrays if target == "numpy" else None)
     hidden = hidden_of(graph)
@@ -157,7 +157,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
 
     inputs = graph.inputs
 
-    def written(graph: Graph, checks: Graph | None) -> Source:
+    def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
         program = program_of(graph, inner.options, name, None if batch else checks, target == "python")
         nodes = _nodes(program)
@@ -186,7 +186,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
             f"{digest}, {dtypes}. {_needs(target, nodes)} Belongs to the project that generated it.",
             f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
         ]
-        if bounds := shown_bounds(sized):
+        if bounds := _bounds(sized):
             lines.append(f"For any {bounds}.")
         lines += _imported(sites)
         if edges:
@@ -194,15 +194,14 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
             lines += shown
         return source_of(
             plan, target, name=name, style="export", header=lines,
-            doc=_doc(inner, plan, _defaults(inner, call), hidden, plain, len(inputs)), result=shape, **options,
+            doc=_doc(inner, plan, _defaults(inner, call), hidden, plain, len(inputs)), result=shape, **options, **told,
         )  # fmt: skip
 
-    sized = sized_graph(graph, name)
+    sized = with_free_sizes(graph, name)
     if sized is None:
         source = written(graph, checks)
     elif target == "numpy":
-        options["sizes"] = arguments_told(sized, checks)
-        source = one_text(written(*version) for version in examples_of(sized, checks, options["sizes"]))
+        source = emitted_for_sizes(sized, checks, lambda *example: written(*example[:2], sizes=example[2]))
     else:
         source = written(sized, checks)
     if plain:
@@ -213,6 +212,19 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         doc = f"{_what(inner)} of {inner.name}, with its own arguments; `{name}` takes numbers and arrays only."
     doc += f" Made with {settings}." if (settings := _defaults(inner, call)) else ""
     return with_structures(source, inner.__name__, arguments, made, _described(inner, doc), inner.where)
+
+
+def _refuse_sizes(target: str, points: bool, where: str) -> None:
+    """Raise where a file cannot be for any size."""
+    if points:
+        raise ExportError(f"{where}: a vmap is exported for numbers in place of named sizes; its points may be any number")
+    if target not in ("numpy", "python", "c"):
+        raise ExportError(f"{where}: target {target!r} has no named sizes yet; numpy, python and c have them")
+
+
+def _bounds(graph: Graph | None) -> str:
+    """The bounds of a graph's sizes, as a header has them."""
+    return "" if graph is None else ", ".join(size.bounds() for size in sizes_in(tuple(leaf.shape for leaf in graph.inputs)))
 
 
 def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[Argument]:

@@ -22,9 +22,10 @@ from symdiff.ir.branches import Branches
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Place
 from symdiff.ir.node import ArrayConstant, Constant, Node
-from symdiff.vocabulary.extents import Count, Extent, Shape, Size, examples
+from symdiff.vocabulary.extents import Count, Extent, Shape, Size, examples, sizes_in
 from symdiff.vocabulary.heads import Static
 
+FIRST = (71, 83, 97, 103, 113, 127, 137, 149)  # sizes to begin with, above those up to which arrays are kept as cells
 _PARTS = 4  # times a size that a number may have as its count: 2*n + 1
 
 
@@ -344,6 +345,13 @@ _FORMS: dict[float, list[tuple[str, Callable[[float, float], float]]]] = {
     0.5: [("sqrt times", lambda c, p: c * math.sqrt(p))],
     -0.5: [("sqrt over", lambda c, p: c / math.sqrt(p))],
 }  # fmt: skip
+
+
+def first_sizes(graph: Graph, turn: int = 0) -> dict[str, int]:
+    """Numbers for the sizes of a graph's arguments, others at each turn."""
+    sizes = sizes_in(tuple(leaf.shape for leaf in graph.inputs))
+    numbers = [n + 2 * turn for n in FIRST[: len(sizes)]]
+    return {size.name: n for size, n in zip(sizes, numbers[:: -1 if turn == 1 else 1], strict=True)}
 
 
 def counts_in(*graphs: Graph) -> tuple[Extent, ...]:
