@@ -1,23 +1,13 @@
-"""Text for any size: what the arguments tell, and the same text from several examples of a graph.
-
-Assumes graphs with named sizes. Guarantees that text which is made at several sizes, each time with names in place of
-numbers, is the same: a number that is left somewhere makes two of them differ. Refuses, with `ExportError`, such texts.
-"""
+"""Text for any size: what the arguments tell, with a check for each condition, and the names that sizes cannot have."""
 
 import builtins
 import keyword
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from symdiff.codegen.array_text import LOCALS
-from symdiff.codegen.source import Source
-from symdiff.errors import BackendError, ExportError
-from symdiff.ir.generalising import counts_in, example_graph, first_sizes
-from symdiff.ir.graph import Graph
-from symdiff.ir.joining import renamed_graph
 from symdiff.vocabulary.extents import Extent, Shape, sizes_in, spaced_extent
 
-EXAMPLES = 3
 INDENT = "    "
 _TAKEN = (
     "np special threading out result found work start stop rows point Any ArrayLike NDArray Result MISS ndarray _local _work "
@@ -77,44 +67,6 @@ def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: Callable[[str, int
     return lines
 
 
-def with_free_sizes(graph: Graph, name: str) -> Graph | None:
-    """The graph, whose sizes have no name that a file has for something else; None where it has no named sizes."""
-    sizes = sizes_in(tuple(leaf.shape for leaf in graph.inputs))
-    if not sizes:
-        return None
-    own = {leaf.name for leaf in graph.inputs} | {o.name for o in graph.outputs} | {name, f"{name}_steps"}
-    taken = (
-        own
-        | {word for b in graph.bindings for word in LOCALS.get(b.op, "").split()}
-        | {*_TAKEN, *dir(builtins), *keyword.kwlist}
-    )
-    return renamed_graph(graph, {size.name: f"{size.name}_size" for size in sizes if size.name in taken})
-
-
-def emitted_for_sizes(graph: Graph, checks: Graph | None, written: Callable[[Graph, Graph | None, Sizes], Source]) -> Source:
-    """The text for any size that is `written` for each example of a graph and of its `checks`.
-
-    Raises `BackendError` for loops, and `ExportError` where the text is not the same for all.
-    """
-    if any(b.op == "loop" for b in graph.bindings):
-        raise BackendError(
-            f"{graph.origin}: {graph.name} has loops whose rounds need each other: with named sizes these are for the targets "
-            "python and c"
-        )
-    counts = counts_in(*([graph] if checks is None else [checks, graph]))
-    told = Sizes(tuple(leaf.shape for leaf in graph.inputs), counts)
-    sources = []
-    for turn in range(EXAMPLES):
-        at = first_sizes(graph, turn)
-        also = None if checks is None else example_graph(checks, at, counts)
-        sources.append(written(example_graph(graph, at, counts), also, told))
-    first, *others = sources
-    for other in others:
-        for line, found in zip(first.text.splitlines(), other.text.splitlines(), strict=False):
-            if line != found:
-                raise ExportError(
-                    f"{first.entry}: no text for any size: {line.strip()!r} at one is {found.strip()!r} at another"
-                )
-        if first.text != other.text:
-            raise ExportError(f"{first.entry}: no text for any size: it is longer at one than at another")
-    return first
+def names_of_files(ops: Iterable[str]) -> set[str]:
+    """The names that a file of these operations has for its own use."""
+    return {word for op in ops for word in LOCALS.get(op, "").split()} | {*_TAKEN, *dir(builtins), *keyword.kwlist}

@@ -23,7 +23,7 @@ from symdiff.api.device import placed_on_device
 from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.api.kernels import WholeBatched
-from symdiff.codegen.sizes import Sizes, emitted_for_sizes, with_free_sizes
+from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
 from symdiff.differentiation.mapping import loops_as_arrays
@@ -51,7 +51,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program
-from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, source_of
+from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, sized_source_of, source_of, with_free_sizes
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
@@ -201,7 +201,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     if sized is None:
         source = written(graph, checks)
     elif target == "numpy":
-        source = emitted_for_sizes(sized, checks, lambda *example: written(*example[:2], sizes=example[2]))
+        source = sized_source_of(sized, checks, lambda *example: written(*example[:2], sizes=example[2]))
     else:
         source = written(sized, checks)
     if plain:
