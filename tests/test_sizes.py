@@ -258,6 +258,17 @@ def test_what_sizes_are_compared_with_bounds_them(f, bounds):
             graph(np.ones(300))
 
 
+@pytest.mark.parametrize(
+    "cut, bounds", [(slice(5), "n >= 5"), (slice(-3, None), "n >= 3"), (slice(3, -3), "n >= 6"), (slice(10, 20), "n >= 20")]
+)
+def test_slices_that_are_cut_short_bound_sizes(cut, bounds):
+    graph = sd.grad(lambda x: np.sum(x[cut] ** 2)).graph(S("n"))
+    assert str(graph).splitlines()[-1] == f"  for any {bounds}"
+    weights = np.linspace(0.0, 1.0, 100)
+    graph = sd.grad(lambda x: np.sum(x[cut] ** 2) + np.sum(x) * (weights @ weights)).graph(S("n"))
+    assert str(graph).splitlines()[-1] == f"  for any {bounds}"
+
+
 def halved(x):
     return np.sum(x[: len(x) // 2])
 

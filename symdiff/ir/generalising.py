@@ -145,6 +145,8 @@ class _Merging:
         if isinstance(first, np.ndarray):
             self.same(f"{what}, its shape", [v.shape for v in values])
             self.same(what, [v.tolist() for v in values])
+        elif hasattr(first, "function") and hasattr(first, "graph"):  # a call of a function with a rule
+            self.same(what, [(v.function, None if v.graph is None else v.graph.fingerprint()) for v in values])
         elif not _equal(values) and any(v != first for v in values):
             raise self.differs(what, values)
         return first
@@ -259,6 +261,8 @@ class _Bindings:
 
     def ramp(self, values: Sequence[np.ndarray], shape: Shape) -> Node:
         """Numbers at equal distances."""
+        if not all(map(len, values)):
+            raise self.merging.differs("a constant array", [f"float64[{len(v)}]" for v in values])
         steps = [(v[-1] - v[0]) / (len(v) - 1) if len(v) > 1 else math.nan for v in values]
         close = [
             np.allclose(v, v[0] + np.arange(len(v)) * s, 1e-15, 1e-15 * np.abs(v).max())
