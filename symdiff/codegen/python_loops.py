@@ -16,7 +16,7 @@ import numpy as np
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names, emitted_argument_names
 from symdiff.codegen.python import INDENT, called_modules, check_python, literal, spelling
-from symdiff.codegen.shells import told_sizes
+from symdiff.codegen.sizes import told_sizes
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.codegen.text import emitted_result, packed
 from symdiff.errors import BackendError
