@@ -38,7 +38,7 @@ from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import dtype_of_code, is_complex
-from symdiff.vocabulary.plain import as_plain_array, check_plain, check_targets, is_plain_target
+from symdiff.vocabulary.plain import as_plain_array, check_digits, check_plain, check_targets, is_plain_target
 
 KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
 KEPT = 256  # specialisations of one function that are kept, the newest
