@@ -142,11 +142,6 @@ def _exported(
     raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
     bare = bare and all(keeps_name(a.name, target, bool(raised)) for a in arguments)
     plain = target in ("c", "cuda") or (bare and exports_plainly(result))
-    if target == "python" and not plain and any(b.op == "loop" for b in graph.bindings):
-        raise BackendError(
-            f"{inner.where}: a file of plain Python with loops takes numbers and lists by position; {inner.name} has other "
-            "arguments or results: export to target 'numpy' or 'c', or with loops='unroll'"
-        )
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
     shape = exported_positions(result) if exports_plainly(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
