@@ -126,7 +126,7 @@ def test_integers_of_many_points_are_integers(name, dtype, backend):
         try:
             found = v(points), g(np.full(4, 1.5), points)
         except OverflowError as refusal:
-            assert name.startswith("large") and ("2**53" in str(refusal) or dtype is np.uint8)
+            assert name.startswith("large") and ("2**53" in str(refusal) or dtype is not np.int64)
             continue
         wanted = np.array([f(n) for n in points.astype(np.int64)])
         np.testing.assert_array_equal(found[0], wanted)
