@@ -73,7 +73,7 @@ def program_of(
     if checks is not None:
         name, graph = name or graph.name, join_graphs(settled(checks), graph)
     graph = graph if loops else loops_as_arrays(graph)
-    if any(b.op == "loop" for b in graph.bindings):
+    if any(b.op == "loop" for b in graph.bindings) or is_sized(graph):
         if count:
             raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
         return looped_of(graph, options, name)
@@ -92,6 +92,11 @@ def program_of(
         if checking:
             check_program(program)
     return program
+
+
+def is_sized(graph: Graph | Program) -> bool:
+    """Whether the arguments have sizes that a call tells."""
+    return any(True for leaf in graph.inputs for _ in extents_in(leaf.shape))
 
 
 def has_loops(program: Program) -> bool:
@@ -228,7 +233,8 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
     problem = "" if isinstance(plan, ArrayPlan) else _looping(plan.program, f"target {target!r}")
-    kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if problem else plan.kind
+    looped = bool(problem) or (not isinstance(plan, ArrayPlan) and is_sized(plan.program))
+    kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if looped else plan.kind
     emitter = EMITTERS.get((target, kind))
     if emitter is None:
         whole = f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "

@@ -8,7 +8,7 @@ Refuses wrong arguments with errors that name the function's file and line.
 import inspect
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +26,7 @@ from symdiff.api.compiled import (
 )
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
+from symdiff.api.sizing import graphs_for_sizes
 from symdiff.codegen.source import MISS
 from symdiff.errors import (
     ArgumentError,
@@ -38,7 +39,7 @@ from symdiff.errors import (
 )
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
-from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
+from symdiff.ir.graph import Derivation, Graph, derivation_of, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.ir.loops import loops_pay
 from symdiff.lowering.arrays.fusing import Fused
@@ -52,7 +53,7 @@ from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import definition_line, function_name, function_signature, is_whole, trace_leaves, traced_type
-from symdiff.tracing.unrolling.scalarizing import settled
+from symdiff.tracing.unrolling.scalarizing import WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_order
 from symdiff.vocabulary import structures
@@ -436,7 +437,7 @@ class Function:
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            loops = self._loops_for(backend)
+            loops = self._loops_for(backend, call.whole)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
             if loops and branches_of(traced.graph) is not None and any(b.op == "loop" for b in traced.graph.bindings):
                 traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
@@ -448,27 +449,60 @@ class Function:
         self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
         written = traced.graph
-        traced.graph = settled(written, self.scalarize, differentiated)
+        traced.graph = settled(written, False if call.whole else self.scalarize, differentiated)
+        if call.whole:
+            traced.graph.notes[WHOLE] = True
         note_written(traced.graph, written)
         return traced
 
-    def _loops_for(self, backend: str) -> str | None:
+    def _loops_for(self, backend: str, whole: bool = False) -> str | None:
         """Which loops are kept, see `trace_leaves`."""
-        if self.options.exact or self.scalarize or self.loops == "unroll" or backend not in LOOPING:
+        if self.options.exact or self.scalarize or self.loops == "unroll" or not (whole or backend in LOOPING):
             return None
+        if whole:
+            return "keep"
         return self.loops or ("auto" if self.keeps_loops and backend in ("auto", "native") else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
 
     def _built(self, call: Call, mode: str | None = None, hide: bool = True, backend: str = "") -> tuple[Graph, Any]:
-        traced = self._traced(call, None, mode, hide, backend)
-        if traced.captured:
-            need_all_contents()
-        derived = self._derived(call, traced.graph)
-        if self.loops is None and not loops_pay(derived[0]):
-            return self._built(call, mode, hide)
-        return derived
+        return self.stages(call, mode, hide, backend)[1:]
+
+    def stages(
+        self, call: Call, mode: str | None = None, hide: bool = True, backend: str = "",
+        finish: Callable[[Graph], Graph] | None = None,
+    ) -> tuple[Graph, Graph, Any]:  # fmt: skip
+        """The graph of the function, that of the transform and the structure of its result; where arguments name sizes, the
+        graphs for any size, with that of the transform after `finish`.
+        """
+        if not call.is_sized():
+            traced = self._traced(call, None, mode, hide, backend)
+            if traced.captured:
+                need_all_contents()
+            derived, tree = self._derived(call, traced.graph)
+            if self.loops is None and not call.whole and not loops_pay(derived):
+                return self.stages(call, mode, hide)
+            return traced.graph, derived, tree
+        if self.scalarize:
+            raise TraceError(f"{self.where}: scalarize=True takes numbers for sizes; {self.name} is asked for with names")
+        trees = []
+
+        def at(sizes: Mapping[str, int]) -> tuple[Graph, ...]:
+            primal, derived, tree = self.stages(call.at(sizes), mode, hide, backend)
+            trees.append(tree)
+            if finish is not None:
+                finished = finish(derived)
+                finished.notes |= derived.notes
+                derived = finished
+            return (primal,) if derived is primal else (primal, derived)
+
+        graphs = graphs_for_sizes(self.where, call.leaves, at)
+        primal, derived = graphs[0], graphs[-1]
+        if (derivation := derivation_of(derived)) is not None:
+            note_derivation(derived, derivation._replace(primal=primal))
+        self.traced_last = derived
+        return primal, derived, trees[0]
 
     def _traced_at(self, call: Call, mode: str | None, hide: bool = True) -> Graph:
         """The function's graph for a call; where the function raises, its own exception."""

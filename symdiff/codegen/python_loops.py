@@ -16,6 +16,7 @@ import numpy as np
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names, emitted_argument_names
 from symdiff.codegen.python import INDENT, called_modules, check_python, literal, spelling
+from symdiff.codegen.shells import told_sizes
 from symdiff.codegen.source import PythonFile, Source
 from symdiff.codegen.text import emitted_result, packed
 from symdiff.errors import BackendError
@@ -23,7 +24,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import program_cone, uses_of
-from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.extents import Count, Extent, renamed_sizes, sizes_in
 from symdiff.vocabulary.literals import docstring_literal, message_literal
 from symdiff.vocabulary.ops import OPS
 
@@ -84,37 +85,17 @@ class _Writer:
             lines += [f"if {argument} is None:", f"{INDENT}raise TypeError({message_literal(missing)})"]
             lines.append(f"{argument} = {nested[len(leaf.shape)]}")
             axes += [(leaf, argument, axis) for axis in range(len(leaf.shape))]
-        told = {}  # by argument and axis, what is wrong with a size that it tells
-        for _ in axes:
-            for leaf, argument, axis in axes:
-                found = self.told(
-                    leaf.shape[axis], f"(len({argument}[0]) if {argument} else 0)" if axis else f"len({argument})"
-                )
-                if found is not None:
-                    lines.append(found[0])
-                    told[argument, axis] = found[1]
+        shapes = [(a, leaf.shape) for a, leaf in zip(self.arguments, self.program.inputs, strict=True)]
+        self.sizes = {size.name: self.names.fresh(size.name) for size in sizes_in(tuple(shape for _, shape in shapes))}
+        lines += told_sizes([(a, renamed_sizes(shape, self.sizes)) for a, shape in shapes], _cells)
         for leaf, argument, axis in axes:
             extent = self.extent(leaf.shape[axis])
-            rows = f"any(len(row) != {extent} for row in {argument})"
-            few = told.get((argument, axis), "")
-            wrong = f"{few} or {rows}" if axis and few else rows if axis else few or f"len({argument}) != {extent}"
+            if not axis and isinstance(leaf.shape[axis], Extent):
+                continue
+            wrong = f"any(len(row) != {extent} for row in {argument})" if axis else f"len({argument}) != {extent}"
             expected = f"{argument} has another shape than {leaf.shape}, which is expected"
             lines += [f"if {wrong}:", f"{INDENT}raise ValueError({message_literal(expected)})"]
         return lines
-
-    def told(self, extent: Count, length: str) -> tuple[str, str] | None:
-        """The line that works out a size that nothing has told before, and what is wrong with one that is too small."""
-        found = [t for t in extent.terms if t[0].name not in self.sizes] if isinstance(extent, Extent) else []
-        if len(found) != 1:
-            return None
-        size, times = found[0]
-        rest = self.extent(times * Extent(0, ((size, 1),)) - extent)
-        self.sizes[size.name] = name = self.names.fresh(size.name)
-        moved = f"{length} + {rest}".replace("+ -", "- ").removesuffix(" + 0")
-        return (
-            f"{name} = {moved}" if times == 1 else f"{name} = ({moved})//{times}",
-            f"{name} < {size.least}" if times == 1 else "",
-        )
 
     def extent(self, extent: Count) -> str:
         """An extent as an expression of sizes."""
@@ -378,6 +359,10 @@ class _Block:
         if len(shape) > 1:
             return f"[{self.filled(shape[1:], value)} for _ in range({self.writer.extent(shape[0])})]"
         return f"[{value}]*{_grouped(self.writer.extent(shape[0]))}" if shape else value
+
+
+def _cells(name: str, axis: int) -> str:
+    return f"(len({name}[0]) if {name} else 0)" if axis else f"len({name})"
 
 
 def _within(index: str, size: str) -> str:

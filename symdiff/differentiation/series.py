@@ -45,6 +45,7 @@ _FOLLOWED = operations("polynomial") | {"cast"}
 _SCALING = operations("scales")
 _DEPTH = 6  # operations whose rounding errors are followed
 _PRODUCTS = operations("bilinear")
+_POLES = operations("pole")
 
 
 class _Missing(Exception):
@@ -334,7 +335,7 @@ class Series:
     def _has_pole(self, binding: Node) -> bool:
         place = {"div": 1, "pow": 0, "log": 0, "log2": 0, "log10": 0}.get(binding.op)
         if place is None:
-            return any(locus.kind == "pole" for locus in known_column(binding).loci)
+            return binding.op in _POLES or any(locus.kind == "pole" for locus in known_column(binding).loci)
         of = binding.operands[place]
         is_natural = binding.op == "pow" and self._multiplied(binding) is not None
         return of in self.builder.moving and not is_natural and self._may_vanish(of)
@@ -406,7 +407,7 @@ class Series:
             before = b.emit("max", (self._size(result), Constant(tiny.params / share)))
         scale = self._scales[result] = b.emit("max", (before, size))
         enough = b.emit("max", (size, b.mul(Constant(share), scale)))
-        return b.select(b.emit("le", (b.mul(Constant(8.0), error), enough)), found, Constant(math.nan))
+        return b.select(b.emit("le", (b.mul(Constant(1e3), error), enough)), found, Constant(math.nan))
 
     def _limits(self, atom: Atom) -> tuple[Constant, Constant, Constant]:
         """The precision of a value's dtype, the least number, and the least one with all digits."""

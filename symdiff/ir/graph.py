@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff.errors import InvariantError
 from symdiff.ir.node import ArrayConstant, Atom, Node, Number
+from symdiff.vocabulary.extents import sizes_in
 from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.seams import Seam
@@ -201,7 +202,8 @@ class Graph:
         lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         loops = [f"  loop at {place}: {what}" for place, what in self.notes.get("loops", {}).items() if what != "kept"]
-        return "\n".join(map(printable, lines + constants + loops))
+        sizes = ", ".join(size.bounds() for size in sizes_in(tuple(i.shape for i in self.inputs)))
+        return "\n".join(map(printable, lines + constants + loops + ([f"  for any {sizes}"] if sizes else [])))
 
     @property
     def formula(self) -> Any:

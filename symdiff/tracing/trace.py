@@ -42,6 +42,7 @@ from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
+from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
 
@@ -52,19 +53,24 @@ PRECISION = 1e-8  # of that comparison: sums may be regrouped
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Stands for an argument: a shape and a dtype.
+    """Stands for an argument: a shape and a dtype. A size that only a call tells has a name, and may be "n + 1" or "2*n".
+
+    What is made from such a Spec serves all sizes for which the function is traced to the same graph.
 
     >>> Spec((8,))
     Spec(shape=(8,), dtype='float64')
+    >>> Spec(("n", 3)), Spec("n+1", "float32")
+    (Spec(shape=(n, 3), dtype='float64'), Spec(shape=(n+1,), dtype='float32'))
     """
 
-    shape: tuple[int, ...] = ()
+    shape: Shape = ()
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
         check_options("Spec", {"shape": self.shape, "dtype": self.dtype})
-        shape = tuple(map(int, (self.shape,) if is_integer_option(self.shape) else self.shape))  # type: ignore[arg-type]
-        object.__setattr__(self, "shape", shape)
+        given: Any = (self.shape,) if is_integer_option(self.shape) or isinstance(self.shape, (str, Extent)) else self.shape
+        sizes = [extent_of_text(n) if isinstance(n, str) else n if isinstance(n, (Extent, Example)) else int(n) for n in given]
+        object.__setattr__(self, "shape", tuple(sizes))
 
 
 def is_static(leaf: Any) -> bool:

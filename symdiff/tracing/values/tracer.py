@@ -118,7 +118,7 @@ def traced_atom(value: Any, builder: Builder, origin: str, rounds: bool = False)
     if isinstance(value, (list, tuple)):
         return array_of_objects(np.array(value, dtype=object), builder, origin)
     if isinstance(value, (float, int, complex)):
-        return Constant(complex(value) if isinstance(value, complex) else value + 0)
+        return Constant(complex(value) if isinstance(value, complex) else int(value) if isinstance(value, int) else value + 0)
     if isinstance(value, Fraction):
         return Constant(float(value))
     raise TraceError(f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can")
