@@ -461,7 +461,7 @@ class Function:
             return None
         if whole:
             return "keep"
-        return self.loops or ("auto" if self.keeps_loops and backend in ("auto", "native") else None)
+        return self.loops or ("auto" if self.keeps_loops else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
