@@ -18,7 +18,8 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
 from symdiff.vocabulary.extents import Extent, numbers
-from symdiff.vocabulary.plain import check_plain
+from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.plain import EXACT, check_digits, check_plain
 
 KEPT = 256  # values of static arguments for which a form keeps a way, the newest
 _INTEGERS = (int, np.integer)
@@ -56,8 +57,16 @@ class Form:
         way = self._ways.get(tuple([given[k] for k in self._fixed]))
         if way is None:
             return MISS
-        leaves = [float(given[k]) if counts else given[k] for k, counts in self._order]
+        leaves = [_number(given[k]) if counts else given[k] for k, counts in self._order]
         return way(*leaves) if out is None else way(*leaves, out=out)
+
+
+def _number(value: Any) -> float:
+    """An integer as a floating-point number."""
+    number = float(value)
+    if not -EXACT < number < EXACT:
+        check_digits(user_line(), value)
+    return number
 
 
 def form_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -93,6 +102,7 @@ class Call:
         chosen = set(self.wrt)
         self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
+        check_digits(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
 

@@ -38,7 +38,7 @@ from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import dtype_of_code, is_complex
-from symdiff.vocabulary.plain import as_plain_array, check_plain, check_targets, is_plain_target
+from symdiff.vocabulary.plain import as_plain_array, check_digits, check_plain, check_targets, is_plain_target
 
 KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
 KEPT = 256  # specialisations of one function that are kept, the newest
@@ -298,6 +298,7 @@ def plain_argument(name: str, expected: Any, dtype: np.dtype, leaf: Any) -> np.n
         raise TraceError(f"{name}: compiled code takes numbers; call the derivative itself in a traced function")
     check_plain(f"{name}: {expected.name}", leaf)
     value = np.asarray(leaf)
+    check_digits(f"{name}: {expected.name}", leaf if type(leaf) is int else value)
     if type(leaf) is int and value.dtype.kind not in "biufc" and abs(leaf) < 2**1023:
         value = np.asarray(float(leaf))
     if value.dtype.kind not in "biufc":

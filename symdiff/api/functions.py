@@ -57,7 +57,7 @@ from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import definition_line, function_name, function_signature, trace_leaves, traced_type
 from symdiff.tracing.unrolling.scalarizing import WHOLE, settled
-from symdiff.tracing.values.kinds import ARRAY, SCALARS, traced_argument_kind
+from symdiff.tracing.values.kinds import IDENTITY, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, check_options, is_integer_option
@@ -144,6 +144,7 @@ class Function:
         self._watch = self._watching()
         self._near: Near | None = None
         self._kinds = 0  # what the function has asked of the kinds of its arguments
+        self._compared: list[Any] = []  # what it has asked to be one of them
         depend_on_rules(self)
 
     suffix = ""
@@ -263,6 +264,11 @@ class Function:
     def _extra_leaves(self, call: Call) -> list[Any]:
         return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable_argument(leaf)]
 
+    @property
+    def compares(self) -> bool:
+        """Whether the function has asked which object an argument is, which no short way looks at."""
+        return bool(self._kinds & IDENTITY)
+
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
@@ -271,6 +277,9 @@ class Function:
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
         ]
+        if self.compares:
+            places = {id(value): i for i, value in enumerate([*call.leaves, *self._compared])}
+            parts += [(places[id(call.leaves[i])],) for i in call.traced]
         return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
 
     def _specialised(self, call: Call, key: Any) -> Compiled:
@@ -312,7 +321,7 @@ class Function:
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if any(traced_order(call.leaves[i]) for i in call.traced):
+        if self.compares or any(traced_order(call.leaves[i]) for i in call.traced):
             return  # doors are for arrays in C order, and decline others
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
@@ -329,7 +338,7 @@ class Function:
     def _remember(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
         """Let later calls with arguments of these types take a short way to a specialisation, where its door declines them."""
         taken = self._door is compiled.entry and not kwargs and not any(map(is_integer_argument, args))
-        if taken or self.owns_out or compiled.door is None:
+        if taken or self.owns_out or compiled.door is None or self.compares:
             return
         if any(traced_order(call.leaves[i]) for i in call.traced) or len(self._extra_leaves(call)) < len(call.extra):
             return
@@ -349,7 +358,8 @@ class Function:
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
-        arrays = any(traced_argument_kind(call.leaves[i]) == ARRAY._replace(given=True) for i in call.traced)
+        kinds = [traced_argument_kind(call.leaves[i]) for i in call.traced]
+        arrays = any(kind.array and kind.given for kind in kinds)
         return not self._kinds & SCALARS and compiled.machine is not None and not arrays
 
     def _quicken(self, compiled: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
@@ -439,6 +449,7 @@ class Function:
                 watch.incomplete = True
             raise
         self._kinds |= traced.kinds
+        self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
         written = traced.graph
         traced.graph = settled(written, False if call.whole else self.scalarize, differentiated)
@@ -453,7 +464,7 @@ class Function:
             return None
         if whole:
             return "keep"
-        return self.loops or ("auto" if self.keeps_loops and backend in ("auto", "native") else None)
+        return self.loops or ("auto" if self.keeps_loops else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)

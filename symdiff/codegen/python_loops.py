@@ -81,6 +81,8 @@ class _Writer:
                       f"[[{number}(v) for v in row] for row in {argument}]")  # fmt: skip
             if len(leaf.shape) > 2:
                 raise _beyond(f"an argument with {len(leaf.shape)} axes")
+            missing = f"{leaf.name} is None, numbers are expected"
+            lines += [f"if {argument} is None:", f"{INDENT}raise TypeError({message_literal(missing)})"]
             lines.append(f"{argument} = {nested[len(leaf.shape)]}")
             axes += [(leaf, argument, axis) for axis in range(len(leaf.shape))]
         shapes = [(a, leaf.shape) for a, leaf in zip(self.arguments, self.program.inputs, strict=True)]

@@ -23,13 +23,14 @@ from symdiff.api.device import placed_on_device
 from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.api.kernels import WholeBatched
+from symdiff.codegen.names import keeps_name
 from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
 from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.differentiation.partials import Partials
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
-from symdiff.errors import ArgumentError, ExportError, forgive_error
+from symdiff.errors import ArgumentError, BackendError, ExportError, forgive_error
 from symdiff.exporting.raising import raised_in
 from symdiff.exporting.structuring import (
     SHOWN,
@@ -58,6 +59,7 @@ from symdiff.simplification.facts import Facts, known_column
 from symdiff.tracing.trace import traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.choices import LOOPING
 from symdiff.vocabulary.extents import Example, Extent, sizes_in
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import is_literal, literal
@@ -105,9 +107,22 @@ def _nodes(program: Program | Fused) -> list[Node]:
 
 @exported_source.written
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
-    """The Source of a transform at example arguments."""
-    args, kwargs = placed_on_device((args, kwargs))
+    """The Source of a transform at example arguments; loops that were kept by themselves are written out for a target that
+    does not take them.
+    """
     inner = function.inner if isinstance(function, Vectorised) else function
+    try:
+        return _exported(function, inner, args, kwargs, target, command, "" if inner is not function else target)
+    except BackendError:
+        if inner.loops is not None or target not in LOOPING:
+            raise
+    return _exported(function, inner, args, kwargs, target, command, "")
+
+
+def _exported(
+    function: Any, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str, backend: str
+) -> Source:
+    args, kwargs = placed_on_device((args, kwargs))
     inner.refresh()
     if isinstance(function, Vectorised):
         if target not in ("numpy", "cupy"):
@@ -118,18 +133,23 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
     if call.is_sized():
         _refuse_sizes(target, function is not inner, inner.where)
-    backend = "" if isinstance(function, Vectorised) else target
     primal, graph, tree = inner.stages(call, "merge", backend=backend, finish=loops_as_arrays if target == "numpy" else None)
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
     result = _marked(tree, [output.name for output in graph.outputs])
     bare = all(isinstance(a.value, Leaf) and (a.value, a.named) == (Leaf(a.name, k), False) for k, a in enumerate(arguments))
+    branches = branches_of(primal)
+    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
+    bare = bare and all(keeps_name(a.name, target, bool(raised)) for a in arguments)
     plain = target in ("c", "cuda") or (bare and exports_plainly(result))
+    if target == "python" and not plain and any(b.op == "loop" for b in graph.bindings):
+        raise BackendError(
+            f"{inner.where}: a file of plain Python with loops takes numbers and lists by position; {inner.name} has other "
+            "arguments or results: export to target 'numpy' or 'c', or with loops='unroll'"
+        )
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
     shape = exported_positions(result) if exports_plainly(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
-    branches = branches_of(primal)
-    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
     checks = branches.conditions if branches is not None and raised else None
     options: dict[str, Any] = {"raised": raised} if raised else {}
     if batch and not (in_unrolled_regime(graph) and (checks is None or in_unrolled_regime(settled(checks)))):
@@ -159,7 +179,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
 
     def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
-        program = program_of(graph, inner.options, name, None if batch else checks, target == "python")
+        program = program_of(graph, inner.options, name, None if batch else checks, target in ("python", "c"))
         nodes = _nodes(program)
         opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
         if opaque is not None:

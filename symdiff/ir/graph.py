@@ -26,6 +26,7 @@ sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
 from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
 evaluated = Seam("the value of a graph, binding by binding")
+spliced = Seam("a graph in a running trace")
 read = Seam("the reading form of a graph")
 read_page = Seam("the page of a graph")
 
@@ -119,7 +120,9 @@ class Graph:
         return shared_by_sympy(self)  # type: ignore[no-any-return]
 
     def __call__(self, *args: Any) -> Any:
-        """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code."""
+        """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code. In a function that
+        is traced, its bindings over traced values become part of that function.
+        """
         return evaluated(self, args)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:

@@ -130,7 +130,8 @@ def traced_path_name(path: str) -> str:
 class Traced:
     """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces.
 
-    `called` are the functions that were called by name. `kinds`: what was asked of the kinds of arguments, see `kinds`.
+    `called` are the functions that were called by name. `kinds`: what was asked of the kinds of arguments, see `kinds`;
+    `compared`: what was asked to be one of them.
     """
 
     graph: Graph
@@ -138,6 +139,7 @@ class Traced:
     captured: list[Any]
     called: tuple[Any, ...]
     kinds: int
+    compared: list[Any]
 
 
 def trace_leaves(
@@ -335,10 +337,12 @@ def _traced(
         builder.path = path
         if attempt.patient:
             builder.patience, builder.tired = SHORT, Tired.told
-        filled = list(leaves)
+        filled, attempt.given = list(leaves), {}
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
-            filled[place] = Tracer.argument(builder, symbol, traced_argument_kind(leaves[place]), traced_order(leaves[place]))
+            kind, order = traced_argument_kind(leaves[place]), traced_order(leaves[place])
+            filled[place] = made = Tracer.argument(builder, symbol, kind, order)
+            attempt.given[id(made)] = made, leaves[place]
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
@@ -375,7 +379,7 @@ def _traced(
         graph.notes[FOLLOWED] = f"NumPy {np.__version__}"
     if reading is not None:
         _keep_read(graph, reading, len(traced))
-    return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)
+    return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds, attempt.compared)
 
 
 def _alone(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

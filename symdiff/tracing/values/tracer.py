@@ -44,7 +44,7 @@ from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
 from symdiff.vocabulary.ops import is_complex
-from symdiff.vocabulary.plain import check_plain
+from symdiff.vocabulary.plain import check_digits, check_plain
 from symdiff.vocabulary.seams import Seam
 
 whole_number = Seam("a traced number as an integer")
@@ -94,10 +94,14 @@ def traced_builder(values: Any) -> Builder:
     return found
 
 
-def traced_atom(value: Any, builder: Builder, origin: str) -> Atom:
-    """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant."""
+def traced_atom(value: Any, builder: Builder, origin: str, rounds: bool = False) -> Atom:
+    """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant. Integers that no
+    double holds are operands of what `rounds` them, as NumPy and Python do beside floating-point numbers.
+    """
     if isinstance(value, Tracer):
         return value.atom if value.builder is builder else _captured(value, builder, origin)
+    if not rounds:
+        check_digits(origin, value)
     if type(value) in _PLAIN:
         return Constant(value)
     check_plain(origin, value)
@@ -843,6 +847,8 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         if isinstance(other, Tracer):
             operands: tuple[Atom, ...] = (of.atom, other.atom)
         else:
+            if op not in ARITHMETIC:
+                check_digits(origin, other)
             operands = (of.atom, Constant(other)) if of is left else (Constant(other), of.atom)
     else:
         for value in (left, right):
@@ -860,7 +866,8 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                     raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
                 return NotImplemented
         builder = traced_builder((left, right))
-        operands = (traced_atom(left, builder, origin), traced_atom(right, builder, origin))
+        rounds = op in ARITHMETIC
+        operands = (traced_atom(left, builder, origin, rounds), traced_atom(right, builder, origin, rounds))
     if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
         kinds = kind_after(op, left, right)
         asked(kinds)
