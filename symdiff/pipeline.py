@@ -484,7 +484,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
             return load(source_of(plan, "numpy", name=fused.name, builtins=kernels.builtins()))
         text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
         memory = arrangement.memory
-        return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes=kernels.passes)
+        return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes="loops")
 
 
 def gufunc_of(program: Program) -> Any:

@@ -23,7 +23,10 @@ from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, node
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.extents import Count, Extent, Size, counted, names_in_extents
 from symdiff.vocabulary.seams import Seam
+from symdiff.vocabulary.traits import operations
 
+_SLOW = operations("libm") - operations("cheap")
+_FUNCTION, _FEW = 10, 64  # operations that an elementary function takes; cells up to which it is no matter
 SEVERAL = "*"  # the dtype code of a binding with several results
 pushed_through = Seam("the tangents of a loop")
 pulled_through = Seam("the cotangents of a loop")
@@ -371,13 +374,26 @@ class Rounds:
 
 
 def loops_pay(graph: Graph) -> bool:
-    """Whether the rounds of a graph's loops, if it has any, are more work than the arrays around, as far as they are known."""
-    around = rounds = 0
+    """Whether the rounds of a graph's loops, if it has any, are more work than the arrays around, as far as they are known.
+
+    Elementary functions of arrays take a quarter of their time in kernels of their own, which compute several cells at once.
+    """
+    around = inside = 0
     for binding in graph.bindings:
         if binding.op == "loop":
-            if not isinstance(binding.params.rounds, int):
+            loop: Loop = binding.params
+            if not isinstance(loop.rounds, int):
                 return True
-            rounds += binding.params.rounds * len(binding.params.body.bindings)
-        elif binding.op != "part" and not any(isinstance(n, Extent) for n in binding.shape):
-            around += math.prod(binding.shape)
-    return not rounds or around <= 4 * rounds
+            own = loop.body.bindings
+            slow = _FUNCTION * sum(_cells(b) for b in own if b.op in _SLOW and b.shape)
+            if slow > max(loop.body.operations(), _FUNCTION * _FEW):
+                return False
+            inside += loop.rounds * sum(map(_cells, own))
+        elif binding.op != "part":
+            around += _cells(binding)
+    return not inside or around <= 4 * inside
+
+
+def _cells(binding: Node) -> int:
+    """How many numbers a binding makes, as far as sizes are known."""
+    return 0 if any(isinstance(n, Extent) for n in binding.shape) else math.prod(binding.shape)

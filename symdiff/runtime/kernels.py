@@ -12,12 +12,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from symdiff.codegen.llvm.programs import llvm_nest_functions
-from symdiff.codegen.math.lines import VECTORS
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Fused, Kernel, Sink, Task
 from symdiff.lowering.arrays.nesting import Nest, moving_nest, nest, nest_content, picking_nest, product_nest
 from symdiff.lowering.program import Input, Output, Program, domain_size
-from symdiff.runtime.engine import DATA, Code, Passes, machine_fuses, machine_lanes
+from symdiff.runtime.engine import DATA, Code, machine_fuses, machine_lanes
 from symdiff.runtime.fastcall import FUNCTIONS, MethodDef, machine_object_name, name_addresses
 from symdiff.vocabulary.ops import is_complex
 
@@ -25,14 +24,12 @@ _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks 
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
 PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
-FUNCTIONS_WORTH = 5000  # calls of elementary functions for which LLVM's passes take their time,
-CELLS_WORTH = 16  # and how many for each statement: these passes take time that grows faster than straight-line code
 _VALUE = 16  # where a number's value lies in its object
 
 
 class Kernels:
     """The kernels of fused tasks: `nests`, `names` of their functions and `builtins` by the place of the task; `text` is
-    their IR, to be compiled after the `passes` that pay. Tasks that do the same with other arrays have one function.
+    their IR. Tasks that do the same with other arrays have one function.
     """
 
     _made: ClassVar[Any] = weakref.WeakValueDictionary()  # the builtins that functions hold; a call holds its own
@@ -44,9 +41,6 @@ class Kernels:
         wanted = {index: found for index, task in enumerate(program.tasks) if (found := _nest(nodes, task))}
         self.before, self.texts, self.names = llvm_nest_functions(wanted, machine_lanes(), machine_fuses())
         self.nests = {index: wanted[index] for index in self.names}
-        called = sum(domain_size(n.domain) * sum(i.op in VECTORS for i in n.program.nodes) for n in self.nests.values())
-        worth = max(FUNCTIONS_WORTH, CELLS_WORTH * sum(len(n.program.nodes) for n in self.nests.values()))
-        self.passes: Passes = "all" if called >= worth else "loops"
 
     @property
     def text(self) -> str:
@@ -73,7 +67,7 @@ class Kernels:
         callers = {key: self._caller(index) for key, index in places.items()}
         entries = [self._entry(callers[key], index) for key, index in places.items()]
         texts = {name: self.texts[name] for name in (self.names[index] for index in places.values())}
-        code = Code("\n".join([*FUNCTIONS, *_USED, self.before, *texts.values(), *entries]), 2, self.passes)
+        code = Code("\n".join([*FUNCTIONS, *_USED, self.before, *texts.values(), *entries]), 2, "loops")
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         found = {}
