@@ -11,6 +11,7 @@ import functools
 import math
 import operator
 import sys
+import types
 import typing
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -175,6 +176,18 @@ _ASKING_FOR_OTHERS = frozenset(
 )  # of libraries that ask what their caller asks
 _CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
+
+
+@functools.cache
+def _method(name: str) -> Callable[..., Any]:
+    """The method of arrays that NumPy's function of this name stands for."""
+    function = getattr(np, name)
+
+    def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(x, *args, **kwargs)
+
+    method.__name__ = name
+    return method
 
 
 class Tracer(Operators):
@@ -700,8 +713,7 @@ class Tracer(Operators):
         if name.startswith("conj") and self.kind.python:
             return lambda: self._unary("conj") if self.dtype.kind == "c" else self
         if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
-            function = getattr(np, name)
-            return lambda *args, **kwargs: function(self, *args, **kwargs)
+            return types.MethodType(_method(name), self)
         if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
             return lambda: ((self == Tracer._unary(self, "trunc")) & np.isfinite(self)).of_kind(PYTHON)  # type: ignore[call-overload]
         need_contents(self)
