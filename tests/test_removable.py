@@ -102,3 +102,27 @@ def test_others_cost_what_they_did(f, most):
 
 def test_a_sample_of_random_compositions():
     assert search(20, 150) == []
+
+
+def test_negative_powers_are_no_polynomials():
+    for f in (
+        lambda t: np.log(1 + np.exp2(t) ** -1),
+        lambda t: 1 / (1 + np.exp(t) ** -1),
+        lambda t: t**-1 / (1 + t**-1) + t**-2,
+    ):
+        t, h = 0.88, 1e-4
+        wanted = (f(t + h) - 2 * f(t) + f(t - h)) / h**2
+        assert sd.derivative(f, order=2)(t) == pytest.approx(wanted, rel=1e-5)
+        assert sd.hessian(lambda x, f=f: np.sum(f(x)))(np.array([t, t]))[0, 0] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_long_sums_of_removable_quotients():
+    def f(x):
+        s = 0.0
+        for i in range(1500):
+            s = s + np.sin(x) / x * (i + 1) + x * x
+        return s
+
+    x = 0.7
+    wanted = sum(range(1, 1501)) * (np.cos(x) / x - np.sin(x) / x**2) + 3000 * x
+    assert sd.grad(f, loops="unroll")(x) == pytest.approx(wanted, rel=1e-10)

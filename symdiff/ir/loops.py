@@ -25,6 +25,7 @@ from symdiff.vocabulary.extents import Count, Extent, Size, counted, names_in_ex
 from symdiff.vocabulary.seams import Seam
 from symdiff.vocabulary.traits import operations
 
+MOST = 2.0**50  # rounds that a loop with a condition does not reach
 _SLOW = operations("libm") - operations("cheap")
 _FUNCTION, _FEW = 10, 64  # operations that an elementary function takes; cells up to which it is no matter
 SEVERAL = "*"  # the dtype code of a binding with several results

@@ -4,11 +4,12 @@ Assumes that such a polynomial is chosen where the size of its variable is below
 stand.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import pairwise
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.simplification.interning import worked_out
 
 Coefficients = dict[int, float]
 
@@ -45,21 +46,22 @@ class Polynomials:
 
     def slopes(self, binding: Node) -> list[tuple[Atom, Atom]] | None:
         """The derivative of a polynomial by its variable; None for other values."""
-        known = self._read(binding.result) if self.variables else None
+        known = worked_out(binding.result, self._known, self._terms, self._found) if self.variables else None
         if known is None:
             return None
         return [(known[0], in_horners_form(self.builder, known[0], {k - 1: k * a for k, a in known[1].items() if k}))]
 
-    def _read(self, atom: Atom) -> tuple[Atom, Coefficients] | None:
-        if atom not in self._known:
-            self._known[atom] = self._found(self.made.get(atom, atom))
-        return self._known[atom]
+    def _terms(self, atom: Atom) -> list[Atom]:
+        """The terms and factors of a value that may be polynomials themselves."""
+        binding = self.made.get(atom, atom)
+        return [o for o in binding.operands if _is_below(o, self.variables)] if binding.op in ("add", "mul") else []
 
-    def _found(self, binding: Node) -> tuple[Atom, Coefficients] | None:
+    def _found(self, atom: Atom) -> tuple[Atom, Coefficients] | None:
+        binding = self.made.get(atom, atom)
         op, operands = binding.op, binding.operands
         if op == "pow":
-            base, exponent = operands
-            return (base, {exponent.params: 1.0}) if base in self.variables and type(exponent.params) is int else None
+            base, exponent = operands[0], operands[1].params
+            return (base, {exponent: 1.0}) if base in self.variables and type(exponent) is int and exponent > 0 else None
         parts = [self._part(o) for o in operands] if op in ("add", "mul") else [None]
         of = dict.fromkeys(p[0] for p in parts if p is not None and p[0] is not None)
         if None in parts or len(of) != 1:
@@ -77,4 +79,8 @@ class Polynomials:
     def _part(self, atom: Atom) -> tuple[Atom | None, Coefficients] | None:
         if isinstance(atom, Constant):
             return None if isinstance(atom.value, complex) else (None, {0: float(atom.value)})
-        return (atom, {1: 1.0}) if atom in self.variables else self._read(atom)
+        return (atom, {1: 1.0}) if atom in self.variables else self._known[atom]
+
+
+def _is_below(atom: Atom, variables: Container[Atom]) -> bool:
+    return not isinstance(atom, Constant) and atom not in variables
