@@ -110,6 +110,7 @@ class RoundPath(Path):
             raise self.keeping.peel(first, last, f"{origin}: a condition on its index")
         return super().decide(atom, origin)
 
-    def unkept(self, reason: str) -> Again:
-        """Why the loop is not kept."""
-        return self.keeping.refuse(reason)
+    def changed(self, storage: Any, reason: str) -> BaseException:
+        """What is to be raised where a round changes an array that was made outside."""
+        owner = next((loop for loop in self.keeping.open if loop.outer is storage.builder), self.loop)
+        return owner.carry(storage, reason)  # type: ignore[no-any-return]

@@ -40,6 +40,7 @@ class Keeping:
         self.reasons: dict[Place, str] = {}
         self.kept: set[Place] = set()
         self.peels: dict[Place, tuple[int, int]] = {}
+        self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
         self.open: list[Any] = []  # loops of which a symbolic round is running
         self.counted = 0  # loops whose rounds are counted
         self._within: dict[Place, tuple[Place, ...]] = {}
