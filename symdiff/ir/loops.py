@@ -370,14 +370,23 @@ class Rounds:
         return made
 
 
+def repeated_bindings(bindings: Iterable[Node]) -> float:
+    """How many bindings run, those of rounds once a round; infinite where a number of rounds is not known."""
+    total = 0.0
+    for binding in bindings:
+        total += 1
+        if binding.op == "loop":
+            rounds = binding.params.limit if binding.params.tested else binding.params.rounds
+            total += rounds * repeated_bindings(binding.params.body.bindings) if isinstance(rounds, int) else math.inf
+    return total
+
+
 def loops_pay(graph: Graph) -> bool:
     """Whether the rounds of a graph's loops, if it has any, are more work than the arrays around, as far as they are known."""
-    around = rounds = 0
+    around = rounds = 0.0
     for binding in graph.bindings:
         if binding.op == "loop":
-            if not isinstance(binding.params.rounds, int):
-                return True
-            rounds += binding.params.rounds * len(binding.params.body.bindings)
+            rounds += repeated_bindings((binding,)) - 1
         elif binding.op != "part" and not any(isinstance(n, Extent) for n in binding.shape):
             around += math.prod(binding.shape)
     return not rounds or around <= 4 * rounds

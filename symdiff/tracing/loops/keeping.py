@@ -55,7 +55,7 @@ class Keeping:
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
         return Again()
 
-    def check_length(self, place: Place, operations: int) -> None:
+    def check_length(self, place: Place, operations: float) -> None:
         """A short loop is not kept, unless it is part of another one's symbolic round."""
         if operations <= self.least and not self.open:
             self.reasons[place] = "it is short"

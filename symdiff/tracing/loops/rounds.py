@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
-from symdiff.ir.loops import Place
+from symdiff.ir.loops import Place, repeated_bindings
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
@@ -572,7 +572,7 @@ class KeptRounds:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
         if count is not None:
-            self.keeping.check_length(self.place, count * len(run.builder.bindings))
+            self.keeping.check_length(self.place, count * repeated_bindings(run.builder.bindings))
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []
