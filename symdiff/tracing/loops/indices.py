@@ -15,7 +15,7 @@ from symdiff.ir.node import Atom
 from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import Fact
 from symdiff.tracing.branches.paths import Decision, Path
-from symdiff.tracing.loops.keeping import PEELED, Again, Keeping
+from symdiff.tracing.loops.keeping import PEELED, Keeping
 from symdiff.vocabulary.ops import OPS
 
 MOST = 2.0**50  # rounds that a loop with a condition does not reach

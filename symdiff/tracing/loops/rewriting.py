@@ -225,7 +225,8 @@ class Kept:
 
     def _told(self, node: Any, names: list[str]) -> list[Any]:
         """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to, those of whose
-        items it assigns to or that it changes in place, and those read elsewhere; whether it may be left before its end; and its place.
+        items it assigns to, those of what it changes in place, and those read elsewhere; whether it may be left before its
+        end; and its place.
         """
         appended = self._own.intersection(_appended(node))
         targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []

@@ -108,7 +108,9 @@ class ArrayStore(Store):
 
     def met(self) -> None:
         """Other cells than that of a known place are asked for."""
-        raise self.loop.carry(self.storage, f"{user_line()}: a round needs more than single cells of an array that it assigns to")
+        raise self.loop.carry(
+            self.storage, f"{user_line()}: a round needs more than single cells of an array that it assigns to"
+        )
 
     def original(self, key: Any) -> Any:
         return Tracer(self.outer, self.atom)[key]
