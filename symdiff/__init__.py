@@ -119,6 +119,7 @@ wire_seams({
     "a graph of SymPy expressions": "inspection.from_sympy",
     "a function of SymPy expressions": "inspection.sympy_functions",
     "the value of a graph, binding by binding": "ir.evaluating",
+    "a graph in a running trace": "api.expressions",
     "a call of a function with a rule": "tracing.recording",
     "the cotangents of a call with arrays": "differentiation.ruled",
     "the tangents of a call with arrays": "differentiation.ruled",

@@ -1044,6 +1044,41 @@ def decimal_context():
     return f, setter(decimal.getcontext(), "prec", 3)
 
 
+THIRDS = np.array([decimal.Decimal(1), decimal.Decimal(2)], dtype=object)
+DECIMALS = {
+    "operator": lambda one: one / 3,
+    "in_place": lambda one: operator.itruediv(one, 3),
+    "plus": lambda one: +(one * decimal.Decimal("1.23456789")),
+    "method": lambda one: one.fma(decimal.Decimal("1.23456789"), 1),
+    "sum": lambda one: sum([one / 3, one / 7]),
+    "objects": lambda one: (THIRDS / 3).sum(),
+}
+
+
+def decimals(compute, precision, name, value):
+    """A function that computes with a decimal number from outside, in the context of its thread."""
+    one = decimal.Decimal(1)
+    decimal.getcontext().prec, decimal.getcontext().rounding = precision, decimal.ROUND_DOWN
+    return (lambda x: float(compute(one)) * x * x), setter(decimal.getcontext(), name, value)
+
+
+for _how, _compute in DECIMALS.items():
+    KINDS[f"decimal_{_how}"] = functools.partial(decimals, _compute, 28, "prec", 2)
+    KINDS[f"decimal_{_how}_rounded_up"] = functools.partial(decimals, _compute, 3, "rounding", decimal.ROUND_UP)
+
+
+@kind
+def decimal_context_of_the_module():
+    decimal.DefaultContext.prec = 28
+    return (lambda x: decimal.DefaultContext.prec * x * x), setter(decimal.DefaultContext, "prec", 3)
+
+
+@kind
+def decimal_context_of_another():
+    context = decimal.Context(prec=28)
+    return (lambda x: float(context.divide(1, 3)) * x * x), setter(context, "prec", 3)
+
+
 @kind
 def error_state():
     np.seterr(divide="warn")
@@ -1326,16 +1361,16 @@ def outcome(g):
 @pytest.fixture(autouse=True)
 def settings():
     """What the kinds change of Python's and NumPy's own is put back."""
-    precision, errors, limit, buffer = decimal.getcontext().prec, np.geterr(), sys.getrecursionlimit(), np.getbufsize()
+    errors, limit, buffer = np.geterr(), sys.getrecursionlimit(), np.getbufsize()
     classes = (np.polynomial.Polynomial, np.polynomial.Legendre, np.polynomial.Chebyshev)
     kept = [(held, held.copy()) for cls in classes for held in (cls.window, cls.domain)]
-    with warnings.catch_warnings(), np.printoptions():
+    with warnings.catch_warnings(), np.printoptions(), decimal.localcontext():
         yield
+    decimal.DefaultContext.prec = 28
     for held, before in kept:
         held[:] = before
     sys.setrecursionlimit(limit)
     np.setbufsize(buffer)
-    decimal.getcontext().prec = precision
     np.seterr(**errors)
     os.environ.pop("SYMDIFF_K", None)
     sys.modules.pop("symdiff_mymod", None)

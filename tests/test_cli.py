@@ -145,7 +145,7 @@ def test_static_arguments(demo, capsys):
         (["export", "demo_module:VALUE"], "not a function"),
         (["export", "missing.py:f"], "missing.py"),
         (["export", "demo_module:f", "--arg", "y=3"], "'y'"),
-        (["export", "demo_module:f", "--arg", "x=three"], "x=three"),
+        (["export", "demo_module:f", "--arg", "x=3*three*4"], "x=3*three*4"),
         (["export", "demo_module:f", "--arg", "x=3:float16"], "float16"),
         (["export", "demo_module:f", "--arg", "x=3", "--wrt", "z"], "'z'"),
         (["export", "demo_module:noisy", "--arg", "x=scalar"], "demo_module.py:11"),

@@ -339,7 +339,10 @@ def test_the_text_of_loops_in_c():
     source = c_text(gradient(EXAMPLES["product"][0]), "product_grad")
     assert "void product_grad(long n, const double *restrict x, double *restrict df_dx)" in source.text
     assert "for (long k = n - 1; k >= 0; k--) {" in source.text
-    assert "n      long, a size\n" in source.companion and "void product_grad(long n, const double *x" in source.companion
+    assert (
+        "n      long, a size, any n >= 1\n" in source.companion
+        and "void product_grad(long n, const double *x" in source.companion
+    )
 
 
 AROUND = {

@@ -313,6 +313,77 @@ def test_every_head_of_these_functions_is_tried():
 # -- kinks and degenerate values
 
 
+WEAK = [
+    1,
+    2.5,
+    True,
+    1j,
+    1e300,
+    np.float32(2),
+    np.float64(2),
+    np.int8(2),
+    np.array(2.5),
+    np.array([1.0, 2, 3]),
+    [1.0, 2.0, 3.0],
+]
+CHOOSING = {
+    "where": lambda x, c: np.where([True, False, True], x, c),
+    "where_first": lambda x, c: np.where([True, False, True], c, x),
+    "where_traced": lambda x, c: np.where(x > 0, x, c),
+    "where_number": lambda x, c: np.where(x[0] > 0, x[0], c),
+    "select": lambda x, c: np.select([x > 0, x < -5], [x, x * 2], c),
+    "maximum": lambda x, c: np.maximum(x, c),
+    "clip": lambda x, c: np.clip(x, c, None),
+    "fill": lambda x, c: np.nan_to_num(x, nan=c),
+    "add": lambda x, c: c + x,
+    "power": lambda x, c: abs(x) ** c,
+    "stack": lambda x, c: np.stack([x, np.broadcast_to(c, x.shape)]),
+}
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+@pytest.mark.parametrize("c", WEAK, ids=repr)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_beside_single_precision_promote_as_numpys(name, c):
+    x, f = np.array([1, -2, np.nan], np.float32), CHOOSING[name]
+    try:
+        wanted = f(x, c)
+    except (TypeError, ValueError):
+        return
+    for found in (sd.trace(lambda x: f(x, c), x)(x), sd.vmap(lambda x: f(x, c))(x[None])[0]):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+        assert found.dtype == np.asarray(wanted).dtype
+
+
+FEW = ([2.0], [2.0, 3.0], [2.0, 2.0, 2.0], [np.nan], [2.0, np.nan], [3.0, np.nan, 2.0], [[np.nan, 1.0], [np.nan, 2.0]])
+
+
+def spread(name, axis, ddof):
+    return lambda x: getattr(np, name)(x, axis=axis, ddof=ddof)
+
+
+@pytest.mark.parametrize("name", ["var", "std", "nanvar", "nanstd"])
+@pytest.mark.parametrize("axis", [None, 0])
+@pytest.mark.parametrize("ddof", [0, 1, 1.5])
+@pytest.mark.parametrize("x", FEW, ids=str)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_spreads_of_few_cells(name, axis, ddof, x):
+    """Values are NumPy's; where one is no number its slope by cells that count is none, without spread it is that of a norm."""
+    x = np.array(x)
+    f, plain = spread(name, axis, ddof), spread(name.removeprefix("nan"), None, ddof)
+    value, slopes = sd.vjp(f)(x, np.ones(np.shape(f(x))))
+    np.testing.assert_allclose(value, f(x), rtol=1e-14)
+    columns = [np.ravel] if axis is None else [lambda a, k=k: a.reshape(len(x), -1)[:, k] for k in range(x[0].size)]
+    for column, found in zip(columns, np.ravel(value), strict=True):
+        cells, row = column(x), column(slopes)
+        counted = ~np.isnan(cells) | (not name.startswith("nan"))
+        assert not np.any(row[~counted])
+        if np.isfinite(found):
+            np.testing.assert_allclose(row[counted], sd.grad(plain)(cells[counted]), rtol=1e-12, atol=1e-15)
+        else:
+            assert np.all(np.isnan(row[counted]))
+
+
 def test_quantiles_share_ties_and_see_nan():
     x = np.array([2.0, 1.0, 2.0, 5.0, 2.0])
     np.testing.assert_allclose(sd.grad(np.median)(x), [1 / 3, 0, 1 / 3, 0, 1 / 3])

@@ -1,5 +1,7 @@
 """Sharing: fewer operations, the same values, time and size in proportion."""
 
+import statistics
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -52,6 +54,13 @@ def test_powers_of_products_are_multiplied_out(f, point):
 def test_a_divisor_of_several_products_is_inverted_once():
     program = sd.jacobian(lambda x: np.array([x[0] * x[1] / x[2], x[1] * x[3] / x[2]])).program(np.ones(4))
     assert program.by_kind()["div"] <= 3
+
+
+def test_quotients_of_which_nothing_is_left():
+    f = sd.value_and_grad(lambda x: statistics.harmonic_mean([np.linalg.cholesky(np.array([[2.0, x], [x, 9.0]]))[1, 1], 1.0]))
+    value, slope = f(1.5)
+    root = (9.0 - 1.5**2 / 2) ** 0.5
+    assert value == pytest.approx(2 / (1 / root + 1)) and slope == pytest.approx(2 / (1 + root) ** 2 * -1.5 / (2 * root))
 
 
 @pytest.mark.parametrize("n", [200, 400, 800])

@@ -4,7 +4,8 @@ Assumes a `Function`'s own arguments, then those that its transform adds. Guaran
 Refuses, with errors that name the function's file and line, arguments that do not fit it or hold no number.
 """
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from symdiff.tracing.trace import Spec, is_static, traced_argument_paths
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
-from symdiff.vocabulary.plain import check_plain
+from symdiff.vocabulary.extents import Extent, numbers
+from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.plain import EXACT, check_digits, check_plain
 
 KEPT = 256  # values of static arguments for which a form keeps a way, the newest
 _INTEGERS = (int, np.integer)
@@ -54,8 +57,16 @@ class Form:
         way = self._ways.get(tuple([given[k] for k in self._fixed]))
         if way is None:
             return MISS
-        leaves = [float(given[k]) if counts else given[k] for k, counts in self._order]
+        leaves = [_number(given[k]) if counts else given[k] for k, counts in self._order]
         return way(*leaves) if out is None else way(*leaves, out=out)
+
+
+def _number(value: Any) -> float:
+    """An integer as a floating-point number."""
+    number = float(value)
+    if not -EXACT < number < EXACT:
+        check_digits(user_line(), value)
+    return number
 
 
 def form_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -66,13 +77,14 @@ def form_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
 class Call:
     """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
 
-    __slots__ = ("extra", "leaves", "marks", "paths", "traced", "tree", "wrt")
+    __slots__ = ("extra", "leaves", "marks", "paths", "traced", "tree", "whole", "wrt")
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
         count = len(args) - extra
         if count < 0:
             raise ShapeError(f"{function.where}: {function.name} needs its arguments and then {extra} more")
         self.extra = args[count:]
+        self.whole = False  # arrays stay whole and loops are kept, as for any size
         own = args[:count]
         if function.expression is not None:
             own = tuple(function.expression.taken(k, arg) for k, arg in enumerate(own))
@@ -90,6 +102,7 @@ class Call:
         chosen = set(self.wrt)
         self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
+        check_digits(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
 
@@ -107,6 +120,17 @@ class Call:
         if not flat or any(isinstance(given[k], np.ndarray) for k in fixed):
             return None
         return Form(fixed, tuple((k, isinstance(given[k], _INTEGERS)) for k in traced))
+
+    def is_sized(self) -> bool:
+        """Whether there are `Spec`s that name sizes among the arguments."""
+        return any(isinstance(v, Spec) and any(isinstance(n, Extent) for n in v.shape) for v in self.leaves)
+
+    def at(self, sizes: Mapping[str, int]) -> "Call":
+        """The same call with numbers for sizes."""
+        found = copy.copy(self)
+        found.leaves = [Spec(numbers(v.shape, sizes), v.dtype) if isinstance(v, Spec) else v for v in self.leaves]
+        found.whole = True
+        return found
 
     def point(self) -> tuple[tuple[str, Any], ...]:
         """The numbers among the traced leaves, with their paths."""

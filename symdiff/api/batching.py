@@ -32,7 +32,7 @@ from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
 from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
-from symdiff.vocabulary.plain import check_plain, check_targets
+from symdiff.vocabulary.plain import check_digits, check_plain, check_targets
 
 _FEW = 100  # bindings of a lower derivative that a series has to have fewer than in proportion
 
@@ -98,6 +98,7 @@ class Derivative(Function):
         check_plain(self.where, points)
         values = points.array if device else np.asarray(points)
         if values.dtype.kind in "iub":
+            check_digits(self.where, values)
             values = values.astype(float)
         scalar = Spec((), values.dtype)
         call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
@@ -288,6 +289,8 @@ class Vectorised(Function):
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
         if isinstance(kernel, Grouped):
             return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
+        if self.inner.compares:
+            return kernel.call(leaves, out)
         if not kwargs and len(leaves) == len(args) and all(map(_is_plain, args, self._axes(len(args)))):
             recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
             with self._lock:
@@ -404,6 +407,7 @@ class Vectorised(Function):
 def _picked(array: Any, axis: int, k: int) -> Any:
     """A point of an array, whose integers are numbers like others."""
     if not isinstance(array, Tracer) and np.asarray(array).dtype.kind in "iub":
+        check_digits(user_line(), np.asarray(array))
         array = np.asarray(array, dtype=float)
     return array[k] if axis == 0 else array[..., k]
 

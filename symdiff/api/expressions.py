@@ -12,9 +12,10 @@ from typing import Any
 
 from symdiff.errors import ShapeError, TraceError
 from symdiff.ir.building import active_builders
-from symdiff.ir.graph import Graph
+from symdiff.ir.graph import Graph, spliced
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.tracing.replaying import decide_again, replay
+from symdiff.tracing.values.operands import holds_traced
 from symdiff.tracing.values.tracer import traced_atom
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import is_integer_option
@@ -64,7 +65,10 @@ class GraphFunction(Formula):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The graph's bindings over traced values; over plain ones, its values."""
-        args = self.__signature__.bind(*args, **kwargs).args
+        try:
+            args = self.__signature__.bind(*args, **kwargs).args
+        except TypeError as error:
+            raise ShapeError(f"{user_line()}: {self.__name__}: {error}; the inputs are {self.__signature__}") from None
         builders = active_builders()
         if not builders:
             return self.graph(*args)
@@ -72,7 +76,7 @@ class GraphFunction(Formula):
         sources = hidden_of(graph).fill(args, len(graph.inputs))
         for leaf, source in zip(graph.inputs, sources, strict=True):
             atom = traced_atom(source, builder, self.where)
-            if atom.shape != leaf.shape or (atom.dtype or "d") in "FD" > leaf.dtype:
+            if atom.shape != leaf.shape or ((atom.dtype or "d") in "FD") > (leaf.dtype in "FD"):
                 wanted = f"{leaf.name} of {graph.name} is {leaf.dtype}{leaf.shape}"
                 raise ShapeError(f"{user_line()}: {wanted}; {atom.dtype}{atom.shape} is given")
         decide_again(graph, sources, builder, user_line())
@@ -80,6 +84,12 @@ class GraphFunction(Formula):
         if graph.out_tree is not None:
             return structures.unflatten(graph.out_tree, found)
         return found[0] if len(found) == 1 else tuple(found)
+
+
+@spliced.written
+def splice(graph: Graph, args: tuple[Any, ...]) -> Any:
+    """The value of a graph in a running trace where an argument is traced, else NotImplemented."""
+    return GraphFunction(graph)(*args) if any(map(holds_traced, args)) else NotImplemented
 
 
 def is_of_sympy(value: Any) -> bool:

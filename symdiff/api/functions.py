@@ -8,7 +8,7 @@ Refuses wrong arguments with errors that name the function's file and line.
 import inspect
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,9 +26,13 @@ from symdiff.api.compiled import (
 )
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
+from symdiff.api.fitting import SizedCompiled
+from symdiff.api.sizing import graphs_for_sizes
 from symdiff.codegen.source import MISS
+from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import (
     ArgumentError,
+    BackendError,
     InvariantError,
     OptionError,
     ShapeError,
@@ -38,7 +42,7 @@ from symdiff.errors import (
 )
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
-from symdiff.ir.graph import Derivation, Graph, note_derivation, note_written
+from symdiff.ir.graph import Derivation, Graph, derivation_of, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.ir.loops import loops_pay
 from symdiff.lowering.arrays.fusing import Fused
@@ -52,8 +56,8 @@ from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import definition_line, function_name, function_signature, trace_leaves, traced_type
-from symdiff.tracing.unrolling.scalarizing import settled
-from symdiff.tracing.values.kinds import ARRAY, SCALARS, traced_argument_kind
+from symdiff.tracing.unrolling.scalarizing import WHOLE, settled
+from symdiff.tracing.values.kinds import IDENTITY, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, check_options, is_integer_option
@@ -140,6 +144,7 @@ class Function:
         self._watch = self._watching()
         self._near: Near | None = None
         self._kinds = 0  # what the function has asked of the kinds of its arguments
+        self._compared: list[Any] = []  # what it has asked to be one of them
         depend_on_rules(self)
 
     suffix = ""
@@ -259,6 +264,11 @@ class Function:
     def _extra_leaves(self, call: Call) -> list[Any]:
         return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable_argument(leaf)]
 
+    @property
+    def compares(self) -> bool:
+        """Whether the function has asked which object an argument is, which no short way looks at."""
+        return bool(self._kinds & IDENTITY)
+
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
@@ -267,6 +277,9 @@ class Function:
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
         ]
+        if self.compares:
+            places = {id(value): i for i, value in enumerate([*call.leaves, *self._compared])}
+            parts += [(places[id(call.leaves[i])],) for i in call.traced]
         return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
 
     def _specialised(self, call: Call, key: Any) -> Compiled:
@@ -308,7 +321,7 @@ class Function:
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if any(traced_order(call.leaves[i]) for i in call.traced):
+        if self.compares or any(traced_order(call.leaves[i]) for i in call.traced):
             return  # doors are for arrays in C order, and decline others
         if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
@@ -325,7 +338,7 @@ class Function:
     def _remember(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
         """Let later calls with arguments of these types take a short way to a specialisation, where its door declines them."""
         taken = self._door is compiled.entry and not kwargs and not any(map(is_integer_argument, args))
-        if taken or self.owns_out or compiled.door is None:
+        if taken or self.owns_out or compiled.door is None or self.compares:
             return
         if any(traced_order(call.leaves[i]) for i in call.traced) or len(self._extra_leaves(call)) < len(call.extra):
             return
@@ -345,7 +358,8 @@ class Function:
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
-        arrays = any(traced_argument_kind(call.leaves[i]) == ARRAY._replace(given=True) for i in call.traced)
+        kinds = [traced_argument_kind(call.leaves[i]) for i in call.traced]
+        arrays = any(kind.array and kind.given for kind in kinds)
         return not self._kinds & SCALARS and compiled.machine is not None and not arrays
 
     def _quicken(self, compiled: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
@@ -426,7 +440,7 @@ class Function:
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            loops = self._loops_for(backend)
+            loops = self._loops_for(backend, call.whole)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
             if loops and branches_of(traced.graph) is not None and any(b.op == "loop" for b in traced.graph.bindings):
                 traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
@@ -435,29 +449,63 @@ class Function:
                 watch.incomplete = True
             raise
         self._kinds |= traced.kinds
+        self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
         written = traced.graph
-        traced.graph = settled(written, self.scalarize, differentiated)
+        traced.graph = settled(written, False if call.whole else self.scalarize, differentiated)
+        if call.whole:
+            traced.graph.notes[WHOLE] = True
         note_written(traced.graph, written)
         return traced
 
-    def _loops_for(self, backend: str) -> str | None:
+    def _loops_for(self, backend: str, whole: bool = False) -> str | None:
         """Which loops are kept, see `trace_leaves`."""
-        if self.options.exact or self.scalarize or self.loops == "unroll" or backend not in LOOPING:
+        if self.options.exact or self.scalarize or self.loops == "unroll" or not (whole or backend in LOOPING):
             return None
-        return self.loops or ("auto" if self.keeps_loops and backend in ("auto", "native") else None)
+        if whole:
+            return "keep"
+        return self.loops or ("auto" if self.keeps_loops else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)
 
     def _built(self, call: Call, mode: str | None = None, hide: bool = True, backend: str = "") -> tuple[Graph, Any]:
-        traced = self._traced(call, None, mode, hide, backend)
-        if traced.captured:
-            need_all_contents()
-        derived = self._derived(call, traced.graph)
-        if self.loops is None and not loops_pay(derived[0]):
-            return self._built(call, mode, hide)
-        return derived
+        return self.stages(call, mode, hide, backend)[1:]
+
+    def stages(
+        self, call: Call, mode: str | None = None, hide: bool = True, backend: str = "",
+        finish: Callable[[Graph], Graph] | None = None,
+    ) -> tuple[Graph, Graph, Any]:  # fmt: skip
+        """The graph of the function, that of the transform and the structure of its result; where arguments name sizes, the
+        graphs for any size, with that of the transform after `finish`.
+        """
+        if not call.is_sized():
+            traced = self._traced(call, None, mode, hide, backend)
+            if traced.captured:
+                need_all_contents()
+            derived, tree = self._derived(call, traced.graph)
+            if self.loops is None and not call.whole and not loops_pay(derived):
+                return self.stages(call, mode, hide)
+            return traced.graph, derived, tree
+        if self.scalarize:
+            raise TraceError(f"{self.where}: scalarize=True takes numbers for sizes; {self.name} is asked for with names")
+        trees = []
+
+        def at(sizes: Mapping[str, int]) -> tuple[Graph, ...]:
+            primal, derived, tree = self.stages(call.at(sizes), mode, hide, backend)
+            trees.append(tree)
+            if finish is not None:
+                finished = finish(derived)
+                finished.notes |= derived.notes
+                derived = finished
+            return (primal,) if derived is primal else (primal, derived)
+
+        graphs = graphs_for_sizes(self.where, call.leaves, at)
+        primal, derived = graphs[0], graphs[-1]
+        if (derivation := derivation_of(derived)) is not None:
+            note_derivation(derived, derivation._replace(primal=primal))
+        self.traced_last = derived
+        return primal, derived, trees[0]
 
     def _traced_at(self, call: Call, mode: str | None, hide: bool = True) -> Graph:
         """The function's graph for a call; where the function raises, its own exception."""
@@ -547,14 +595,19 @@ class Function:
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
         return self._built(call, backend=self.backend)[0]
 
-    def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
-        """A compiled specialisation at example arguments, for a backend.
+    def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled | SizedCompiled:
+        """A compiled specialisation at example arguments, for a backend; where `Spec`s name sizes, one for any.
 
         Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
         """
         check_options(f"{self.__name__}.compile", {"backend": backend})
         self.refresh()
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
+        if call.is_sized():
+            if backend == "cupy":
+                raise BackendError(f"{self.where}: backend 'cupy' takes numbers in place of named sizes")
+            finish = loops_as_arrays if backend == "numpy" else None
+            return SizedCompiled(*self.stages(call, "merge", backend=backend, finish=finish)[1:], self.options, backend)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
         return compiled_of(*self._built(call, backend=backend), self.options, backend)

@@ -23,7 +23,7 @@ from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_pro
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import is_complex
-from symdiff.vocabulary.plain import check_plain, check_targets
+from symdiff.vocabulary.plain import check_digits, check_plain, check_targets
 
 
 class Batched:
@@ -68,6 +68,7 @@ class Batched:
         for leaf, expected, axis in zip(leaves, self.program.inputs, self.in_axes, strict=True):
             check_plain(f"{name}: {expected.name}", leaf)
             value = np.asarray(leaf)
+            check_digits(f"{name}: {expected.name}", leaf if type(leaf) is int else value)
             shape = value.shape
             if axis is not None and value.ndim:
                 points.setdefault(shape[axis], expected.name)

@@ -5,7 +5,7 @@ signature (structure, shapes, dtypes, static values), made on the first call and
 Refuses wrong arguments with errors that name the function's file and line.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symdiff.api.batching import Derivative, Vectorised
@@ -23,6 +23,7 @@ from symdiff.api.derivatives import (
 )
 from symdiff.api.expressions import argument_function
 from symdiff.api.functions import Function
+from symdiff.api.sizing import at_sizes, graphs_for_sizes, named_extents
 from symdiff.ir.graph import Graph
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.captures.watching import Watch
@@ -209,5 +210,11 @@ def trace(
     rules = rules_in_force(rules)
     if primitives:
         rules = rules + opaque_primitives(primitives)
-    where = leaves, tree, traced, traced_argument_paths(f, args, kwargs)
-    return trace_leaves(f, *where, None, rules, paths, Watch(f), loops=loops).graph
+    where = tree, traced, traced_argument_paths(f, args, kwargs)
+    if not named_extents(leaves):
+        return trace_leaves(f, leaves, *where, None, rules, paths, Watch(f), loops=loops).graph
+
+    def at(sizes: Mapping[str, int]) -> tuple[Graph, ...]:
+        return (trace_leaves(f, at_sizes(leaves, sizes), *where, None, rules, paths, Watch(f), loops=loops or "keep").graph,)
+
+    return graphs_for_sizes(definition_line(f), leaves, at)[0]

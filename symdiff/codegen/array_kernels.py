@@ -212,7 +212,7 @@ class KernelLines:
                 name = self.writer.block_name(code, row)
                 found[code, row] = name
                 if axis is None:
-                    part = f"{scratch}[{row}, :{cells}]"
+                    part = f"{scratch}[{row}, :{cells!s}]"
                     self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({shape_text(domain)})"))
                 elif axis == -1 or len(domain) == 1:
                     lines.append(f"{name} = {scratch}[{row}, :stop - start]")

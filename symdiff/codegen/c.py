@@ -21,7 +21,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies
-from symdiff.vocabulary.extents import names_in_extents
+from symdiff.vocabulary.extents import names_in_extents, sizes_in
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.traits import operations
 
@@ -79,8 +79,8 @@ def emit(
         codes = [f"  {k + 1}  {error}" for k, error in enumerate(raised)]
         doc = "\n".join([doc, "", "Returns 0; or the number of a path that has no result, and nothing is written:", *codes])
     head = f"{'int' if raised else 'void'} {entry}"
-    looped = any(node.op == "loop" for node in program.nodes)
     told = names_in_extents(tuple(leaf.shape for leaf in program.inputs))
+    looped = bool(told) or any(node.op == "loop" for node in program.nodes)
     sizes = {size: names.fresh(size) for size in sorted(told)}
     if looped:
         function, support = _with_loops(program, head, names, arguments, targets, sizes)
@@ -90,7 +90,7 @@ def emit(
             _includes(program) + _helpers(program),
         )
     text = "\n".join([comment(header, doc), support, *function]) + "\n"
-    about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets, list(sizes.values()))]))
+    about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets, sizes)]))
     declared = DECLARED.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
     declared[-1] += ";"
     return Source(text, entry, "c", companion=_HEADER.format(
@@ -107,13 +107,24 @@ def _with_loops(
     if names_in_extents(tuple(o.shape for o in program.outputs)) - sizes.keys():
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
     words = CNests(LANGUAGE, names, dict(sizes))
-    lines = words.body(program, arguments, targets)
+    lines = [*_bounded(program, sizes), *words.body(program, arguments, targets)]
     codes = {node.dtype for node in nodes_with_bodies(program)} | {leaf.dtype for leaf in program.leaves}
-    included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown else []))) + "\n"
+    included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown or _bounded(program, sizes) else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
     support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers()]
     text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
     return text, included + ("\n" + "\n".join(support) if support else "")
+
+
+def _bounded(program: Program, sizes: dict[str, str]) -> list[str]:
+    """The statements that end the process at sizes for which the function is not."""
+    lines = []
+    for size in sizes_in(tuple(leaf.shape for leaf in program.inputs)):
+        tests = [f"{sizes[size.name]} < {size.least}"]
+        tests += [] if size.most is None else [f"{sizes[size.name]} > {size.most}"]
+        if size.least > 0 or size.most is not None:
+            lines += [f"if ({' || '.join(tests)})", f"{INDENT}abort();"]
+    return lines
 
 
 _HEADER = """{about}
@@ -134,10 +145,11 @@ extern "C" {{
 """
 
 
-def _described(program: Program, arguments: list[str], targets: list[str], sizes: list[str]) -> list[str]:
+def _described(program: Program, arguments: list[str], targets: list[str], sizes: dict[str, str]) -> list[str]:
     """A line for each parameter: what it is, and its shape."""
-    width = max(map(len, [*sizes, *arguments, *targets]), default=0)
-    told = [f"{size:{width}}  long, a size" for size in sizes]
+    width = max(map(len, [*sizes.values(), *arguments, *targets]), default=0)
+    bounds = {size.name: size.bounds() for size in sizes_in(tuple(leaf.shape for leaf in program.inputs))}
+    told = [f"{text:{width}}  long, a size, any {bounds[size]}" for size, text in sizes.items()]
     taken = [f"{a:{width}}  {_shape(leaf)}, is read" for a, leaf in zip(arguments, program.inputs, strict=True)]
     made = [
         f"{t:{width}}  {_shape(o)}, is written; it must not overlap others"

@@ -23,17 +23,26 @@ _ERRORS = [name for name, kind in vars(builtins).items() if isinstance(kind, typ
 _RESERVED = frozenset([*keyword.kwlist, *_CALLED, *_ERRORS, "np", "math", "cmath", "out", "self", "_"])
 
 
+def keeps_name(name: str, target: str, checked: bool) -> bool:
+    """Whether a file's function of numbers and arrays, one with checks or not, can have an argument of this name; names of what
+    it calls begin with an underscore, or are reserved. `out`, which is its own argument, none can have.
+    """
+    called = _RESERVED if checked else _RESERVED - UNCALLED
+    return name == "out" or not (name in called or name.startswith("_") or (target == "cupy" and name == "cp"))
+
+
 class Names:
     """Hands out names that are still free; with `plain`, names of C's languages, of which `taken` has all reserved ones."""
 
-    def __init__(self, taken: Iterable[str] = (), plain: bool = False) -> None:
+    def __init__(self, taken: Iterable[str] = (), plain: bool = False, reserved: Iterable[str] = _RESERVED) -> None:
         self.taken = set(taken)
         self.plain = plain
+        self.reserved = frozenset(reserved)
         self._next: dict[str, int] = {}
 
     def is_free(self, name: str) -> bool:
         """Whether nothing has a name."""
-        reserved = not self.plain and (name in _RESERVED or (name.startswith("__") and name.endswith("__")))
+        reserved = not self.plain and (name in self.reserved or (name.startswith("__") and name.endswith("__")))
         return name not in self.taken and not reserved
 
     def fresh(self, name: str) -> str:

@@ -28,12 +28,14 @@ from symdiff.codegen.array_text import (
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
+from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
 from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
+from symdiff.vocabulary.extents import equal_counts
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
@@ -49,14 +51,14 @@ APART = Template('''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]
 def emit(
     plan: ArrayPlan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
     result: Result | None = None, builtins: Mapping[int, Any] | None = None, raised: Sequence[Raised] = (),
-    points: Sequence[int | None] = (),
+    points: Sequence[int | None] = (), sizes: Sizes | None = None,
 ) -> Source:  # fmt: skip
     """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file.
 
     `builtins` compute the kernels that have a nest in the plan; `raised` are the exceptions of the program's checks, and
-    `points` the axes of points in the arguments where they have some.
+    `points` the axes of points in the arguments where they have some. `sizes`: the plan is an example for any size.
     """
-    writer = ArrayWriter(plan, name, style, result, raised, points)
+    writer = ArrayWriter(plan, name, style, result, raised, points, sizes)
     functions = writer.functions(doc)
     own = [(n, c) for n, c in writer.constants if not isinstance(c, np.ndarray)] if writer.exported else []
     aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
@@ -89,6 +91,7 @@ class ArrayWriter(Shell):
         result: Result | None,
         raised: Sequence[Raised] = (),
         points: Sequence[int | None] = (),
+        sizes: Sizes | None = None,
     ) -> None:
         self.plan = plan
         self.point_axes = points or (None,) * len(plan.program.inputs)
@@ -98,7 +101,7 @@ class ArrayWriter(Shell):
         filled = [word for op in {node.op for node in self.nodes} for word in LOCALS.get(op, "").split()]
         words = (*_WORDS, *filled, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
         own = (*self.own_names(), *self.calls.values(), *words)
-        super().__init__(plan.program, name, own, exported=style == "export", result=result, raised=raised)
+        super().__init__(plan.program, name, own, exported=style == "export", result=result, raised=raised, sizes=sizes)
         self.style = style
         self.steps = self.names.fresh(f"{name}_steps")
         self.read = {node.params[0] for node in self.nodes if node.op == "input"}
@@ -188,7 +191,7 @@ class ArrayWriter(Shell):
         made = self.made_once()
         kept = [name for name, _ in made]
         arrays = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if self.held(o)]
-        taken = [*(a for place, a in enumerate(self.arguments) if place in self.read), *arrays, *kept]
+        taken = [*self.size_names, *(a for place, a in enumerate(self.arguments) if place in self.read), *arrays, *kept]
         returned = self.numbers_made()
         body += [f"return {', '.join(returned)}"] if returned else []
         kind = "Any" if returned or (self.program.checks and not self.raised) else "None"
@@ -287,9 +290,9 @@ class ArrayWriter(Shell):
         """The arrays that a thread keeps: names and how they are made."""
         made = []
         for name, (code, cells) in zip(self.slot_names, self.plan.slots, strict=True):
-            made.append((name, f"np.empty({cells}, np.{dtype_text(code)})"))
+            made.append((name, f"np.empty({cells!s}, np.{dtype_text(code)})"))
         for code, (rows, cells) in sorted(self.plan.scratch.items()):
-            made.append((self.scratch_name(code), f"np.empty(({rows}, {cells}), np.{dtype_text(code)})"))
+            made.append((self.scratch_name(code), f"np.empty(({rows}, {cells!s}), np.{dtype_text(code)})"))
         for code, (rows, blocks) in sorted(self.plan.partial.items()):
             made.append((self.partial_name(code), f"np.empty(({rows}, {blocks}), np.{dtype_text(code)})"))
         return made + [(name, f"np.empty((), np.{dtype_text(code)})") for name, code in self.cells]
@@ -357,7 +360,7 @@ class ArrayWriter(Shell):
             return []
         cells = self.plan.slots[k][1]
         own = domain_size(node.shape)
-        part = self.slot_names[k] if own == cells else f"{self.slot_names[k]}[:{own}]"
+        part = self.slot_names[k] if equal_counts(own, cells) else f"{self.slot_names[k]}[:{own!s}]"
         return [f"{self.texts[value]} = {part}" + ("" if len(node.shape) == 1 else f".reshape({shape_text(node.shape)})")]
 
     # -- tasks

@@ -6,6 +6,7 @@ that overlaps no input a thread's second call allocates no array memory.
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.expressions import formula, printed_operands
@@ -33,7 +34,7 @@ def emit(
     """
     calls = called(plan.program.nodes)
     own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(raised))))
-    axes = {"in_axes": plan.in_axes, "out_axes": plan.out_axes}
+    axes: dict[str, Any] = {"in_axes": plan.in_axes, "out_axes": plan.out_axes}
     shell = PointsShell(plan.program, name, own, exported=style == "export", result=result, raised=raised, **axes)
     blocks = [_Block(plan, f"{name}_block", shell, calls)]
     if before is not None:

@@ -16,14 +16,16 @@ import numpy as np
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names, emitted_argument_names
 from symdiff.codegen.python import INDENT, called_modules, check_python, literal, spelling
+from symdiff.codegen.shells import annotated_result
+from symdiff.codegen.sizes import told_sizes
 from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import emitted_result, packed
+from symdiff.codegen.text import emitted_result, nested_type, number_type, output_texts, packed, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import program_cone, uses_of
-from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.extents import Count, Extent, renamed_sizes, sizes_in
 from symdiff.vocabulary.literals import docstring_literal, message_literal
 from symdiff.vocabulary.ops import OPS
 
@@ -33,41 +35,59 @@ def emit(
 ) -> Source:
     """A function of numbers and lists, which returns numbers and lists, in nested tuples where `result` has their places."""
     check_python(plan.program)
-    writer = _Writer(plan.program, result)
+    writer = _Writer(plan.program, result, style == "export")
     entry = writer.names.fresh(name)
-    lines = [
-        f"def {entry}({', '.join(writer.arguments)}):",
-        *docstring_literal(doc),
-        *(INDENT + line for line in writer.lines(style)),
-    ]
-    text = "\n".join(lines)
     if style == "runtime":
-        return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
-    standard = tuple(f"import {module}" for module in writer.modules)
-    return PythonFile(tuple(header), standard, functions=(text,)).source(entry, "python")
+        lines = [f"def {entry}({', '.join(writer.arguments)}):", *(INDENT + line for line in writer.lines(doc))]
+        return Source("\n".join(lines) + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
+    types = [nested_type("Sequence", leaf.shape, number_type(leaf.dtype)) for leaf in plan.program.inputs]
+    taken = [f"{a}: {t}" for a, t in zip(writer.arguments, types, strict=True)]
+    lines = wrapped_text(f"def {entry}(", [*taken, "out: Any = None"], ") -> Result:", "")
+    text = "\n".join([*lines, *((INDENT + line).rstrip() for line in writer.lines(doc))])
+    standard = [f"import {module}" for module in writer.modules] + ["from typing import Any"]
+    standard += ["from collections.abc import Sequence"] if any(leaf.shape for leaf in plan.program.inputs) else []
+    made = [nested_type("list", o.shape, number_type(o.dtype)) for o in plan.program.outputs]
+    head = (f"Result = {annotated_result(writer.result, made)}",)
+    return PythonFile(tuple(header), tuple(standard), (), head, (text,), types=tuple(types)).source(entry, "python")
 
 
 class _Writer:
     """Names of arguments, sizes and values, and the lines of the function."""
 
-    def __init__(self, program: Program, result: Any = None) -> None:
+    def __init__(self, program: Program, result: Any, exported: bool) -> None:
         self.program = program
+        self.exported = exported
         self.result = emitted_result(len(program.outputs)) if result is None else result
-        self.names = Names(["array", "reversed"])
+        self.names = Names(["array", "reversed", "out", "Any", "Sequence", "Result", "result"])
         self.arguments = emitted_argument_names(program.inputs, self.names)
         self.sizes: dict[str, str] = {}
         self.modules: set[str] = set()
 
-    def lines(self, style: str) -> list[str]:
+    def lines(self, doc: str) -> list[str]:
         """The body of the function."""
         given = self.given()
         block = _Block(self, self.program, [Expression(a, ATOM, 0) for a in self.arguments])
         for position in range(len(self.program.nodes)):
             block.add(position)
         results = [block.output(o) for o in self.program.outputs]
-        if style == "runtime":
+        if not self.exported:
             results = [f"array({r}, {o.dtype!r})[()]" for r, o in zip(results, self.program.outputs, strict=True)]
-        return [*given, *block.lines, f"return {packed(self.result, results, bare=True)}"]
+        whole = f"return {packed(self.result, results, bare=True)}"
+        return [
+            *(line.removeprefix(INDENT) for line in docstring_literal(doc)),
+            *given,
+            *block.lines,
+            *self.filling(results),
+            whole,
+        ]
+
+    def filling(self, results: list[str]) -> list[str]:
+        """Where lists for results are given, the statements that fill them."""
+        if not self.exported:
+            return []
+        places = zip(output_texts(self.result, "out"), self.program.outputs, results, strict=True)
+        filled = [f"{place}[{':' if o.shape else '0'}] = {text}" for place, o, text in places]
+        return ["if out is not None:", *(INDENT + line for line in [*filled, "result: Result = out", "return result"])]
 
     # -- arguments and sizes
 
@@ -80,39 +100,21 @@ class _Writer:
                       f"[[{number}(v) for v in row] for row in {argument}]")  # fmt: skip
             if len(leaf.shape) > 2:
                 raise _beyond(f"an argument with {len(leaf.shape)} axes")
+            missing = f"{leaf.name} is None, numbers are expected"
+            lines += [f"if {argument} is None:", f"{INDENT}raise TypeError({message_literal(missing)})"]
             lines.append(f"{argument} = {nested[len(leaf.shape)]}")
             axes += [(leaf, argument, axis) for axis in range(len(leaf.shape))]
-        told = {}  # by argument and axis, what is wrong with a size that it tells
-        for _ in axes:
-            for leaf, argument, axis in axes:
-                found = self.told(
-                    leaf.shape[axis], f"(len({argument}[0]) if {argument} else 0)" if axis else f"len({argument})"
-                )
-                if found is not None:
-                    lines.append(found[0])
-                    told[argument, axis] = found[1]
+        shapes = [(a, leaf.shape) for a, leaf in zip(self.arguments, self.program.inputs, strict=True)]
+        self.sizes = {size.name: self.names.fresh(size.name) for size in sizes_in(tuple(shape for _, shape in shapes))}
+        lines += told_sizes([(a, renamed_sizes(shape, self.sizes)) for a, shape in shapes], _cells)
         for leaf, argument, axis in axes:
             extent = self.extent(leaf.shape[axis])
-            rows = f"any(len(row) != {extent} for row in {argument})"
-            few = told.get((argument, axis), "")
-            wrong = f"{few} or {rows}" if axis and few else rows if axis else few or f"len({argument}) != {extent}"
+            if not axis and isinstance(leaf.shape[axis], Extent):
+                continue
+            wrong = f"any(len(row) != {extent} for row in {argument})" if axis else f"len({argument}) != {extent}"
             expected = f"{argument} has another shape than {leaf.shape}, which is expected"
             lines += [f"if {wrong}:", f"{INDENT}raise ValueError({message_literal(expected)})"]
         return lines
-
-    def told(self, extent: Count, length: str) -> tuple[str, str] | None:
-        """The line that works out a size that nothing has told before, and what is wrong with one that is too small."""
-        found = [t for t in extent.terms if t[0].name not in self.sizes] if isinstance(extent, Extent) else []
-        if len(found) != 1:
-            return None
-        size, times = found[0]
-        rest = self.extent(times * Extent(0, ((size, 1),)) - extent)
-        self.sizes[size.name] = name = self.names.fresh(size.name)
-        moved = f"{length} + {rest}".replace("+ -", "- ").removesuffix(" + 0")
-        return (
-            f"{name} = {moved}" if times == 1 else f"{name} = ({moved})//{times}",
-            f"{name} < {size.least}" if times == 1 else "",
-        )
 
     def extent(self, extent: Count) -> str:
         """An extent as an expression of sizes."""
@@ -376,6 +378,10 @@ class _Block:
         if len(shape) > 1:
             return f"[{self.filled(shape[1:], value)} for _ in range({self.writer.extent(shape[0])})]"
         return f"[{value}]*{_grouped(self.writer.extent(shape[0]))}" if shape else value
+
+
+def _cells(name: str, axis: int) -> str:
+    return f"(len({name}[0]) if {name} else 0)" if axis else f"len({name})"
 
 
 def _within(index: str, size: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.names import UNCALLED, Names, emitted_argument_names
+from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import MISS, PythonFile, Source
 from symdiff.codegen.text import (
     Result,
@@ -26,6 +27,7 @@ from symdiff.codegen.text import (
     wrapped_text,
 )
 from symdiff.lowering.program import Input, Output, Program
+from symdiff.vocabulary.extents import Example, sizes_in, spaced_extent
 from symdiff.vocabulary.heads import NUMPY, Words
 from symdiff.vocabulary.literals import WIDTH, docstring_literal
 from symdiff.vocabulary.ops import dtype_of_code
@@ -42,6 +44,16 @@ _ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> 
     if found.dtype.kind not in ("biufc" if np.dtype(kind).kind == "c" else "biuf"):
         raise TypeError(f"{name} has numbers of {found.dtype}, {kind.__name__} is expected")
     if len(shape) != found.ndim or any(n not in (m, "n") for m, n in zip(found.shape, shape, strict=True)):
+        raise ValueError(f"{name} has shape {found.shape}, ({', '.join(map(str, shape))}) is expected")
+    return np.require(found, kind, ["C", "A"])'''
+_ANY_ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> NDArray[Any]:
+    """x as a NumPy array of a dtype and shape, with names for sizes; what would lose something is refused."""
+    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
+        raise TypeError(f"{name} is {type(x).__name__}; a plain NumPy array, as of np.asarray(x), is expected")
+    found = np.asarray(x)
+    if found.dtype.kind not in ("biufc" if np.dtype(kind).kind == "c" else "biuf"):
+        raise TypeError(f"{name} has numbers of {found.dtype}, {kind.__name__} is expected")
+    if len(shape) != found.ndim or any(isinstance(n, int) and n != m for m, n in zip(found.shape, shape, strict=True)):
         raise ValueError(f"{name} has shape {found.shape}, ({', '.join(map(str, shape))}) is expected")
     return np.require(found, kind, ["C", "A"])'''
 _CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
@@ -80,14 +92,20 @@ class Shell:
     def __init__(
         self, program: Program, name: str, own: Sequence[str] = (), *, exported: bool = True, result: Result | None = None,
         raised: Sequence[Raised] = (), in_axes: Sequence[int | None] = (), out_axes: Sequence[int | None] = (),
+        sizes: Sizes | None = None,
     ) -> None:  # fmt: skip
+        self.sizes = sizes
+        self.given_count = len(program.inputs) if sizes is None else len(sizes.shapes)
+        self.size_names = [] if sizes is None else [size.name for size in sizes_in(sizes.shapes)]
+        if sizes is not None:
+            self.support = self.support | {"_array": _ANY_ARRAY}  # type: ignore[misc]
         self.program, self.exported, self.raised = program, exported, raised
         self.in_axes = in_axes or (None,) * len(program.inputs)
         self.out_axes = out_axes or (None,) * len(program.outputs)
         self.result = emitted_result(len(program.outputs)) if result is None else result
         own = (*own, *self.named, "Any", "Sequence", "Result", "result")  # which the host function itself does not call
         called = (self.words.np, "out", "_work", "_checks", *(() if exported else ("MISS", "ndarray", *DTYPES)))
-        self.names = Names((*called, *self.support, *own))
+        self.names = Names((*called, *self.support, *own, *self.size_names))
         self.arguments = emitted_argument_names(program.inputs, self.names)
         # An argument that has the name of a variable of ours, or of what a file calls elsewhere, keeps it in the signature.
         kept = {*own, *(UNCALLED if exported and not raised else ())}
@@ -112,15 +130,24 @@ class Shell:
     def taken(self, leaf: Input, argument: str, axis: int | None) -> str:
         """The call that checks and converts an argument; `axis` is that of its points."""
         self.uses("_array")
-        return f'_array("{argument}", {argument}, {self.words.np}.{dtype_text(leaf.dtype)}, {_shape(leaf, axis, POINTS)})'
+        return f'_array("{argument}", {argument}, {self.words.np}.{dtype_text(leaf.dtype)}, {_expected(leaf, axis)})'
 
     def accepted(self) -> list[str]:
         """The checks of the arguments, a line each; numbers as NumPy's."""
         lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
-        leaves = zip(self.program.inputs, self.arguments, self.in_axes, strict=True)
+        leaves = list(zip(self.program.inputs, self.arguments, self.in_axes, strict=True))[: self.given_count]
         for leaf, argument, axis in leaves if self.exported else ():
             call = self.taken(leaf, argument, axis)
             lines.append(f"{argument} = {self.one(leaf, call) if leaf.shape == () and axis is None else call}")
+        return lines + self.told()
+
+    def told(self) -> list[str]:
+        """The sizes that the arguments tell, and what they have to keep to."""
+        if self.sizes is None:
+            return []
+        lines = told_sizes(list(zip(self.arguments, self.sizes.shapes, strict=False)))
+        for argument, count in zip(self.arguments[self.given_count :], self.sizes.counts, strict=True):
+            lines.append(f"{argument} = {self.words.np}.float64({spaced_extent(count)})")
         return lines
 
     def one(self, leaf: Input, call: str) -> str:
@@ -188,7 +215,7 @@ class Shell:
 
     def function(self, doc: str, lines: Sequence[str]) -> str:
         """The host function with these statements."""
-        inputs = zip(self.shown, self.program.inputs, strict=True)
+        inputs = list(zip(self.shown, self.program.inputs, strict=True))[: self.given_count]
         typed = [*(f"{n}: {self.accepted_type(leaf)}" for n, leaf in inputs), "out: Any = None"]
         head = wrapped_text(f"def {self.entry}(", typed, ") -> Result:", "")
         return "\n".join([*head, *docstring_literal(doc), *(INDENT + line for line in lines)])
@@ -196,16 +223,20 @@ class Shell:
     def keep(self, store: str, made: Sequence[str]) -> str:
         """The call that gives a thread's arrays under a name of its store; they are made in the thread's first call."""
         self.used["threading"] = "import threading"
+        sizes = tuple_text(self.size_names)
+        kept = "this thread keeps, for its last sizes." if self.size_names else "this thread keeps."
+        test = f'getattr(_local, "sizes", None) != {sizes}' if self.size_names else f'not hasattr(_local, "{store}")'
         self.stores.append("\n".join([
-            f"def _{store}() -> Any:",
-            f'{INDENT}"""The work arrays that this thread keeps."""',
-            f'{INDENT}if not hasattr(_local, "{store}"):',
+            f"def _{store}({', '.join(f'{name}: int' for name in self.size_names)}) -> Any:",
+            f'{INDENT}"""The work arrays that {kept}"""',
+            f"{INDENT}if {test}:",
             f"{INDENT * 2}_local.{store} = (",
             *(f"{INDENT * 3}{text}," for text in made),
             f"{INDENT * 2})",
+            *([f"{INDENT * 2}_local.sizes = {sizes}"] if self.size_names else []),
             f"{INDENT}return _local.{store}",
         ]))  # fmt: skip
-        return f"_{store}()"
+        return f"_{store}({', '.join(self.size_names)})"
 
     def packages(self, special: bool) -> list[str]:
         """The imports from other packages."""
@@ -231,7 +262,7 @@ class Shell:
             (f"Result = {annotated_result(self.result, kinds)}", *local, *head),
             tuple(functions),
             (*self.stores, *support, *called),
-            tuple(map(self.accepted_type, self.program.inputs)),
+            tuple(map(self.accepted_type, self.program.inputs[: self.given_count])),
         ).source(self.entry, self.language)
 
 
@@ -263,6 +294,13 @@ def _shape(leaf: Input | Output, axis: int | None, points: str) -> str:
     """A shape as text, with that of the points before or behind it."""
     sizes = [*([points] if axis == 0 else []), *map(str, leaf.shape), *([points] if axis == -1 else [])]
     return tuple_text(sizes)
+
+
+def _expected(leaf: Input, axis: int | None) -> str:
+    """The shape that is expected, with names for sizes that a call tells."""
+    if not any(isinstance(n, Example) for n in leaf.shape):
+        return _shape(leaf, axis, POINTS)
+    return tuple_text([f'"{n}"' if isinstance(n, Example) else str(n) for n in leaf.shape])
 
 
 def annotated_result(result: Result, kinds: Sequence[str]) -> str:

@@ -99,6 +99,8 @@ class Cotangents:
         if value.op == "bundle" and part.soft:
             return Masked(b.bundle(tuple(self._hard_cell(part, k) for k in range(len(value.operands)))), part.mask, part.clean)
         for factor, near in part.soft:
+            if factor is value:
+                continue  # zero where it is zero
             counts = b.emit("or", (b.emit("ne", (factor, ZERO)), b.emit("eq", (value, value))))  # 0 times infinity is NaN
             value = b.select(counts, value, b.emit("edge", (near,)))
         return Masked(value, part.mask, part.clean)

@@ -123,8 +123,9 @@ class Reverse:
     def _times(self, cotangent: Masked | None, partial: Atom | None) -> Masked | None:
         if cotangent is None or partial is None:
             return None
-        clean = cotangent.clean and isinstance(partial, Constant)
-        return Masked(self.builder.mul(cotangent.value, partial), cotangent.mask, clean, cotangent.soft)
+        value, scaled = self.builder.mul(cotangent.value, partial), isinstance(partial, Constant)
+        found = Masked(value, cotangent.mask, cotangent.clean and scaled, cotangent.soft)
+        return self.cotangents.softened(found, [cotangent]) if scaled and all(s.lasts for s in found.soft) else found
 
     def _push_structural(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
         if binding.op == "site":

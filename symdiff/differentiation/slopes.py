@@ -17,6 +17,9 @@ from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.simplification.facts import Facts
+from symdiff.simplification.polynomials import Polynomials
+from symdiff.simplification.removable import regular
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.simplification.sign_factors import watch_signs
@@ -42,10 +45,13 @@ class Slopes:
         self.builder = builder
         self.written = bindings
         facts = known_bindings(bindings, builder, wrt)
+        found = regular(facts, builder, wrt)
+        facts = facts if found is facts.bindings else Facts(found)
         self.bindings = facts.bindings
         watch_signs(builder, facts)
         self.partials = Partials(builder, facts, rules)
         self.saturation = Saturation(builder, facts)
+        self.polynomials = Polynomials(builder, facts.bindings)
         self.steepness = Steepness(facts.bindings, self.partials)
 
     def of(self, binding: Node, moving: Container[Atom]) -> Iterator[Slope]:
@@ -55,10 +61,11 @@ class Slopes:
                 if operand in moving:
                     yield Slope(operand, ONE, None, Taken(binding.operands[0], not place))
             return
-        for operand, slope in self.saturation.slopes(binding) or ():
+        polynomial = self.polynomials.slopes(binding)
+        for operand, slope in polynomial or self.saturation.slopes(binding) or ():
             if operand in moving:
                 yield Slope(operand, slope)
-        for place in self.saturation.remaining(binding):
+        for place in () if polynomial else self.saturation.remaining(binding):
             operand = binding.operands[place]
             if operand in moving:
                 p = self.partials.partial(binding, place)

@@ -10,7 +10,7 @@ import math
 from symdiff.differentiation.partials import TINY, Partials, has_structural_partials
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.simplification.facts import known_column
+from symdiff.simplification.facts import Facts, known_column
 from symdiff.vocabulary.traits import operations
 
 _JUMPING = operations("jumps")
@@ -26,6 +26,7 @@ class Steepness:
         self._behind: dict[bool, set[Atom]] = {}
         self._before: set[Atom] | None = None
         self._followed = False
+        self._loops: dict[Node, bool] = {}
         self._inputs: dict[Atom, int] = {}
         self._rough: dict[Atom, int] = {}
         self._broken: set[Atom] = set()
@@ -34,7 +35,7 @@ class Steepness:
         """Whether a partial of an elementwise binding can be no number, where it overflows too unless `growing` is False."""
         op, operands = binding.op, binding.operands
         if op == "loop":
-            return True  # its body may have such heads
+            return self._is_loop_steep(binding)
         if op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
             return False
         if op == "pow" and isinstance(operands[1], Constant) and not isinstance(operands[1].value, complex):
@@ -49,6 +50,14 @@ class Steepness:
             above = {f"{poles[0].parameters[-1]} == 0": TINY, "x == -1": 0.0}.get(poles[0].condition.strip(), math.inf)
             return not isinstance(operands[-1], Constant) and low < above
         return (growing and self.partials.facts.is_explosive(binding.result)) or self.partials.is_singular(binding)
+
+    def _is_loop_steep(self, binding: Node) -> bool:
+        """Whether a round has a steep head, or an exponential, of what rounds before may have made large."""
+        if binding not in self._loops:
+            facts = Facts(binding.params.body.bindings)
+            round_ = Steepness(facts.bindings, Partials(self.partials.builder, facts, self.partials.rules))
+            self._loops[binding] = any(facts.is_exponential(b) or round_.is_steep(b) for b in facts.bindings)
+        return self._loops[binding]
 
     def is_behind(self, atom: Atom, growing: bool = True) -> bool:
         """Whether a value comes from a steep head."""

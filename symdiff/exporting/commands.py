@@ -19,6 +19,7 @@ from symdiff.api import transforms
 from symdiff.errors import ExportError
 from symdiff.tracing.trace import Spec, traced_argument_names
 from symdiff.vocabulary.choices import TARGETS
+from symdiff.vocabulary.extents import Extent, extent_of_text
 from symdiff.vocabulary.version import __version__
 
 TABLE = "[tool.symdiff.files] in pyproject.toml"
@@ -53,7 +54,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--expr", help='a formula in place of a function: "sin(x)*exp(-x*y)"')
         command.add_argument(
             "--arg", action="append", default=[], metavar="NAME=SPEC",
-            help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (the default)",
+            help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (the default); "
+            "with names for any size: A=m,n+1",
         )  # fmt: skip
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
@@ -165,14 +167,15 @@ def _spec(text: str) -> tuple[str, Any]:
             return name, dtype
         if dtype and dtype not in ("float32", "float64", "complex64", "complex128"):
             raise ValueError
-        sizes = () if shape == "scalar" else tuple(int(n) for n in shape.split(","))
-        if min(sizes, default=0) < 0 or math.prod(sizes) > LARGEST:
+        sizes = () if shape == "scalar" else tuple(extent_of_text(n) for n in shape.split(","))
+        known = [n for n in sizes if not isinstance(n, Extent)]
+        if min(known, default=0) < 0 or math.prod(known) > LARGEST:
             raise ValueError
         return name, Spec(sizes, dtype or "float64")
     except ValueError:
         raise ExportError(
             f"--arg {text!r} cannot be read; write NAME=SHAPE[:DTYPE], as x=8, A=3,4, z=scalar:complex128, or n=int:5, with at "
-            f"most {LARGEST} cells"
+            f"most {LARGEST} cells; or with names for sizes that a call tells, as A=m,n+1"
         ) from None
 
 

@@ -23,11 +23,14 @@ from symdiff.api.device import placed_on_device
 from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.api.kernels import WholeBatched
+from symdiff.codegen.names import keeps_name
+from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
+from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.differentiation.partials import Partials
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
-from symdiff.errors import ArgumentError, ExportError, forgive_error
+from symdiff.errors import ArgumentError, BackendError, ExportError, forgive_error
 from symdiff.exporting.raising import raised_in
 from symdiff.exporting.structuring import (
     SHOWN,
@@ -49,13 +52,15 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program
-from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, source_of
+from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, sized_source_of, source_of, with_free_sizes
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
 from symdiff.tracing.trace import traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.choices import LOOPING
+from symdiff.vocabulary.extents import Example, Extent, sizes_in
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import is_literal, literal
 from symdiff.vocabulary.ops import OPS, dtype_of_code
@@ -74,7 +79,7 @@ _NEEDS = {
 def _needs(target: str, nodes: list[Node]) -> str:
     if target in _NEEDS:
         return _NEEDS[target]
-    return f"Needs NumPy{' and SciPy' if any(OPS[i.op].is_special for i in nodes) else ''} only."
+    return f"Needs NumPy{' and SciPy' if any(i.op in OPS and OPS[i.op].is_special for i in nodes) else ''} only."
 
 
 def _primitives(bindings: list[Any]) -> list[Site]:
@@ -102,9 +107,22 @@ def _nodes(program: Program | Fused) -> list[Node]:
 
 @exported_source.written
 def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str = "") -> Source:
-    """The Source of a transform at example arguments."""
-    args, kwargs = placed_on_device((args, kwargs))
+    """The Source of a transform at example arguments; loops that were kept by themselves are written out for a target that
+    does not take them.
+    """
     inner = function.inner if isinstance(function, Vectorised) else function
+    try:
+        return _exported(function, inner, args, kwargs, target, command, "" if inner is not function else target)
+    except BackendError:
+        if inner.loops is not None or target not in LOOPING:
+            raise
+    return _exported(function, inner, args, kwargs, target, command, "")
+
+
+def _exported(
+    function: Any, inner: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: str, command: str, backend: str
+) -> Source:
+    args, kwargs = placed_on_device((args, kwargs))
     inner.refresh()
     if isinstance(function, Vectorised):
         if target not in ("numpy", "cupy"):
@@ -113,18 +131,20 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     else:
         shown, axes = args, []
     call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
-    primal = inner._traced(call, None, "merge", backend="" if isinstance(function, Vectorised) else target).graph
-    graph, tree = inner._derived(call, primal)
+    if call.is_sized():
+        _refuse_sizes(target, function is not inner, inner.where)
+    primal, graph, tree = inner.stages(call, "merge", backend=backend, finish=loops_as_arrays if target == "numpy" else None)
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
     result = _marked(tree, [output.name for output in graph.outputs])
     bare = all(isinstance(a.value, Leaf) and (a.value, a.named) == (Leaf(a.name, k), False) for k, a in enumerate(arguments))
+    branches = branches_of(primal)
+    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
+    bare = bare and all(keeps_name(a.name, target, bool(raised)) for a in arguments)
     plain = target in ("c", "cuda") or (bare and exports_plainly(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
     shape = exported_positions(result) if exports_plainly(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
-    branches = branches_of(primal)
-    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
     checks = branches.conditions if branches is not None and raised else None
     options: dict[str, Any] = {"raised": raised} if raised else {}
     if batch and not (in_unrolled_regime(graph) and (checks is None or in_unrolled_regime(settled(checks)))):
@@ -144,41 +164,61 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
             f"{inner.where}: {rule.name} ({rule.source}) is a primitive of arrays, which Python computes; target {target!r} "
             "cannot call it: export to target 'numpy', or give it a body instead of @sd.primitive"
         )
-    program = program_of(graph, inner.options, name, None if batch else checks, target == "python")
-    nodes = _nodes(program)
-    opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
-    if opaque is not None:
-        raise ExportError(f"{inner.where}: {opaque} is an opaque primitive and cannot be exported; give it a body and a rule")
-    operations = program.operations()
-    if batch:
-        padded = tuple(axes) + (None,) * (len(program.inputs) - len(axes))
-        plan = plan_of(program, "batch", padded, (function.out_axes,) * len(program.outputs))
-        if checks is not None:
-            options["before"] = check_plan_of(checks, padded[: len(checks.inputs)])
-            operations += options["before"].program.operations()
-            nodes = [*nodes, *options["before"].program.nodes]
-    else:
-        plan = plan_of(program)
     rules = rules_in_force(inner.rules).used_in([*primal.bindings, *graph.bindings])
     digest = ", ".join([f"graph {graph.digest()}", f"rules {rules.digest()}", *filter(None, [primal.notes.get(FOLLOWED)])])
-    dtypes = ", ".join(sorted({_dtype(leaf.dtype) for leaf in (*program.inputs, *program.outputs)}))
-    before = getattr(program, "operations_before", None) or graph.operations()
-    shared = f" ({before} before sharing)" if isinstance(program, Program) else ""
-    lines = [
-        f"Generated by symdiff {__version__}, format {FORMAT}, from {inner.name} ({inner.where}). Do not edit; regenerate with",
-        f"  {command or _command(function, args, kwargs, target, call)}",
-        f"{digest}, {dtypes}. {_needs(target, nodes)} Belongs to the project that generated it.",
-        f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
-    ]
-    lines += _imported(sites)
-    if inner.differentiates and (edges := _edges(primal, inner)):
-        lines += textwrap.wrap(f"May be infinite or NaN where {edges}.", 120, subsequent_indent="  ", break_long_words=False)
+    edges = _edges(primal, inner) if inner.differentiates else ""
     if target == "cupy" and inner.options.exact:
         options["exact"] = True
-    source = source_of(
-        plan, target, name=name, style="export", header=lines, doc=_doc(inner, plan, _defaults(inner, call), hidden, plain),
-        result=shape, **options,
-    )  # fmt: skip
+
+    inputs = graph.inputs
+
+    def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
+        """The file's text, but for the function in the user's structures."""
+        program = program_of(graph, inner.options, name, None if batch else checks, target in ("python", "c"))
+        nodes = _nodes(program)
+        opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
+        if opaque is not None:
+            raise ExportError(
+                f"{inner.where}: {opaque} is an opaque primitive and cannot be exported; give it a body and a rule"
+            )
+        operations = program.operations()
+        if batch:
+            padded = tuple(axes) + (None,) * (len(program.inputs) - len(axes))
+            plan = plan_of(program, "batch", padded, (function.out_axes,) * len(program.outputs))
+            if checks is not None:
+                options["before"] = check_plan_of(checks, padded[: len(checks.inputs)])
+                operations += options["before"].program.operations()
+                nodes = [*nodes, *options["before"].program.nodes]
+        else:
+            plan = plan_of(program)
+        dtypes = ", ".join(sorted({_dtype(leaf.dtype) for leaf in (*program.inputs, *program.outputs)}))
+        before = getattr(program, "operations_before", None) or graph.operations()
+        shared = f" ({before} before sharing)" if isinstance(program, Program) else ""
+        made_from = f"from {inner.name} ({inner.where}). Do not edit; regenerate with"
+        lines = [
+            f"Generated by symdiff {__version__}, format {FORMAT}, {made_from}",
+            f"  {command or _command(function, args, kwargs, target, call)}",
+            f"{digest}, {dtypes}. {_needs(target, nodes)} Belongs to the project that generated it.",
+            f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
+        ]
+        if bounds := _bounds(sized):
+            lines.append(f"For any {bounds}.")
+        lines += _imported(sites)
+        if edges:
+            shown = textwrap.wrap(f"May be infinite or NaN where {edges}.", 120, subsequent_indent="  ", break_long_words=False)
+            lines += shown
+        return source_of(
+            plan, target, name=name, style="export", header=lines,
+            doc=_doc(inner, plan, _defaults(inner, call), hidden, plain, len(inputs)), result=shape, **options, **told,
+        )  # fmt: skip
+
+    sized = with_free_sizes(graph, name)
+    if sized is None:
+        source = written(graph, checks)
+    elif target == "numpy":
+        source = sized_source_of(sized, checks, lambda *example: written(*example[:2], sizes=example[2]))
+    else:
+        source = written(sized, checks)
     if plain:
         return source
     doc = f"{_what(inner)} of {inner.name}, in its own structures; `{name}` takes and returns their leaves."
@@ -187,6 +227,19 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
         doc = f"{_what(inner)} of {inner.name}, with its own arguments; `{name}` takes numbers and arrays only."
     doc += f" Made with {settings}." if (settings := _defaults(inner, call)) else ""
     return with_structures(source, inner.__name__, arguments, made, _described(inner, doc), inner.where)
+
+
+def _refuse_sizes(target: str, points: bool, where: str) -> None:
+    """Raise where a file cannot be for any size."""
+    if points:
+        raise ExportError(f"{where}: a vmap is exported for numbers in place of named sizes; its points may be any number")
+    if target not in ("numpy", "python", "c"):
+        raise ExportError(f"{where}: target {target!r} has no named sizes yet; numpy, python and c have them")
+
+
+def _bounds(graph: Graph | None) -> str:
+    """The bounds of a graph's sizes, as a header has them."""
+    return "" if graph is None else ", ".join(size.bounds() for size in sizes_in(tuple(leaf.shape for leaf in graph.inputs)))
 
 
 def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[Argument]:
@@ -265,6 +318,9 @@ def _work(plan: Any) -> str:
     if plan.kind == "point":
         return ""
     if isinstance(plan, ArrayPlan):
+        arrays = [*plan.slots, *plan.scratch.values(), *plan.partial.values()]
+        if any(isinstance(cells, Example) for _, cells in arrays):
+            return f", {_counted(len(arrays), 'work array')}"
         return f", {_counted(plan.work_bytes(), 'byte')} of work arrays"
     count = sum(plan.work.values())
     return f", {_counted(count, 'work array')} for intermediate values" if count else ", no work arrays"
@@ -293,7 +349,7 @@ def _edges(primal: Graph, function: Any) -> str:
 
 
 def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count!s} {noun}{'' if count == 1 else 's'}"
 
 
 def _dtype(code: str) -> str:
@@ -362,7 +418,8 @@ class _Example:
             self.text = literal(plain) if is_literal(plain) else repr(plain)
         else:
             dtype = np.dtype(leaf.dtype).name
-            self.text = f"symdiff.Spec({tuple(shape)}{'' if dtype == 'float64' else f', {dtype!r}'})"
+            sizes = tuple(str(n) if isinstance(n, Extent) else n for n in shape)
+            self.text = f"symdiff.Spec({sizes}{'' if dtype == 'float64' else f', {dtype!r}'})"
 
     def __repr__(self) -> str:
         return self.text
@@ -410,13 +467,14 @@ def _what(function: Any) -> str:
     }.get(function.suffix, "Value")  # fmt: skip
 
 
-def _doc(function: Any, plan: Any, defaults: str, hidden: Hidden, whole: bool) -> str:
+def _doc(function: Any, plan: Any, defaults: str, hidden: Hidden, whole: bool, given: int | None = None) -> str:
     program = plan.program
     batch = plan.kind == "batch"
+    own = len(program.inputs) if given is None else given
     inputs, outputs = (
-        ", ".join(_described_leaf(leaf, axis) for leaf, axis in zip(leaves, axes, strict=True))
+        ", ".join(_described_leaf(leaf, axis) for leaf, axis in zip(leaves, axes, strict=False))
         for leaves, axes in (
-            (program.inputs, plan.in_axes if batch else [None] * len(program.inputs)),
+            (program.inputs[:own], plan.in_axes if batch else [None] * len(program.inputs)),
             (program.outputs, plan.out_axes if batch else [None] * len(program.outputs)),
         )
     )

@@ -8,6 +8,7 @@ cannot be made from the arguments, and keys that cannot be written.
 
 import dataclasses
 import hashlib
+import keyword
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +34,7 @@ from symdiff.vocabulary.literals import (
 SUFFIX = "_leaves"
 SHOWN = 64  # cells up to which a file, and the command in its header, hold the values of an array of integers
 INDENT = "    "
+_ASKING = ("getattr", "len", "list", "repr", "type", "ValueError")  # what checks of structures call
 OWN = ("copy", "dataclasses", "hashlib", "_made_for", "_digest", "_like")
 _LIKE = '''def _like(given: Any, **fields: Any) -> Any:
     """A copy of an object with other fields; the constructor of its class does not run."""
@@ -134,7 +136,8 @@ def with_structures(source: Source, name: str, arguments: Sequence[Argument], re
     `result` has a `Leaf` for each output; None for what the function of leaves returns as it is.
     """
     assert source.file is not None
-    names = Names((*OWN, source.entry))
+    asks = any(not isinstance(a.value, Leaf) for a in arguments)
+    names = Names((*OWN, source.entry), reserved=[*keyword.kwlist, "out", *(_ASKING if asks else ())])
     arguments = [replace(a, name=names.fresh(a.name)).typed(source.file.types) for a in exported_parameters(arguments)]
     values = {a.name: a.value for a in arguments}
     writer = _Writer({a.name: a for a in arguments if a.checked}, where)

@@ -13,7 +13,8 @@ import numpy as np
 
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import branches_of
-from symdiff.ir.graph import Graph, evaluated
+from symdiff.ir.building import active_builders
+from symdiff.ir.graph import Graph, evaluated, spliced
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Node
@@ -25,7 +26,12 @@ from symdiff.vocabulary.ops import OPS
 
 @evaluated.written
 def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
-    """The graph's result at `args`, one for each input but captured arrays, in the function's own result structure."""
+    """The graph's result at `args`, one for each input but captured arrays, in the function's own result structure; traced
+    where an argument is.
+    """
+    found = spliced(graph, args) if active_builders() else NotImplemented
+    if found is not NotImplemented:
+        return found
     values = binding_values(graph, args)
     results = [
         np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, dtype=np.dtype(o.dtype))[()] for o in graph.outputs
@@ -44,7 +50,10 @@ def binding_values(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
     if branches is not None:
         branches.check(graph.name, args)
     values: dict[Atom, Any] = {}
-    given = [np.asarray(arg, dtype=np.dtype(leaf.node.dtype)) for leaf, arg in zip(graph.inputs, args, strict=True)]
+    try:
+        given = [np.asarray(arg, dtype=np.dtype(leaf.node.dtype)) for leaf, arg in zip(graph.inputs, args, strict=True)]
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{graph.name} takes a number or an array for each of {graph.inputs}: {error}") from None
     try:
         sizes = solved([(leaf.name, leaf.node.shape, value.shape) for leaf, value in zip(graph.inputs, given, strict=True)])
     except ValueError as error:

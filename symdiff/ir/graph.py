@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff.errors import InvariantError
 from symdiff.ir.node import ArrayConstant, Atom, Node, Number
+from symdiff.vocabulary.extents import sizes_in
 from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.seams import Seam
@@ -25,6 +26,7 @@ sympy_expressions = Seam("the outputs of a graph as SymPy expressions")
 from_sympy = Seam("a graph of SymPy expressions")
 shared_by_sympy = Seam("common subexpressions of a graph by SymPy")
 evaluated = Seam("the value of a graph, binding by binding")
+spliced = Seam("a graph in a running trace")
 read = Seam("the reading form of a graph")
 read_page = Seam("the page of a graph")
 
@@ -118,7 +120,9 @@ class Graph:
         return shared_by_sympy(self)  # type: ignore[no-any-return]
 
     def __call__(self, *args: Any) -> Any:
-        """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code."""
+        """Evaluate binding by binding with NumPy; slow and simple, the second opinion for generated code. In a function that
+        is traced, its bindings over traced values become part of that function.
+        """
         return evaluated(self, args)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
@@ -198,7 +202,8 @@ class Graph:
         lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         loops = [f"  loop at {place}: {what}" for place, what in self.notes.get("loops", {}).items() if what != "kept"]
-        return "\n".join(map(printable, lines + constants + loops))
+        sizes = ", ".join(size.bounds() for size in sizes_in(tuple(i.shape for i in self.inputs)))
+        return "\n".join(map(printable, lines + constants + loops + ([f"  for any {sizes}"] if sizes else [])))
 
     @property
     def formula(self) -> Any:

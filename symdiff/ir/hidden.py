@@ -101,6 +101,6 @@ def visible_input_count(graph: Graph) -> int:
 
 
 def hidden_arrays_of(compiled: Any) -> tuple[Captured, ...]:
-    """The captured arrays that a compiled function of ours reads; none for anything else."""
-    hidden = getattr(compiled, "hidden", None)
+    """The captured arrays that a graph or a compiled function of ours reads; none for anything else."""
+    hidden = hidden_of(compiled) if isinstance(compiled, Graph) else getattr(compiled, "hidden", None)
     return hidden.arrays if isinstance(hidden, Hidden) else ()

@@ -44,10 +44,13 @@ def counted_apart(graph: Graph, others: Iterable[Node]) -> Graph:
     for name in sorted(own & taken):
         fresh = (f"{name}_{k}" for k in itertools.count(2))
         names[name] = next(f for f in fresh if f not in taken | own and f not in names.values())
-    return _renamed(graph, names) if names else graph
+    return renamed_graph(graph, names)
 
 
-def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+def renamed_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """The Graph with other names of sizes."""
+    if not names:
+        return graph
     builder = Builder()
     atoms: dict[Atom, Atom] = {}
     for leaf in graph.inputs:
@@ -58,7 +61,7 @@ def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
         params = _renamed_params(b.params, names)
         atoms[b] = builder.bind(b.op, operands, renamed_sizes(b.shape, names), b.dtype, params, b.origin)
     outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
-    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin)
+    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=graph.notes)
 
 
 def _renamed_params(params: Any, names: Mapping[str, str]) -> Any:
@@ -67,4 +70,4 @@ def _renamed_params(params: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(params, Loop):
         return renamed_sizes(params, names)
     more = {key: renamed_sizes(getattr(params, key), names) for key in ("rounds", "rows", "stacks", "limit")}
-    return replace(params, body=_renamed(params.body, names), **more)
+    return replace(params, body=renamed_graph(params.body, names), **more)

@@ -78,7 +78,7 @@ class Program:
     def operations(self) -> int:
         """The number of operations on numbers: + - * / negation, comparison, select or function call, one each."""
         loops = sum([node.params.operations() for node in self.nodes if node.op == "loop"])
-        return loops + sum([OPS[node.op].cost for node in self.nodes if node.op in OPS])  # type: ignore[no-any-return]
+        return loops + sum([_cost(node) for node in self.nodes if node.op in OPS])  # type: ignore[no-any-return]
 
     def by_kind(self) -> dict[str, Any]:
         """How often each operation occurs, most frequent first."""
@@ -90,6 +90,14 @@ class Program:
 
     def __str__(self) -> str:
         return program_listing(self)
+
+
+def _cost(node: Node) -> Any:
+    """The operations on numbers that an elementwise one is."""
+    cost: Any = OPS[node.op].cost
+    for n in node.shape:
+        cost = counted(cost, n)
+    return cost
 
 
 def is_leaf(node: Node) -> bool:

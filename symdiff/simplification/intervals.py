@@ -124,7 +124,7 @@ def _times(x: float, y: float) -> float:
 def _mul(a: Fact, b: Fact) -> Fact:
     ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     found = interval(ends, a, b, nan=not (a.is_finite and b.is_finite))
-    scaled = any(p.low == p.high > 0.0 for p in (a, b)) and a.low >= 0.0 and b.low >= 0.0
+    scaled = any(p.low > 0.0 for p in (a, b)) and a.low >= 0.0 and b.low >= 0.0
     return found._replace(powers=max(a.powers, b.powers) if scaled else 0)
 
 
@@ -139,7 +139,7 @@ def _div(a: Fact, b: Fact) -> Fact:
         found = whole._replace(low=0.0) if a.low >= 0.0 else whole._replace(high=0.0)
     else:
         return whole
-    return found._replace(powers=a.powers if b.low == b.high > 0.0 else 0)
+    return found._replace(powers=a.powers if b.low > 0.0 else 0)
 
 
 def _mod(a: Fact, b: Fact) -> Fact:

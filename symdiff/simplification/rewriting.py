@@ -105,6 +105,9 @@ class Forms:
             made = self.made.get(atom)
             for pair in (made.operands, made.operands[::-1]) if made is not None and made.op == "mul" else ():
                 yield from self.all_match(row, refs, pair, found)
+        elif of >= len(row.parameters) and row.form.steps[of - len(row.parameters) - 1][0] != "mul":
+            base, factor = self.facts.multiple(atom)
+            yield from (other | {constant: factor} for other in self.matches(row, of, base, found))
         elif of >= len(row.parameters):
             square = self._square(atom)
             if square is not None and not is_complex(square[0].dtype or "d"):
@@ -193,7 +196,7 @@ def rewritten(facts: Facts, builder: Builder) -> list[Node]:
 class _Rewriting:
     def __init__(self, facts: Facts, builder: Builder) -> None:
         self.builder = builder
-        self.made: dict[Atom, Node] = {}
+        self.made = facts.made  # where what is seen takes the place of what was written
         self.facts = facts
         self.forms = Forms(self.made, self.facts)
         self.rooted: set[Atom] = set()  # what has a root among its factors

@@ -41,6 +41,7 @@ from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
+from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
 
@@ -51,19 +52,24 @@ PRECISION = 1e-8  # of that comparison: sums may be regrouped
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Stands for an argument: a shape and a dtype.
+    """Stands for an argument: a shape and a dtype. A size that only a call tells has a name, and may be "n + 1" or "2*n".
+
+    What is made from such a Spec serves all sizes for which the function is traced to the same graph.
 
     >>> Spec((8,))
     Spec(shape=(8,), dtype='float64')
+    >>> Spec(("n", 3)), Spec("n+1", "float32")
+    (Spec(shape=(n, 3), dtype='float64'), Spec(shape=(n+1,), dtype='float32'))
     """
 
-    shape: tuple[int, ...] = ()
+    shape: Shape = ()
     dtype: Any = "float64"
 
     def __post_init__(self) -> None:
         check_options("Spec", {"shape": self.shape, "dtype": self.dtype})
-        shape = tuple(map(int, (self.shape,) if is_integer_option(self.shape) else self.shape))  # type: ignore[arg-type]
-        object.__setattr__(self, "shape", shape)
+        given: Any = (self.shape,) if is_integer_option(self.shape) or isinstance(self.shape, (str, Extent)) else self.shape
+        sizes = [extent_of_text(n) if isinstance(n, str) else n if isinstance(n, (Extent, Example)) else int(n) for n in given]
+        object.__setattr__(self, "shape", tuple(sizes))
 
 
 def is_static(leaf: Any) -> bool:
@@ -124,7 +130,8 @@ def traced_path_name(path: str) -> str:
 class Traced:
     """A Graph with what the caller needs to feed it: which leaves are inputs, and tracers captured from outer traces.
 
-    `called` are the functions that were called by name. `kinds`: what was asked of the kinds of arguments, see `kinds`.
+    `called` are the functions that were called by name. `kinds`: what was asked of the kinds of arguments, see `kinds`;
+    `compared`: what was asked to be one of them.
     """
 
     graph: Graph
@@ -132,6 +139,7 @@ class Traced:
     captured: list[Any]
     called: tuple[Any, ...]
     kinds: int
+    compared: list[Any]
 
 
 def trace_leaves(
@@ -329,10 +337,12 @@ def _traced(
         builder.path = path
         if attempt.patient:
             builder.patience, builder.tired = SHORT, Tired.told
-        filled = list(leaves)
+        filled, attempt.given = list(leaves), {}
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
-            filled[place] = Tracer.argument(builder, symbol, traced_argument_kind(leaves[place]), traced_order(leaves[place]))
+            kind, order = traced_argument_kind(leaves[place]), traced_order(leaves[place])
+            filled[place] = made = Tracer.argument(builder, symbol, kind, order)
+            attempt.given[id(made)] = made, leaves[place]
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
@@ -369,7 +379,7 @@ def _traced(
         graph.notes[FOLLOWED] = f"NumPy {np.__version__}"
     if reading is not None:
         _keep_read(graph, reading, len(traced))
-    return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds)
+    return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds, attempt.compared)
 
 
 def _alone(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

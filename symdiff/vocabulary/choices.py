@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.errors import ArgumentError, BackendError, ExportError, OptionError, ShapeError, SymdiffError
+from symdiff.vocabulary.extents import Extent, extent_of_text
 from symdiff.vocabulary.libraries import user_line
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
-LOOPING = ("auto", "python", "numpy", "native")  # backends and targets that take loops
+LOOPING = ("auto", "python", "numpy", "native", "c")  # backends and targets that take loops
 TARGETS = ("python", "numpy", "c", "cupy", "cuda")
 COMMON = ("rules", "exact", "fastmath", "backend", "scalarize", "paths", "loops", "frozen")
 
@@ -64,6 +65,14 @@ def _is_dtype(value: Any) -> bool:
         return False
 
 
+def _is_extent(value: Any) -> bool:
+    try:
+        value = extent_of_text(value) if isinstance(value, str) else value
+    except ValueError:
+        return False
+    return isinstance(value, Extent) or (is_integer_option(value) and value >= 0)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and bool(value >= 0)
 
@@ -93,8 +102,8 @@ CHOICES = {
     "rtol": Choice("a number that is not negative is needed", _is_number),
     "atol": Choice("a number that is not negative is needed", _is_number),
     "seed": Choice("an integer that is not negative is needed", lambda value: is_integer_option(value) and value >= 0),
-    "shape": Choice("an integer or a tuple of integers that are not negative is needed",
-                    _all(lambda value: is_integer_option(value) and value >= 0), ShapeError),
+    "shape": Choice("an integer or a tuple of integers that are not negative is needed; a size that a call tells is a text: "
+                    "'n', 'n + 1', '2*n'", _all(_is_extent), ShapeError),
     "dtype": Choice("a dtype of numbers is needed, as 'float64'", _is_dtype, ShapeError),
     "pullback": _TRUTH,
     "pushforward": _TRUTH,

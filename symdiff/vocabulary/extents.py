@@ -6,8 +6,10 @@ broadcast, even where it will be 1.
 """
 
 import functools
+import keyword
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +20,17 @@ _LARGE = 10**6
 
 
 class Size(NamedTuple):
-    """A number of cells, or of rounds, that has a name; it is `least` or more."""
+    """A number of cells, or of rounds, that has a name; it is `least` or more, and not above `most` where that is known."""
 
     name: str
     least: int = 1
+    most: int | None = None
+
+    def bounds(self) -> str:
+        """The numbers that it may be: "n", "n >= 2", "3 <= n <= 100"."""
+        if self.most is not None:
+            return f"{self.least} <= {self.name} <= {self.most}"
+        return f"{self.name} >= {self.least}" if self.least else self.name
 
 
 class Extent:
@@ -142,6 +151,24 @@ def extent(name: str, least: int = 1) -> Extent:
     return Extent(0, ((Size(name, least), 1),))
 
 
+_TERM = re.compile(r"([+-]?)(?:(\d+)(?:\*([^\W\d]\w*))?|([^\W\d]\w*)(?:\*(\d+))?)")
+
+
+def extent_of_text(text: str) -> Count:
+    """An affine expression of named sizes, which are 0 or more: "n", "n+1", "2*n - m". Raises `ValueError` for other texts."""
+    given = re.sub(r" *([-+*]) *", r"\1", text.strip(" "))
+    found: Count = 0
+    place = 0
+    while place < len(given) or not place:
+        term = _TERM.match(given, place)
+        if term is None or (place and not term[1]) or keyword.iskeyword(name := term[3] or term[4] or ""):
+            raise ValueError(f"{text!r} is no affine expression of named sizes, as n, n + 1 or 2*n - m")
+        times = int(f"{term[1]}{term[2] or term[5] or 1}")
+        found = found + (times * extent(name, 0) if name else times)
+        place = term.end()
+    return found
+
+
 def extents_in(value: Any) -> Iterator[Extent]:
     """The extents in a shape, or in other static parameters."""
     if isinstance(value, Extent):
@@ -158,10 +185,15 @@ def names_in_extents(value: Any) -> set[str]:
     return {size.name for found in extents_in(value) for size, _ in found.terms}
 
 
+def sizes_in(value: Any) -> list[Size]:
+    """The sizes of which a shape, or other static parameters, speak, in order."""
+    return list(dict.fromkeys(size for found in extents_in(value) for size, _ in found.terms))
+
+
 def renamed_sizes(value: Any, names: Mapping[str, str]) -> Any:
     """A shape, or other static parameters, with other names of sizes."""
     if isinstance(value, Extent):
-        return _reduced(value.constant, {Size(names.get(size.name, size.name), size.least): t for size, t in value.terms})
+        return _reduced(value.constant, {size._replace(name=names.get(size.name, size.name)): t for size, t in value.terms})
     if isinstance(value, dict):
         return {key: renamed_sizes(part, names) for key, part in value.items()}
     if isinstance(value, tuple) and any(True for _ in extents_in(value)):
@@ -191,8 +223,8 @@ def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
             if len(open_) == 1:
                 (size, times), = open_  # fmt: skip
                 rest = m - n.constant - sum(t * sizes[s.name] for s, t in n.terms if s.name in sizes)
-                if rest % times or rest // times < size.least:
-                    raise ValueError(f"{name} has {m} cells along an axis of {n}, where {size.name} >= {size.least}")
+                if rest % times or rest // times < size.least or (size.most is not None and rest // times > size.most):
+                    raise ValueError(f"{name} has {m} cells along an axis of {n}, for any {size.bounds()}")
                 sizes[size.name] = rest // times
     return sizes
 
@@ -233,6 +265,14 @@ class Amount:
         return Amount(product)
 
     __radd__, __rmul__ = __add__, __mul__
+
+    def at(self, sizes: Mapping[str, int]) -> int:
+        """The number where the sizes are known."""
+        return sum(times * math.prod(sizes[name] for name in names) for names, times in self.terms.items())
+
+    def names(self) -> set[str]:
+        """The names of the sizes."""
+        return {name for names in self.terms for name in names}
 
     def many(self) -> int:
         """The count where all sizes are large."""
@@ -290,10 +330,14 @@ def reshaped_extents(old: Shape, shape: Shape) -> Shape:
 
 def broadcast_extents(*shapes: Shape) -> Shape:
     """The shape to which shapes broadcast. Raises `ValueError` where they do not, or not for all sizes."""
-    if not any(type(n) is Extent for shape in shapes for n in shape):
+    kinds = {type(n) for shape in shapes for n in shape}
+    if kinds <= {int}:
         return np.broadcast_shapes(*shapes)
     rank = max(map(len, shapes))
-    columns = zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True)
+    columns = list(zip(*((1,) * (rank - len(s)) + tuple(s) for s in shapes), strict=True))
+    if Extent not in kinds:
+        named = [[n for n in column if isinstance(n, Example)] for column in columns]
+        return tuple(next((e for e in some if e == n), n) for some, n in zip(named, np.broadcast_shapes(*shapes), strict=True))
     found = [{n for n in column if n != 1} or {1} for column in columns]
     if any(len(kinds) > 1 for kinds in found):
         raise ValueError(f"shapes {' and '.join(map(str, shapes))} do not broadcast for all sizes")
@@ -319,3 +363,99 @@ def written_out(part: slice, n: Count) -> tuple[Any, Any, int]:
     if step > 0:
         return (0 if ends[0] is None else ends[0], n if ends[1] is None else ends[1], step)
     return (n - 1 if ends[0] is None else ends[0], ends[1], step)
+
+
+class Example(int):
+    """A number that stands for an expression of sizes where text is made: it counts as the number and is shown as the other.
+
+    Sums and products are examples again; what else becomes of it is a plain number, and the texts of two examples differ.
+    """
+
+    amounts: frozenset[Amount]  # of which the largest is meant
+
+    def __new__(cls, number: int, *amounts: Amount) -> "Example":
+        made = super().__new__(cls, number)
+        made.amounts = frozenset(amounts)
+        return made
+
+    def _with(self, other: Any, number: int, join: Callable[[Amount, Amount], Amount]) -> int:
+        if len(self.amounts) > 1 or (isinstance(other, Example) and len(other.amounts) > 1):
+            return number
+        (own,), (amount,) = self.amounts, other.amounts if isinstance(other, Example) else (Amount.of(int(other)),)
+        found = join(own, amount)
+        return type(self)(number, found) if found.terms.keys() - {()} else number
+
+    def __add__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._with(other, int(self) + int(other), lambda a, b: a + b)
+
+    def __mul__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self._with(other, int(self) * int(other), lambda a, b: a * b)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other if isinstance(other, int) else NotImplemented
+
+    def __str__(self) -> str:
+        texts = sorted(_spaced(str(amount)) for amount in self.amounts)
+        return texts[0] if len(texts) == 1 else f"max({', '.join(texts)})"
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        text = str(self)
+        return f"({text})" if " " in text and not text.startswith("max") else text
+
+
+def spaced_extent(count: Count) -> str:
+    """An extent as it is written in programs: n - 1."""
+    return _spaced(str(count))
+
+
+def _spaced(text: str) -> str:
+    return re.sub(r"(?<=.)([-+])", r" \1 ", text)
+
+
+def example(count: Count, sizes: Mapping[str, int]) -> int:
+    """An extent as an example of it."""
+    return Example(count.at(sizes), Amount.of(count)) if isinstance(count, Extent) else count
+
+
+def examples(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A shape, or other static parameters, with examples of its extents."""
+    if isinstance(value, Extent):
+        return example(value, sizes)
+    if isinstance(value, dict):
+        return {key: examples(part, sizes) for key, part in value.items()}
+    if type(value) is tuple and any(True for _ in extents_in(value)):
+        return tuple(examples(part, sizes) for part in value)
+    return value
+
+
+def larger(a: int, b: int) -> int:
+    """The larger one of two numbers, for all sizes where they are examples."""
+    if not isinstance(a, Example) and not isinstance(b, Example):
+        return max(a, b)
+    if b == 0 or a == 0:
+        return a or b
+    amounts = {*_amounts(a), *_amounts(b)}
+    return Example(max(a, b), *amounts) if len(amounts) > 1 else a
+
+
+def _amounts(count: int) -> Iterable[Amount]:
+    return count.amounts if isinstance(count, Example) else (Amount.of(count),)
+
+
+def equal_counts(a: int, b: int) -> bool:
+    """Whether two numbers are equal, for all sizes where they are examples."""
+    return a == b and frozenset(_amounts(a)) == frozenset(_amounts(b))

@@ -18,6 +18,8 @@ from symdiff.errors import ShapeError, TraceError
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # of the flags of NumPy's array objects
 READABLE = CONTIGUOUS | ALIGNED
 WRITTEN = READABLE | WRITEABLE
+EXACT = 2**53  # whole doubles below are all the integers that there are
+_LARGEST = 2**1023
 _ARRAYS = (np.ndarray, np.memmap)
 _NUMBERS = (float, int, complex, bool, str, bytes, type(None))
 _BASES = (np.ndarray, float, complex, int)
@@ -59,6 +61,25 @@ def check_plain(where: str, *values: Any) -> None:
         wrong = foreign(value)
         if wrong:
             raise TraceError(f"{where}: {wrong}")
+
+
+def loses_digits(value: Any) -> bool:
+    """Whether a value is an integer, or an array of them, that no double holds."""
+    if isinstance(value, (int, np.integer)):
+        return not -EXACT <= value <= EXACT and not (abs(int(value)) < _LARGEST and int(float(value)) == value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu" or value.dtype.itemsize < 8 or not value.size:
+        return False
+    return not (value.min() >= -EXACT and value.max() <= EXACT) and any(map(loses_digits, value.ravel().tolist()))
+
+
+def check_digits(where: str, *values: Any) -> None:
+    """Raise `TraceError` for integers that would be other ones as floating-point numbers."""
+    for value in values:
+        if loses_digits(value):
+            raise TraceError(
+                f"{where}: an integer beyond 2**53 that no floating-point number holds is taken as one; give float(n) or "
+                "n.astype(float) where its last digits do not matter, or compute with it outside"
+            )
 
 
 def as_plain_array(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

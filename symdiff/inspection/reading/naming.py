@@ -11,9 +11,11 @@ from itertools import count
 from typing import NamedTuple
 
 from symdiff.inspection.reading.names import latex_name, spelled
+from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.inspection.reading.terms import WIDE, Term, number_width
 from symdiff.inspection.reading.written import Writer
-from symdiff.ir.graph import GraphInput
+from symdiff.ir.graph import Graph, GraphInput
+from symdiff.ir.node import Atom
 
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
 OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
@@ -273,6 +275,31 @@ def _more_letters() -> Iterator[str]:
     for number in count(1):
         for letter in "uvw":
             yield f"{letter}_{number}"
+
+
+def own_names(graph: Graph, known: Mapping[Atom, Term], sources: Sources) -> dict[Term, tuple[str, Fraction]]:
+    """The names that the user has given to values, at their terms without a coefficient."""
+    order = {b: k for k, b in enumerate(graph.bindings)}
+    names: dict[Term, tuple[str, Fraction]] = {}
+    for values in assigned_values(graph, sources, known).values():
+        pairs = [(order[b], name, b) for name, bindings in values.items() for b in bindings]
+        for _, name, b in sorted(pairs, key=lambda pair: pair[0]):
+            value = known[b]
+            term, times = value.parts[0] if value.kind == "sum" and len(value.parts) == 1 else (value, Fraction(1))
+            if term.kind not in ("symbol", "number"):
+                names.setdefault(term, (name, times))
+    return names
+
+
+def numbered_names(names: dict[Term, tuple[str, Fraction]]) -> dict[Term, tuple[str, Fraction]]:
+    """The names of values, with numbers where a variable takes several: in their order."""
+    counts = Counter(name for name, _ in names.values())
+    numbers: Counter[str] = Counter()
+    found = {}
+    for term, (name, times) in names.items():
+        numbers[name] += 1
+        found[term] = (f"{name}_{numbers[name]}" if counts[name] > 1 else name), times
+    return found
 
 
 def input_names(inputs: tuple[GraphInput, ...]) -> list[str]:

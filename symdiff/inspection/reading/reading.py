@@ -6,7 +6,6 @@ of the derivative where it is defined, and that a longer derivation is worked ou
 """
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -20,12 +19,13 @@ from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
+from symdiff.inspection.reading.looped import looped_formula
 from symdiff.inspection.reading.matrices import matrix_formula, names_places
-from symdiff.inspection.reading.naming import Naming, input_names
+from symdiff.inspection.reading.naming import Naming, input_names, numbered_names, own_names
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.recurring import recurrence_of
 from symdiff.inspection.reading.slopes import Slopes
-from symdiff.inspection.reading.sources import Sources, assigned_values
+from symdiff.inspection.reading.sources import Sources
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
@@ -91,30 +91,7 @@ class Primal:
 
     def own_names(self) -> dict[Term, tuple[str, Fraction]]:
         """The values that the user has given a name, by the last operation of each assignment: terms with coefficients."""
-        order = {b: k for k, b in enumerate(self.graph.bindings)}
-        names: dict[Term, tuple[str, Fraction]] = {}
-        for values in assigned_values(self.graph, self.sources, self._known).values():
-            pairs = [(order[b], name, b) for name, bindings in values.items() for b in bindings]
-            for _, name, b in sorted(pairs, key=lambda pair: pair[0]):
-                self._enter(names, self._known[b], name)
-        return numbered_names(names)
-
-    def _enter(self, names: dict[Term, tuple[str, Fraction]], value: Term, name: str) -> None:
-        """The name of a value, at its term without a coefficient."""
-        term, times = value.parts[0] if value.kind == "sum" and len(value.parts) == 1 else (value, Fraction(1))
-        if term.kind not in ("symbol", "number"):
-            names.setdefault(term, (name, times))
-
-
-def numbered_names(names: dict[Term, tuple[str, Fraction]]) -> dict[Term, tuple[str, Fraction]]:
-    """The names of values, with numbers where a variable takes several: in their order."""
-    counts = Counter(name for name, _ in names.values())
-    numbers: Counter[str] = Counter()
-    found = {}
-    for term, (name, times) in names.items():
-        numbers[name] += 1
-        found[term] = (f"{name}_{numbers[name]}" if counts[name] > 1 else name), times
-    return found
+        return numbered_names(own_names(self.graph, self._known, self.sources))
 
 
 def output_names(graph: Graph, sources: Sources) -> list[str]:
@@ -141,11 +118,14 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     words = matrix_formula(graph, output_names(derivation.primal, sources), sources)
     if words is not None and not names_places(words):
         return words
+    rules, notes = rules_in_force(derivation.rules), notes_of(derivation, sources)
+    looped = looped_formula(derivation.primal, output_names(derivation.primal, sources), derivation, rules, notes)
+    if looped is not None:
+        return looped
     primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
     if primal is None:
         return words or array_formula(graph)
-    read = Primal(primal, rules_in_force(derivation.rules))
-    notes = notes_of(derivation, read.sources)
+    read = Primal(primal, rules)
     recurring = recurring_formula(read, derivation, notes)
     if recurring is not None:
         return recurring

@@ -5,6 +5,7 @@ writes cell by cell, and that results are computed in the outputs themselves.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused, Kernel
@@ -26,6 +27,7 @@ from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import domain_size, is_leaf
 from symdiff.lowering.scheduling import NOT_IN_PLACE, schedule
 from symdiff.lowering.walks import last_uses
+from symdiff.vocabulary.extents import Example, equal_counts, larger
 from symdiff.vocabulary.heads import HEADS
 
 
@@ -43,7 +45,7 @@ def plan_arrays(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayP
             plan.kernels[index] = (loop, inner)
             for code, rows in inner.work.items():
                 old = plan.scratch.get(code, (0, 0))
-                plan.scratch[code] = (max(old[0], rows), max(old[1], loop.cells))
+                plan.scratch[code] = (max(old[0], rows), larger(old[1], loop.cells))
             if loop.axis is not None:
                 _sums(plan, task, loop, inner)
         for value in writes(nodes, task):
@@ -74,12 +76,19 @@ class _Free:
         pool = self.pools.get(code)
         if not pool:
             return None
-        best = min(pool, key=lambda s: (s < cells, abs(s - cells)))
+        best = min(pool, key=lambda s: _misfit(s, cells))
         taken, _ = pool[best].popitem()
         if not pool[best]:
             del pool[best]
-        self.slots[taken] = (code, max(cells, best))
+        self.slots[taken] = (code, larger(cells, best))
         return taken
+
+
+def _misfit(slot: int, cells: int) -> tuple[Any, ...]:
+    """How badly an array's size fits, in an order that is the same for all examples of sizes."""
+    if isinstance(slot, Example) or isinstance(cells, Example):
+        return not equal_counts(slot, cells), str(slot)
+    return slot < cells, abs(slot - cells)
 
 
 def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
@@ -191,11 +200,13 @@ def _ahead(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> tup
 
 
 def _loop(plan: ArrayPlan, kernel: Kernel) -> Loop:
-    """One block for small domains; a flat view where all operands are alike and contiguous; else one axis is cut."""
+    """One block for small domains and those of any size; a flat view where all operands are alike and contiguous; else one
+    axis is cut.
+    """
     nodes = plan.program.nodes
     domain = kernel.domain
     cells = domain_size(domain)
-    if cells <= 2 * BLOCK:
+    if cells <= 2 * BLOCK or isinstance(cells, Example):
         return Loop(None, 0, cells, 1)
     arrays = [nodes[o].shape for o in kernel.operands if nodes[o].shape != ()]
     alike = all(shape == domain for shape in arrays) and all(

@@ -130,7 +130,7 @@ def needed_forms(poly: Polynomial, sums: dict[int, list[Form]], order: list[int]
 
 def common_divisors(poly: Polynomial, forms: list[Form]) -> Set[int]:
     """The atoms that divide several different products of the derivative."""
-    kept = {m for m in poly.quotients if len(m) > 1 or m[0][1] != -1}
+    kept = {m for m in poly.quotients if len(m) != 1 or m[0][1] != -1}
     divides = Counter(atom for monomial in {m for _, m in forms} - kept for atom, e in monomial if e < 0)
     return {atom for atom, products in divides.items() if products > 1}
 

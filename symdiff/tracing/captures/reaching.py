@@ -50,7 +50,7 @@ _SKIPPED = frozenset("sympy optree matplotlib IPython ipykernel pytest _pytest p
 _ATOMS = (
     bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, range, type(...), type(NotImplemented),
     types.CodeType, types.FrameType, types.TracebackType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, decimal.Decimal, re.Pattern,
+    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, re.Pattern,
     operator.attrgetter, operator.methodcaller, operator.itemgetter, type(collections.namedtuple("_", "of").of),
 )  # fmt: skip
 _FIXED = (
@@ -62,17 +62,19 @@ BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.S
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
 _TELLING = (
     *_ATOMS, *(k for k in _FIXED if k is not functools._lru_cache_wrapper), *BUFFERS, random.Random, io.IOBase, dict, list,
-    set, collections.deque, collections.abc.Iterator, contextvars.ContextVar, decimal.Context, weakref.ref, types.ModuleType,
+    set, collections.deque, collections.abc.Iterator, contextvars.ContextVar, decimal.Context, decimal.Decimal, weakref.ref,
+    types.ModuleType,
     types.FunctionType, types.CellType, types.BuiltinFunctionType, type, BaseException, struct.Struct, datetime.date,
     datetime.time, datetime.timedelta, datetime.tzinfo, threading.local, re.Match,
 )  # fmt: skip  # whose whole state is compared, or cannot change
+_MOVABLE = (os._Environ, contextvars.ContextVar, decimal.Context, types.ModuleType, *BUFFERS)  # of libraries' modules
 _LISTED = (set, collections.deque)
 _PLAIN = frozenset({dict, list, tuple, set, frozenset, collections.deque, bytearray, np.ndarray, collections.OrderedDict})
 _SETTINGS: dict[Any, Callable[[], Any]] = {
     decimal.Decimal: decimal.getcontext,
     np.errstate: np.geterr,
     warnings.warn: lambda: warnings.filters,
-}  # what says how the setting stands that these read, beside what they give
+}  # what says how the setting stands that these and objects of these classes read, beside what they give
 _UNREAD = frozenset(
     """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
     __abstractmethods__ _abc_impl __orig_bases__ __parameters__ __match_args__ __qualname__""".split()
@@ -284,7 +286,7 @@ class Reach:
         for captured in hidden_arrays_of(value):
             for read, key in captured.ways:
                 self._watch.word("way", read, key, self._kept(captured.array, captured.name, read, key))
-        for inner in ("f", "function", "func", "__wrapped__"):
+        for inner in ("f", "function", "func", "graph", "__wrapped__"):
             self._reach(getattr(value, inner, None), name)
 
     def _of_metadata(self) -> None:
@@ -297,12 +299,12 @@ class Reach:
                 self._watch.state("metadata", read, found, list(read(found)))
 
     def _of_settings(self, value: Any) -> None:
-        """Settings that a function of a library reads."""
-        if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) or is_users(type(value)):
-            return
-        ask = _SETTINGS.get(value)  # type: ignore[call-overload]
-        if ask is not None:
-            self._reach(Asked(ask, (), {}, ask()), "")
+        """Settings that a function of a library reads, a class, or the operators of an object."""
+        asked = value if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)) else type(value)
+        for reader in asked.__mro__ if isinstance(asked, type) else (asked,):
+            ask = None if is_users(type(reader)) else _SETTINGS.get(reader)
+            if ask is not None:
+                self._reach(Asked(ask, (), {}, ask()), "")
 
     def _of_used(self, used: Used) -> None:
         if id(used.owner) in self._seen:
@@ -571,7 +573,7 @@ class Reach:
         self._of_names(space, [*absent, *(name for name in names if type(space.get(name)) in _NUMBERS)], prefix)
         for name in names:
             value = space.get(name)
-            if type(value) in _PLAIN or isinstance(value, (os._Environ, contextvars.ContextVar, types.ModuleType, *BUFFERS)):
+            if type(value) in _PLAIN or isinstance(value, _MOVABLE):
                 self._kept(value, prefix + name, space.get, name)
             elif isinstance(value, io.IOBase):  # `sys.stdout`; what it holds is not read
                 self._watch.word("stream", functools.partial(_entry, name), space, value)

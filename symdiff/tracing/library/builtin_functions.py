@@ -73,6 +73,8 @@ def _range(*args: Any) -> range:
 
 @stands_for(len, always=True)
 def _len(value: Any, /) -> Any:
+    if type(value) is Tracer and value.shape:
+        return value.shape[0]  # which may be a number that remembers what it is compared with
     return value.count() if isinstance(value, Selected) else len(value)
 
 

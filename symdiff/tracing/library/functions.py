@@ -31,6 +31,7 @@ from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_o
 from symdiff.tracing.values.storage import Lens, Storage, View, storage_cells
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts
 from symdiff.tracing.values.tracer import (
+    ARITHMETIC,
     Flat,
     Tracer,
     function_called,
@@ -103,7 +104,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         raise TraceError(f"{origin}: np.{name} of truths, which NumPy computes in half precision; write x.astype(float) first")
     if op is not None:
         builder = traced_builder(inputs)
-        operands = tuple(traced_atom(value, builder, origin) for value in inputs)
+        rounds = op in ARITHMETIC and not any(getattr(value, "whole", False) for value in inputs)
+        operands = tuple(traced_atom(value, builder, origin, rounds) for value in inputs)
         return _checked(
             ufunc, inputs, origin, Tracer(builder, narrow_traced(builder, record(builder, op, operands, origin), *inputs))
         )

@@ -202,20 +202,24 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False,
     return np.nansum(a, axis=axis, keepdims=keepdims, where=where) / _counted(a, axis, keepdims, where)
 
 
-@stands_for(np.nanvar)
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-           mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    a, ddof = as_array(a) if dtype is None else as_array(a).astype(dtype), ddof if correction is None else correction
-    away = np.where(np.isnan(a), 0.0, a - (nanmean(a, axis, None, True, where=where) if mean is None else mean))
-    squares = away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2
-    total, count = np.sum(squares, axis=axis, keepdims=keepdims, where=where), _counted(a, axis, keepdims, where)
-    return np.where(count > ddof, total / np.where(count > ddof, count - ddof, 1.0), np.nan)
+def _spread(root: bool) -> Callable[..., Any]:
+    """The variance of the cells that are numbers, or its root; NaN, and of slope NaN, where they are too few."""
+
+    def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+              mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+        a, ddof = as_array(a) if dtype is None else as_array(a).astype(dtype), ddof if correction is None else correction
+        away = np.where(np.isnan(a), 0.0, a - (nanmean(a, axis, None, True, where=where) if mean is None else mean))
+        squares = away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2
+        total, count = np.sum(squares, axis=axis, keepdims=keepdims, where=where), _counted(a, axis, keepdims, where)
+        found = total / np.maximum(count - ddof, 1 - ddof % 1)  # the least that is positive
+        found = np.sqrt(found) if root else found
+        return np.where(count > ddof, found, found * np.nan)
+
+    return stand
 
 
-@stands_for(np.nanstd)
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-           mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    return np.sqrt(nanvar(a, axis, dtype, ddof, keepdims, where=where, mean=mean, correction=correction))
+stands_for(np.nanvar)(_spread(False))
+stands_for(np.nanstd)(_spread(True))
 
 
 @stands_for(np.nan_to_num, memory="itself")
@@ -227,9 +231,12 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     if x.dtype.kind == "c":
         return nan_to_num(x.real, copy, nan, posinf, neginf) + 1j * nan_to_num(x.imag, copy, nan, posinf, neginf)
     largest = float(np.finfo(x.dtype).max)
-    x = np.where(np.isnan(x), nan, x)
-    x = np.where(x == np.inf, largest if posinf is None else posinf, x)
-    return np.where(x == -np.inf, -largest if neginf is None else neginf, x)
+    nan, posinf, neginf = (
+        v if v is None or type(v) in (int, float) else as_array(v).astype(x.dtype) for v in (nan, posinf, neginf)
+    )
+    found = np.where(x == np.inf, largest if posinf is None else posinf, x)
+    found = np.where(x == -np.inf, -largest if neginf is None else neginf, found)
+    return np.where(np.isnan(x), nan, found)
 
 
 # -- covariances

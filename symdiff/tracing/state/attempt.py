@@ -30,13 +30,14 @@ class Attempt:
     `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
     value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
     the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
-    loops that may be kept, None where none may, `patient` that they may be later, `modes` what NumPy and `warnings` do about
-    floating errors where it begins, see `raising`.
+    loops that may be kept, None where none may, `given` the arguments by the traced values that stand for them, `compared` what
+    was asked to be one of them, `patient` that loops may be kept later, `modes` what NumPy and `warnings` do about floating
+    errors where it begins, see `raising`.
     """
 
     __slots__ = (
-        "followed", "handlers", "keeping", "kinds", "known", "memo", "modes", "opened", "patient", "reading", "rules", "seeded",
-        "shown", "stuck", "thorough",
+        "compared", "followed", "given", "handlers", "keeping", "kinds", "known", "memo", "modes", "opened", "patient",
+        "reading", "rules", "seeded", "shown", "stuck", "thorough",
     )  # fmt: skip
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: bool = False) -> None:
@@ -53,6 +54,8 @@ class Attempt:
         self.memo: dict[Any, Any] = {}
         self.seeded: list[Any] = []
         self.handlers: list[Any] = []
+        self.compared: list[Any] = []
+        self.given: dict[int, tuple[Any, Any]] = {}
         self.followed: set[str] = set()
 
     def __enter__(self) -> "Attempt":
@@ -94,6 +97,18 @@ def note_kinds(asked: int) -> None:
     """A result depends on the kinds of arguments: those of enclosing runs, too, whose values they may be."""
     for attempt in getattr(_active, "stack", ()):
         attempt.kinds |= asked
+
+
+def note_compared(array: Any) -> None:
+    """A result depends on whether an argument is this object."""
+    for attempt in getattr(_active, "stack", ()):
+        attempt.compared.append(array)
+
+
+def given_argument(value: Any) -> Any:
+    """The argument that a traced value stands for in a run of this thread, None for all others."""
+    found = (attempt.given.get(id(value)) for attempt in getattr(_active, "stack", ()))
+    return next((argument for made, argument in filter(None, found) if made is value), None)
 
 
 def current_reading() -> Any:

@@ -21,6 +21,7 @@ from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_a
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.plain import EXACT, loses_digits
 from symdiff.vocabulary.traits import operations
 
 _CLOSED = operations("whole")
@@ -33,9 +34,11 @@ _MOVES = frozenset(
     """.split()
 )
 _LARGEST = 2.0**63
-_EXACT = 2**53  # whole doubles below are all the integers that there are
 _INEXACT = "traced integers are computed as doubles, exact below 2**53; keep it smaller, or compute it outside"
-_GROWING = operations("polynomial") - {"div", "neg"}
+_POLYNOMIAL = operations("polynomial") - {"div", "neg"}
+_GROWING = (
+    _POLYNOMIAL | {getattr(np, OPS[op].numpy).__name__ for op in _POLYNOMIAL} | set("sum prod cumsum cumprod diff".split())
+)
 _SIGNED = frozenset(
     {"mul", "floordiv", "mod", "multiply", "floor_divide", "remainder", "negative", "prod", "cumprod"}
 )  # which may give a minus zero, as no integer is
@@ -141,14 +144,14 @@ class Integer(Tracer):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
         whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_integer_value, inputs))
-        return Integer.of(found + 0.0 if ufunc.__name__ in _SIGNED else found) if whole else found
+        return _exact(Integer.of(found + 0.0 if ufunc.__name__ in _SIGNED else found), ufunc.__name__) if whole else found
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         found = super().__array_function__(function, types, args, kwargs)
         name = function.__name__
         of = args[1:] if name == "where" else args
         whole = name in _MOVES and all(v is None or is_integer_value(v) for v in structures.leaves(of, none_is_leaf=True))
-        return Integer.of(found + 0.0 if name in _SIGNED else found) if whole else found
+        return _exact(Integer.of(found + 0.0 if name in _SIGNED else found), name) if whole else found
 
     def decided(self) -> int:
         """The integer itself: a condition tells which it is."""
@@ -177,18 +180,18 @@ class Integer(Tracer):
 
 def _check_exact(*operands: Any) -> None:
     for value in operands:
-        if isinstance(value, int) and abs(value) > _EXACT and int(float(value)) != value:
-            raise TraceError(f"{user_line()}: {value} beside a traced integer; {_INEXACT}")
+        if loses_digits(value):
+            raise TraceError(f"{user_line()}: an integer beyond 2**53 beside a traced one; {_INEXACT}")
 
 
 def _exact(found: Any, op: str) -> Any:
     """An integer that is computed exactly; at a point where it is too large, the call raises."""
-    if op not in _GROWING or found.shape != () or not isinstance(found, Integer) or not found.kind.python:
+    if op not in _GROWING or not isinstance(found, Integer):
         return found
     if op in ("add", "sub") and found.builder.path is None:
         return found  # a sum of truths: where numbers became integers, there is one
     known = traced_range(found)
-    if max(-known.low, known.high) >= _EXACT and Tracer._binary(found, "ge", abs(found), _EXACT):
+    if max(-known.low, known.high) >= EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
     return found
 

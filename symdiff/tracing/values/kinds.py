@@ -20,18 +20,22 @@ from symdiff.errors import TraceError
 from symdiff.tracing.state.attempt import note_kinds
 from symdiff.vocabulary.libraries import user_line
 
-SCALARS, ARRAYS = 1, 2  # what a run has asked: whether a number is Python's or NumPy's, whether it is an array of shape ()
+# What a run has asked: whether a number is Python's or NumPy's, whether it is an array of shape (), whether it is an integer,
+# whether two arguments are one object.
+SCALARS, ARRAYS, INTEGERS, IDENTITY = 1, 2, 4, 8
 
 
 class Kind(NamedTuple):
     """`python`: a number of Python's own; `array`: an array, of shape () too; `given`: as the arguments of this call are;
-    `several`: one of several, of which `python` and `array` hold if they hold for all.
+    `several`: one of several, of which `python` and `array` hold if they hold for all; `integer`: an argument that is an
+    integer and taken as a floating-point number.
     """
 
     python: bool = False
     array: bool = False
     given: bool = False
     several: Any = None
+    integer: bool = False
 
 
 class Form(NamedTuple):
@@ -74,8 +78,10 @@ def kind_of(value: Any) -> Kind:
 
 def traced_argument_kind(value: Any) -> Kind:
     """The kind of an argument: a number may be of another one in the next call."""
-    plain = isinstance(value, (int, float, complex, np.generic, np.ndarray)) and np.shape(value) == ()
-    return kind_of(value)._replace(given=True) if plain else kind_of(value)
+    if not isinstance(value, (int, float, complex, np.generic, np.ndarray)) or np.shape(value) != ():
+        return kind_of(value)
+    integer = not isinstance(value, (bool, float, complex)) and np.asarray(value).dtype.kind in "iu"
+    return kind_of(value)._replace(given=True, integer=integer)
 
 
 @functools.cache
@@ -201,6 +207,15 @@ def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], 
     for other in (PYTHON, NUMPY, ARRAY) if kind.given else ():
         if question(example_of_kind(code, shape, whole, other)) != own:
             asked(kind, ARRAYS if kind.array or other.array else SCALARS)
+    for other in (kind, PYTHON, NUMPY) if kind.given and code in "fd" and not whole else ():
+        if question(example_of_kind(code, shape, True, other)) == own:
+            continue
+        if kind.integer and other is kind:
+            raise TraceError(
+                f"{user_line()}: asks what an argument is that is an integer, which the derivative takes as a floating-point "
+                "number; pass it as float(n), or leave it out of argnums"
+            )
+        asked(kind, INTEGERS)
     return own
 
 

@@ -11,6 +11,7 @@ import functools
 import math
 import operator
 import sys
+import types
 import typing
 import weakref
 from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
 from symdiff.vocabulary.ops import is_complex
-from symdiff.vocabulary.plain import check_plain
+from symdiff.vocabulary.plain import check_digits, check_plain
 from symdiff.vocabulary.seams import Seam
 
 whole_number = Seam("a traced number as an integer")
@@ -94,10 +95,14 @@ def traced_builder(values: Any) -> Builder:
     return found
 
 
-def traced_atom(value: Any, builder: Builder, origin: str) -> Atom:
-    """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant."""
+def traced_atom(value: Any, builder: Builder, origin: str, rounds: bool = False) -> Atom:
+    """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant. Integers that no
+    double holds are operands of what `rounds` them, as NumPy and Python do beside floating-point numbers.
+    """
     if isinstance(value, Tracer):
         return value.atom if value.builder is builder else _captured(value, builder, origin)
+    if not rounds:
+        check_digits(origin, value)
     if type(value) in _PLAIN:
         return Constant(value)
     check_plain(origin, value)
@@ -113,7 +118,7 @@ def traced_atom(value: Any, builder: Builder, origin: str) -> Atom:
     if isinstance(value, (list, tuple)):
         return array_of_objects(np.array(value, dtype=object), builder, origin)
     if isinstance(value, (float, int, complex)):
-        return Constant(complex(value) if isinstance(value, complex) else value + 0)
+        return Constant(complex(value) if isinstance(value, complex) else int(value) if isinstance(value, int) else value + 0)
     if isinstance(value, Fraction):
         return Constant(float(value))
     raise TraceError(f"{origin}: {type(value).__name__} cannot be combined with a traced value; numbers and NumPy arrays can")
@@ -170,6 +175,18 @@ _ASKING_FOR_OTHERS = frozenset(
 )  # of libraries that ask what their caller asks
 _CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
+
+
+@functools.cache
+def _method(name: str) -> Callable[..., Any]:
+    """The method of arrays that NumPy's function of this name stands for."""
+    function = getattr(np, name)
+
+    def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(x, *args, **kwargs)
+
+    method.__name__ = name
+    return method
 
 
 class Tracer(Operators):
@@ -695,8 +712,7 @@ class Tracer(Operators):
         if name.startswith("conj") and self.kind.python:
             return lambda: self._unary("conj") if self.dtype.kind == "c" else self
         if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
-            function = getattr(np, name)
-            return lambda *args, **kwargs: function(self, *args, **kwargs)
+            return types.MethodType(_method(name), self)
         if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
             return lambda: ((self == Tracer._unary(self, "trunc")) & np.isfinite(self)).of_kind(PYTHON)  # type: ignore[call-overload]
         need_contents(self)
@@ -843,6 +859,8 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         if isinstance(other, Tracer):
             operands: tuple[Atom, ...] = (of.atom, other.atom)
         else:
+            if op not in ARITHMETIC:
+                check_digits(origin, other)
             operands = (of.atom, Constant(other)) if of is left else (Constant(other), of.atom)
     else:
         for value in (left, right):
@@ -860,7 +878,8 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
                     raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
                 return NotImplemented
         builder = traced_builder((left, right))
-        operands = (traced_atom(left, builder, origin), traced_atom(right, builder, origin))
+        rounds = op in ARITHMETIC
+        operands = (traced_atom(left, builder, origin, rounds), traced_atom(right, builder, origin, rounds))
     if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
         kinds = kind_after(op, left, right)
         asked(kinds)

@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.ir.node import Atom
+from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.tracing.state.attempt import given_argument, note_compared, note_kinds
 from symdiff.tracing.values.integers import Integer, as_int, check_traced_power, is_integer_value
-from symdiff.tracing.values.kinds import PYTHON, Kind, asked
+from symdiff.tracing.values.kinds import IDENTITY, PYTHON, Kind, asked
 from symdiff.tracing.values.operators import repetition
 from symdiff.tracing.values.tracer import BITS, Tracer, computed_truths, kind_after, record, record_on, signed_truth
 from symdiff.vocabulary.libraries import user_line
@@ -99,14 +102,33 @@ def traced_is(a: Any, b: Any) -> Any:
         return a is b
     if not isinstance(a, Tracer):
         a, b = b, a
+    first, second = given_argument(a), given_argument(b) if isinstance(b, Tracer) else b
+    if first is not None and (second is not None if isinstance(b, Tracer) else type(b) is np.ndarray):
+        note_kinds(IDENTITY)
+        note_compared(second)
+        return traced_is(first, second)
     if is_integer_value(b) and not is_truth(b) and isinstance(a, Integer) and a.shape == ():
         raise TraceError(f"{user_line()}: `is` between integers, which may be one object or two; compare them by ==")
     if not (is_truth(a) and is_truth(b)) or a.shape != () or a.kind.array:
+        if isinstance(b, Tracer) and a.shape == b.shape == () and (_may_be(a.atom, b.atom) or _may_be(b.atom, a.atom)):
+            raise TraceError(f"{user_line()}: `is` between numbers, which may be one object or two; compare them by ==")
         return False
     asked(a.kind)
     kind = b.kind if isinstance(b, Tracer) else Kind(python=type(b) is bool)
     asked(kind)
     return False if a.kind.python != kind.python else logical_not(record_on("xor", a, b, PYTHON))
+
+
+def _may_be(value: Atom, other: Atom) -> bool:
+    """Whether a value is another one, or picked among several of which it is one."""
+    waiting = [value]
+    while waiting:
+        atom = waiting.pop()
+        if atom is other:
+            return True
+        if atom.op == "select" or (atom.op != "const" and extreme_by_rule(atom)):
+            waiting += atom.operands[atom.op == "select" :]
+    return False
 
 
 def _bits(op: str, one: Any, other: Any, kind: Kind) -> Any:

@@ -56,7 +56,7 @@ def _bad(source):
 
 def _elsewhere(source):
     option, value = source.choice(list(_ELSEWHERE)), source.choice(_WORSE)
-    if (option, value) in (("rtol", 2.5), ("shape", [3])):
+    if (option, value) in (("rtol", 2.5), ("shape", [3]), ("shape", "fast")):
         return RIGHT
     return _refused(lambda: _ELSEWHERE[option](sd.grad(square), value), option, f"{option}={value!r} of a method")
 

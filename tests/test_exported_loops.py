@@ -1,0 +1,85 @@
+"""Files of long functions have loops as loops, and are run here as a stranger would."""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+X = np.linspace(0.9, 1.1, 1000)
+
+
+def rosenbrock(x):
+    s = 0.0
+    for i in range(len(x) - 1):
+        s += 100.0 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2
+    return s
+
+
+@pytest.mark.parametrize("target", ["python", "c"])
+def test_a_loop_is_a_loop_in_a_file(target, tmp_path):
+    df = sd.value_and_grad(rosenbrock)
+    text = df.source(X, target=target)
+    assert len(sd.grad(rosenbrock).source(X, target=target).splitlines()) < 40
+    assert text.count("for ") == (5 if target == "python" else 3)
+    value, slope = df(X)
+    if target == "python":
+        space = {}
+        exec(text, space)
+        found = space["rosenbrock_value_and_grad"](X)
+        out = [0.0], np.empty(1000)
+        assert space["rosenbrock_value_and_grad"](X, out=out) is out
+        assert out[0][0] == found[0] and np.array_equal(out[1], found[1])
+    else:
+        if shutil.which("cc") is None:
+            pytest.skip("there is no compiler called cc")
+        (tmp_path / "f.c").write_text(text)
+        subprocess.run(
+            ["cc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True
+        )
+        f, slopes = ctypes.c_double(), np.empty(1000)
+        run = ctypes.CDLL(str(tmp_path / "f.so")).rosenbrock_value_and_grad
+        run(ctypes.c_void_p(X.ctypes.data), ctypes.byref(f), ctypes.c_void_p(slopes.ctypes.data))
+        found = f.value, slopes
+    assert found[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found[1], slope, 1e-12, 1e-12)
+
+
+def test_maps_and_sums_are_slices_in_a_file_of_numpy():
+    text = sd.value_and_grad(rosenbrock).source(X, target="numpy")
+    steps = text[text.index("_steps(") : text.index("def rosenbrock_value_and_grad(")]
+    assert len(steps.splitlines()) < 30 and "for " not in steps
+
+
+def test_what_a_target_does_not_take_is_written_out():
+    def chain(x):
+        for _ in range(600):
+            x = np.sin(x) + x
+        return x
+
+    space = {}
+    exec(sd.grad(chain).source(0.3, target="numpy"), space)
+    assert space["chain_grad"](0.3) == pytest.approx(sd.grad(chain)(0.3), rel=1e-12)
+    with pytest.raises(sd.BackendError):
+        sd.grad(chain, loops="keep").source(0.3, target="numpy")
+
+
+def test_a_file_of_python_has_the_functions_own_arguments():
+    def swing(start, n, *, step):
+        q, p = start["q"], start["p"]
+        for _ in range(n):
+            q, p = q + step * p, p - step * np.sin(q + step * p)
+        return q
+
+    df = sd.value_and_grad(swing)
+    start = {"q": 0.3, "p": 1.0}
+    value, slope = df(start, 400, step=0.01)
+    text = df.source(start, 400, step=0.01, target="python")
+    assert len(text.splitlines()) < 90
+    space = {}
+    exec(text, space)
+    found = space["swing_value_and_grad"](start, 400, step=0.01)
+    assert found[0] == pytest.approx(value, rel=1e-12) and found[1] == pytest.approx(slope, rel=1e-12)

@@ -1,0 +1,104 @@
+"""Derivatives at and beside points where quotients are 0/0 and poles cancel, in every mode; what others cost."""
+
+import mpmath
+import numpy as np
+import pytest
+from singular_search import search
+
+import symdiff as sd
+
+# name: the function over NumPy or mpmath, its point
+REGULAR = {
+    "sinc": (lambda x, m: m.sin(x) / x, 0.0),
+    "sinc of a multiple": (lambda x, m: m.sin(3 * x) / x, 0.0),
+    "a steep sinc": (lambda x, m: m.sin(1e6 * x) / x, 0.0),
+    "a flat sinc": (lambda x, m: m.sin(1e-6 * x) / x, 0.0),
+    "x over a sine": (lambda x, m: x / m.sin(x), 0.0),
+    "log over its line": (lambda x, m: m.log(x) / (x - 1), 1.0),
+    "a logarithmic mean": (lambda x, m: (x - 1) / m.log(x), 1.0),
+    "a mean of exponentials": (lambda x, m: (m.exp(x) - 1) / x, 0.0),
+    "Planck": (lambda x, m: x**3 / (m.exp(x) - 1), 0.0),
+    "Bernoulli": (lambda x, m: 2.5 * x / (m.exp(2.5 * x) - 1), 0.0),
+    "Langevin": (lambda x, m: 1 / m.tanh(x) - 1 / x, 0.0),
+    "double poles": (lambda x, m: 1 / x**2 - 1 / m.sin(x) ** 2, 0.0),
+    "poles at one": (lambda x, m: 1 / m.log(x) - 1 / (x - 1), 1.0),
+    "a pole times a zero": (lambda x, m: x * (1 / m.tan(x)), 0.0),
+    "form factor": (lambda x, m: (3 * (m.sin(x) - x * m.cos(x)) / x**3) ** 2, 0.0),
+    "spherical Bessel": (lambda x, m: (3 / x**3 - 1 / x) * m.sin(x) - 3 * m.cos(x) / x**2, 0.0),
+    "Debye": (lambda x, m: 2 * (m.exp(-x) - 1 + x) / x**2, 0.0),
+    "sums that vanish": (lambda x, m: (x - m.sin(x)) / (x - m.tan(x)), 0.0),
+    "a conjugate root": (lambda x, m: (m.sqrt(1 + x) - 1) / x, 0.0),
+    "log of a sinc": (lambda x, m: m.log(m.sin(x) / x), 0.0),
+    "a cancelled factor": (lambda x, m: (9 * x * x - 1) / (3 * x - 1), 1 / 3),
+    "Einstein": (lambda x, m: (x / 2) ** 2 / m.sinh(x / 2) ** 2, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_first_and_second_derivatives_near_common_zeros(name):
+    f, at = REGULAR[name]
+    for order in (1, 2):
+        derived = sd.derivative(lambda x: f(x, np), order=order)
+        for d in (1e-17, 1e-12, 1e-9, 1e-7, 1e-5, 1e-3, 0.01, 0.1, 0.3, 0.7, 1.5, -1e-8, -1e-4, -0.2):
+            x = at + d
+            with mpmath.workdps(150):
+                wanted = mpmath.diff(
+                    lambda t: f(t, mpmath), mpmath.mpf(x) + mpmath.mpf(10) ** -25, order, h=mpmath.mpf(10) ** -30
+                )
+                assert abs(derived(x) - wanted) <= 1e-6 * abs(wanted) + 1e-12, (order, d)
+
+
+@pytest.mark.parametrize("scalarize", [True, False])
+def test_in_several_variables_and_in_every_mode(scalarize):
+    def of_distance(p):
+        return np.sin(p[0] - p[1]) / (p[0] - p[1])
+
+    def of_norm(p):
+        return np.sin(np.sqrt(p @ p)) / np.sqrt(p @ p)
+
+    for d in (0.0, 1e-9):
+        p, bend = np.array([1.0 + d, 1.0]), np.array([[-1, 1], [1, -1]]) / 3
+        np.testing.assert_allclose(sd.hessian(of_distance, scalarize=scalarize)(p), bend, rtol=1e-12)
+        np.testing.assert_allclose(sd.hvp(of_distance, scalarize=scalarize)(p, np.array([1.0, 2.0])), bend @ [1, 2], rtol=1e-12)
+        near = np.array([d, 0.0])
+        np.testing.assert_allclose(sd.hessian(of_norm, scalarize=scalarize)(near), -np.eye(2) / 3, rtol=1e-12, atol=1e-12)
+    x = np.array([1e-9, 0.3, 2.0])
+    slope = sd.derivative(lambda x: np.sin(x) / x)
+    found = sd.grad(lambda x: np.sum(np.sin(x) / x), scalarize=scalarize)(x)
+    np.testing.assert_array_equal(found, [slope(c) for c in x])
+    np.testing.assert_array_equal(sd.vmap(slope)(x), found)
+
+
+def test_of_complex_and_single_numbers_and_of_domains_with_an_edge():
+    sinc = lambda x: np.sin(x) / x  # noqa: E731
+    assert sd.grad(sinc)(np.complex128(3e-9j)) == pytest.approx(-1e-9j)
+    single = sd.derivative(sinc, order=2)(np.float32(1e-5))
+    assert single.dtype == np.float32 and single == pytest.approx(-1 / 3, rel=1e-6)
+    rooted = lambda x: np.sin(np.sqrt(x)) / np.sqrt(x)  # noqa: E731
+    assert sd.derivative(rooted, order=2)(0.0) == pytest.approx(1 / 60)
+    assert np.isnan(sd.derivative(rooted)(-0.01))
+
+
+def test_derivatives_one_after_the_other_stay_polynomials():
+    bend = sd.grad(sd.grad(sd.grad(lambda x: np.sin(x) / x)))
+    assert bend(1e-9) == pytest.approx(2e-10) and bend.graph(0.1).operations() < 110
+    assert sd.cost(lambda x: np.sin(x) / x, 0.3).derivative.operations < 30
+
+
+def test_poles_and_kinks_stay():
+    for f in (lambda x: np.sin(x) / x**2, lambda x: np.sin(x) / abs(x), lambda x: x**1.5 / x, lambda x: np.exp(-1 / x) / x):
+        assert not np.isfinite(sd.derivative(f)(0.0))
+    assert sd.derivative(lambda x: np.sin(x) / x**2)(1e-3) == pytest.approx(-1e6)
+
+
+@pytest.mark.parametrize("f, most", [
+    (lambda x: x / (1 + x), 4), (lambda x: 1 / (1 + 1 / x), 5), (lambda x: x * np.log(x), 2),
+    (lambda x: np.log(x / (1 - x)), 4), (lambda x: np.exp(-x * x) / x, 6),
+    (lambda x: 4 * (x**-12 - x**-6), 7), (lambda x: x / np.sqrt(x * x + 1e-3), 8),
+])  # fmt: skip
+def test_others_cost_what_they_did(f, most):
+    assert sd.cost(f, 0.3).derivative.operations <= most
+
+
+def test_a_sample_of_random_compositions():
+    assert search(20, 150) == []

@@ -1,0 +1,184 @@
+"""What a value is for Python beside its number: its digits as an integer, its class, whether it is the same object."""
+
+import math
+import numbers
+import operator
+
+import numpy as np
+import pytest
+from inside import structures
+
+import symdiff as sd
+
+BIG = 2**53 + 1  # the first integer that no double holds
+BIGS = np.array([BIG, BIG + 2])
+WHOLE = {  # what keeps all digits of integers, or is refused
+    "argument": (lambda x, n: x * (n - 2**53), (2.0, BIG)),
+    "array": (lambda x, n: x * (n - 2**53).sum(), (2.0, BIGS)),
+    "index": (lambda x, n: x[n - BIG].sum(), (np.arange(1.0, 4.0), BIGS)),
+    "captured": (lambda x: x * (BIG - 2**53), (2.0,)),
+    "captured_array": (lambda x: x * (BIGS - 2**53).sum(), (2.0,)),
+    "beside_truths": (lambda x: x * ((x > 0) * BIG - 2**53), (2.0,)),
+    "factorial": (lambda x: x**25 / math.factorial(25), (2.0,)),
+    "result": (lambda x: (x, BIG), (2.0,)),
+    "results": (lambda x: BIGS + 0 * int(x), (2.0,)),
+    "branch": (lambda x: (BIG if x > 0 else int(x)) - 2**53 + 0 * x, (2.0,)),
+    "select": (lambda x: x * (np.where(x > 0, BIG, 3) - 2**53), (2.0,)),
+    "select_array": (lambda x: x * (np.where(x > 0, BIGS, 3) - 2**53).sum(), (2.0,)),
+    "list": (lambda x: x * ([1, BIG][int(x > 0)] - 2**53), (2.0,)),
+    "taken": (lambda x: x * (BIGS[(x > 0).astype(int)] - 2**53).sum(), (np.array([1.0, -1.0]),)),
+    "stored": (lambda x: x * (stored(x.astype(int)) - 2**53).sum(), (np.array([1.0, -1.0]),)),
+    "stacked": (lambda x: x * (np.array([int(x), BIG]) - 2**53).sum(), (2.0,)),
+    "maximum": (lambda x: x * (np.maximum(int(x), BIG) - 2**53), (2.0,)),
+    "max": (lambda x: x * (max(x, BIG) - 2**53), (2.0,)),
+    "clip": (lambda x: x * (np.clip(np.argsort(x), BIG, None) - 2**53).sum(), (np.array([1.0, -1.0]),)),
+    "argmax": (lambda x: x * (np.argmax(x) + BIGS - 2**53), (np.array([1.0, -1.0]),)),
+    "searched": (lambda x: x * np.searchsorted(BIGS, int(x)), (2.0,)),
+    "multiplied": (lambda x: x * (np.floor(x).astype(int) * 3**33 % 10), (np.array([7.0, 8.0]),)),
+    "multiply": (lambda x: x * (np.multiply(np.floor(x).astype(int), 3**33) % 10), (np.array([7.0, 8.0]),)),
+    "power": (lambda x: x * (int(x) ** 20 % 10), (7.0,)),
+    "power_of_array": (lambda x: x * (x.astype(np.int64) ** 20 % 10), (np.array([7.0, 8.0]),)),
+    "product": (lambda x: x * (np.prod(x.astype(int) ** 15) % 10), (np.array([7.0, 8.0]),)),
+    "running_product": (lambda x: x * (np.cumprod(x.astype(int) ** 15) % 10), (np.array([7.0, 8.0]),)),
+    "shifted": (lambda x: x * ((np.argmax(x) + 1 << 53) + 1 & 7), (np.array([7.0, 8.0]),)),
+    "compared": (lambda x: 1.0 * x if x == BIG else 2.0 * x, (2.0**53,)),
+    "ordered": (lambda x: 1.0 * x if x < BIG else 2.0 * x, (2.0**53,)),
+    "compared_array": (lambda x: x * (x.astype(int) < BIG), (np.array([1.0, -1.0]),)),
+    "sum": (lambda x: x * (sum([int(x), BIG]) - 2**53), (2.0,)),
+    "remainder": (lambda x: x * (BIG % int(x)), (2.0,)),
+    "quotient": (lambda x: x * (BIG // int(x) - 2**52), (2.0,)),
+}
+
+
+def stored(n):
+    n[0] = BIG
+    return n
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_integers_keep_their_digits_or_are_refused(name):
+    f, args = WHOLE[name]
+    wanted = structures.leaves(f(*(np.copy(a)[()] if isinstance(a, np.ndarray) else a for a in args)))
+    dots = np.zeros(np.shape(args[0]))
+    for take in (lambda: sd.jvp(f)(*args, dots)[0], lambda: sd.jvp(f, backend="numpy")(*args, dots)[0]):
+        try:
+            found = structures.leaves(take())
+        except (sd.TraceError, OverflowError) as refusal:
+            assert "2**53" in str(refusal) and ".py:" in str(refusal)
+            continue
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def twice(n):
+    return (n - 2.0**53) * 2.0
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy", "python"])
+@pytest.mark.parametrize("before", [1.0, 5, None], ids=str)
+@pytest.mark.parametrize("n", [BIG, np.int64(BIG), np.uint64(2**63 + 1), 2**70 + 1, -BIG, 10**400], ids=lambda n: str(n)[:20])
+def test_differentiated_integers_that_no_double_holds(backend, before, n):
+    g = sd.value_and_grad(twice, backend=backend)
+    if before is not None:
+        g(before)
+    for _ in range(2):
+        with pytest.raises(sd.TraceError, match="2\\*\\*53"):
+            g(n)
+    assert g(2**60) == (twice(2.0**60), 2.0)
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_arrays_of_integers_that_no_double_holds(backend):
+    g = sd.value_and_grad(lambda n: np.sum(n * 2.0), backend=backend)
+    doors = [g, sd.value_and_grad(lambda p: np.sum(p["n"] * 2.0), backend=backend), sd.vmap(twice, backend=backend),
+             sd.derivative(twice, backend=backend), sd.vmap(sd.grad(twice), backend=backend),
+             g.compile(np.ones(2), backend=backend), sd.vmap(twice).compile(np.ones(2), backend=backend)]  # fmt: skip
+    for k, door in enumerate(doors):
+        for first in (np.ones(2), np.array([1, 2**60])):
+            door({"n": first} if k == 1 else first)
+            for n in (BIGS, BIGS[::-1], np.array([2**63 + 1, 1], np.uint64)):
+                with pytest.raises(sd.TraceError, match="2\\*\\*53"):
+                    door({"n": n} if k == 1 else n)
+
+
+# -- which object a value is
+
+Z = np.array([1.0, 2.0])
+OBJECTS = {  # functions of two arguments, which may be one
+    "is": lambda a, b: np.sum(a * b) if a is b else 3 * np.sum(a + b),
+    "is_not": lambda a, b: np.sum(a) if a is not b else 3 * np.sum(b),
+    "operator": lambda a, b: np.sum(a) if operator.is_(a, b) else 3 * np.sum(b),
+    "among": lambda a, b: np.sum(a) if any(a is one for one in [b]) else 3 * np.sum(b),
+    "captured": lambda a, b: np.sum(a) if a is Z else 3 * np.sum(b),
+    "inside": lambda a, b: sd.value_and_grad(lambda p, q: np.sum(p) if p is q else 3 * np.sum(q))(a, b)[0] * 2,
+    "view": lambda a, b: np.sum(a) if a[...] is b else 3 * np.sum(b),
+    "copy": lambda a, b: np.sum(a) if a.copy() is a else 3 * np.sum(b),
+    "asarray": lambda a, b: np.sum(a) if np.asarray(a) is b else 3 * np.sum(b),
+    "cells": lambda a, b: np.sum(a) if a[0] is b[0] else 3 * np.sum(b),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_which_object_an_argument_is(name, backend):
+    f, other = OBJECTS[name], Z.copy()
+    g, h = sd.value_and_grad(f, backend=backend), sd.value_and_grad(lambda p: f(p["a"], p["b"]), backend=backend)
+    v = sd.vmap(lambda a, b, x: f(a, b) * x, in_axes=(None, None, 0), backend=backend)
+    for a, b in [(Z, other), (Z, Z), (other, Z), (other, other)] * 2:
+        wanted = f(a, b)
+        assert g(a, b)[0] == h({"a": a, "b": b})[0] == wanted
+        np.testing.assert_array_equal(v(a, b, Z), wanted * Z)
+
+
+@pytest.mark.parametrize("pick", [max, min, lambda a, b: sorted([a, b])[0], lambda a, b: +a, lambda a, b: float(a)])
+def test_which_object_a_number_is_is_refused(pick):
+    def f(a, b):
+        return 2 * a * b if pick(a, b) is a else a * b
+
+    with pytest.raises(sd.TraceError, match=r"test_values_of_python\.py:\d+: `is` between numbers"):
+        sd.grad(f)(1.5, 2.5)
+
+
+# -- of which class an argument is
+
+ASKED = {
+    "int": lambda n: n * (2.0 if isinstance(n, int) else 3.0),
+    "float": lambda n: n * (2.0 if isinstance(n, float) else 3.0),
+    "either": lambda n: n * (2.0 if isinstance(n, (int, float)) else 3.0),
+    "type": lambda n: n * (2.0 if type(n) is int else 3.0),
+    "integral": lambda n: n * (2.0 if isinstance(n, numbers.Integral) else 3.0),
+    "numpys": lambda n: n * (2.0 if isinstance(n, np.integer) else 3.0),
+    "attribute": lambda n: n * (2.0 if hasattr(n, "bit_length") else 3.0),
+    "name": lambda n: n * float(len(type(n).__name__)),
+    "scalar": lambda n: n * (2.0 if np.isscalar(n) else 3.0),
+    "number": lambda n: n * (2.0 if isinstance(n, numbers.Number) else 3.0),
+    "match": lambda n: matched(n),
+}
+
+
+def matched(n):
+    match n:
+        case int():
+            return n * 2.0
+        case float():
+            return n * 3.0
+    return n * 4.0
+
+
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_of_which_class_an_argument_is(name, backend):
+    """Of a differentiated integer, which is taken as a floating-point number, only what holds for both is told."""
+    f = ASKED[name]
+    g, v = sd.value_and_grad(f, backend=backend), sd.value_and_grad(lambda x, n: f(n) * x, backend=backend)
+    values = [1, 1.0, np.int64(1), np.float64(1), np.array(1), np.array(1.0)]
+    for n in [*values, *values[::-1]]:
+        wanted = f(n)
+        assert v(1.0, n)[0] == wanted
+        if isinstance(n, float) or name in ("scalar", "number"):
+            assert g(n)[0] == wanted
+            continue
+        try:
+            assert g(n)[0] == wanted
+        except sd.TraceError as refusal:
+            assert "an integer" in str(refusal) and ".py:" in str(refusal)
