@@ -272,6 +272,19 @@ def _placed(bindings: list[Node], wider: Mapping[Atom, tuple[Node, tuple[int, ..
     return order, made
 
 
+def needed_bindings(bindings: list[Node], outputs: tuple[GraphOutput, ...]) -> list[Node]:
+    """The bindings that some output needs, loops that only count rounds among them, in order."""
+    counting = {b.params.counted: b for b in bindings if b.op == "loop" and b.params.tested}
+    counts: dict[Node, GraphOutput] = {}
+    while True:
+        live = live_bindings(bindings, (*outputs, *counts.values()))
+        found = [counting[name] for b in live for name in sizes_of_binding(b) if name in counting] if counting else []
+        more = {b: GraphOutput("", b) for b in found if b not in counts}
+        if not more:
+            return live
+        counts |= more
+
+
 def narrowed_binding(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, ...]]:
     """A loop with the `wanted` results and what they need, and, by the old places of results, the new."""
     whole = Rounds.of(binding)
@@ -280,7 +293,7 @@ def narrowed_binding(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, 
     kept = [k in wanted for k in range(len(binding.params.results))]
     while True:
         outputs = whole.outputs([k for k, is_kept in enumerate(kept) if is_kept])
-        live = live_bindings(bindings, outputs)
+        live = needed_bindings(bindings, outputs)
         read = {*(o.atom for o in outputs), *(o for b in live for o in b.operands)}
         more = [k for node, k in inside.items() if node in read and not kept[k]]
         if not more:

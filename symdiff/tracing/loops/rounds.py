@@ -166,7 +166,7 @@ class KeptRounds:
         self.stored, self.added = told.stored, told.added
         self.behind = told.behind
         self.leaves = told.leaves
-        self.tested = told.leaves or items.count is None
+        self.tested = told.leaves or items.count is None or items.goes_on is not None
         self.windows: dict[Any, list[_Value]] = {}
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -279,7 +279,11 @@ class KeptRounds:
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left = True, False
             self.moved = True
-            yield self.items.item(index + first if first else index)
+            item = self.items.item(index + first if first else index)
+            if self.items.goes_on is not None:
+                path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
+                self.ends(self.items.goes_on(item))
+            yield item
             after = {n: v for n, v in self._bound().items() if n not in self.stores}
             self._check_lists()
             self._part(after, skeletons)
@@ -482,7 +486,7 @@ class KeptRounds:
             if name not in self._spreads:
                 raise self.keeping.refuse("a round deletes a name")
         if self.tested and self.given:
-            raise self.keeping.refuse("rounds whose number is not known give cells of an array or a list")
+            raise self.given[0][0].unknown("rounds whose number is not known give cells of an array or a list")
         self.keeping.open.pop()
         return agrees
 
@@ -627,7 +631,7 @@ class KeptRounds:
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
-        if self.items.count is None:
+        if self.items.count is None or self.items.goes_on is not None:
             self._forget(skeletons)
         behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}
         for c in self.carried:
@@ -649,7 +653,7 @@ class KeptRounds:
         """Names that only a round binds, of which there may be none."""
         self.unbound = [name for name in self.names if name not in skeletons]
         if any(name in self.behind for name in self.unbound):
-            raise self.keeping.refuse("what rounds bind, of which there may be none, is read elsewhere")
+            self.keeping.unsure[self.place] = "what rounds bind, of which there may be none, is read elsewhere"
         self.values = {name: value for name, value in self.values.items() if name in skeletons}
 
     @staticmethod
