@@ -78,6 +78,36 @@ def parts_within(x):
     return np.sum(u * u)
 
 
+def pairs(p):
+    e = 0.0
+    for i in range(len(p)):
+        for j in range(i + 1, len(p)):
+            d = p[i] - p[j]
+            e += 1 / np.sum(d * d)
+    return e
+
+
+def triangles(x):
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            s += x[i] * np.sin(x[j])
+        for j in range(len(x) - 1, i, -2):
+            s += x[i] ** 2 * x[j]
+        s += sum(x[j] for j in range(i)) * x[i]
+    return s
+
+
+def eliminated(a):
+    a = a + 5 * np.eye(len(a))
+    for k in range(len(a)):
+        for i in range(k + 1, len(a)):
+            a[i, k] /= a[k, k]
+            for j in range(k + 1, len(a)):
+                a[i, j] -= a[i, k] * a[k, j]
+    return np.sum(np.log(1 + a * a))
+
+
 def until(x):
     u = x.copy()
     while np.sum(u) > 1.0:
@@ -89,7 +119,7 @@ def until(x):
 KEPT = {
     stencil: (VECTOR,), relaxed: (MATRIX, VECTOR), cells_of_sums: (MATRIX[:5], MATRIX[:, :6]), rows: (MATRIX,),
     summed_cells: (MATRIX[:5], MATRIX[:, :6]), in_place: (VECTOR,), known_before: (VECTOR,), parts_within: (VECTOR,),
-    until: (VECTOR,),
+    until: (VECTOR,), pairs: (MATRIX[:, :3],), triangles: (VECTOR,), eliminated: (MATRIX,),
 }  # fmt: skip
 
 
@@ -134,6 +164,15 @@ def part_behind(x):
     return np.sum(part * part)
 
 
+def last_of_inner(x):
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            t = x[i] * x[j]
+        s += t * j if i else x[0]
+    return s
+
+
 def named_anew(x):
     u = x.copy()
     for k in range(9):
@@ -155,7 +194,7 @@ def in_a_closure(x):
     return np.sum(u)
 
 
-@pytest.mark.parametrize("f", [other_name, part_behind, named_anew, in_a_closure], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [other_name, part_behind, last_of_inner, named_anew, in_a_closure], ids=lambda f: f.__name__)
 def test_arrays_with_other_names_are_right_all_the_same(f):
     check(f, (VECTOR,))
 
@@ -220,6 +259,7 @@ def random_program(seed):
             ["range(6)", "range(1, 6)", "range(5, -1, -1)", "range(5)"]
         )  # fmt: skip
         lines.append(f"{indent}for {name} in {over}:")
+        lines.append(f"{indent}    s = s * 0.99")
         body(indent + "    ", [*names, name], depth + 1)
 
     for _ in range(pick.randint(1, 2)):

@@ -37,12 +37,7 @@ class RoundPath(Path):
         self._indices: dict[Atom, Any] = {k: None if rounds is None else np.arange(float(rounds))}
         self._affine: dict[Atom, Any] = {k: (0, 1)}
         self._captures = 0
-        last = MOST if rounds is None else rounds - 1.0
-        self._known._narrow(self.number(k), Fact(0.0, last, nan=False, finite=True, whole=True))
-
-    def reaches(self, atom: Atom, low: int, high: int) -> None:
-        """Take an integer of the round to be in a range."""
-        self._known._narrow(self.number(atom), Fact(float(low), float(high), nan=False, finite=True, whole=True))
+        self.reaches(k, 0, MOST if rounds is None else rounds - 1)
 
     def number(self, atom: Atom) -> int:
         """The number of an atom; of captured ones, what is known outside is known here."""

@@ -119,7 +119,11 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any]) ->
             return _items(range(*map(int, plain)))
         return _of_ends(args)
     inner = [_items(a) for a in (args[:1] if function is builtins.enumerate else args)]
-    if any(i is None or i.goes_on for i in inner) or not inner or (options.get("strict") and len({i.count for i in inner if i}) > 1):
+    if (
+        any(i is None or i.goes_on for i in inner)
+        or not inner
+        or (options.get("strict") and len({i.count for i in inner if i}) > 1)
+    ):
         return None
     if function is builtins.zip:
         return Items(min(i.count for i in inner), lambda k: tuple([i.item(k) for i in inner]))  # type: ignore[union-attr]

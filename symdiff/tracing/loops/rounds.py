@@ -22,7 +22,7 @@ from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
-from symdiff.tracing.loops.indices import RoundPath
+from symdiff.tracing.loops.indices import MOST, RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, ListStore, Store
@@ -622,6 +622,8 @@ class KeptRounds:
         made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
         results, stacks = bound_loop(outer, made, carried, stacked)
         rounds = stacks.pop() if self.tested else None
+        if rounds is not None and outer.path is not None:
+            outer.path.reaches(rounds, 0, MOST if count is None else count)
         self.unbound = []
         leaves = []
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
