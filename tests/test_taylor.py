@@ -216,6 +216,16 @@ def test_a_coefficient_without_a_digit_is_nan_and_zeros_stay():
     assert sd.derivative(lambda x: np.sin(x) / x, 3)(0.0) == 0
 
 
+@pytest.mark.parametrize("f", [
+    lambda x: np.hypot(np.log1p(np.arctan(x)), x), lambda x: np.hypot(np.sin(x), x),
+    lambda x: np.sqrt(np.log1p(x) ** 2 + x**2), lambda x: np.sin(x) / np.sqrt(x * x + np.sin(x) ** 2),
+])  # fmt: skip
+def test_lengths_near_zero_have_digits_or_are_nan(f):
+    for order in (3, 4):
+        derived = sd.derivative(f, order=order)
+        assert np.isnan(derived(1e-8)) and np.isfinite(derived(0.1))
+
+
 ROUNDED = {  # what is divided has lost digits itself
     "exp(x) - 1": (lambda x: (np.exp(x) - 1) / x, lambda t: mp.expm1(t) / t),
     "log(1 + x)": (lambda x: np.log(1 + x) / x, lambda t: mp.log(1 + t) / t),

@@ -236,7 +236,27 @@ class Series:
             return self._term(product, k)
         if not has_structural_partials(binding) and op != "pow" and self._is_flat(binding):
             return self._along(binding, {s.operand: self._term(s.operand, k) for s in self._partials(binding)})
-        return self._by_rate(atom, k)
+        found = self._by_rate(atom, k)
+        return found if found is None else self._of_root(binding, k, found)
+
+    def _of_root(self, binding: Node, k: int, found: Atom) -> Atom:
+        """A coefficient of a root of what may vanish, such as a length, with the errors that its divisions by small values
+        have made of those of its operands; as found for other operations."""
+        op, result, b = binding.op, binding.result, self.builder
+        if k < 2 or op not in ("sqrt", "hypot") or result not in self._written or not self._may_vanish(result):
+            return found
+        first = self._term(result, 1)
+        errors = [(j, e) for o in binding.operands for j in range(k + 1) if (e := self._error(o, j)) is not None]
+        if op == "hypot":
+            errors.append((0, b.mul(self._limits(result)[0], self._size(result))))
+        if first is None or not errors:
+            return found
+        steep = self._size(b.emit("div", (first, result)))
+        grown = self._total(b.mul(e, self._raised(steep, k - j)) if j < k else e for j, e in errors) or ZERO
+        if op == "sqrt":
+            grown = b.emit("div", (grown, self._size(result)))
+        self.guarded.add(result)
+        return self._kept(result, k, found, grown)
 
     def _by_rate(self, atom: Atom, k: int) -> Atom | None:
         rate = self._rate(atom)
