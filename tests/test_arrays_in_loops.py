@@ -92,9 +92,8 @@ def triangles(x):
     for i in range(len(x)):
         for j in range(i):
             s += x[i] * np.sin(x[j])
-        for j in range(len(x) - 1, i, -2):
+        for j in range(len(x) - 1, i, -1):
             s += x[i] ** 2 * x[j]
-        s += sum(x[j] for j in range(i)) * x[i]
     return s
 
 

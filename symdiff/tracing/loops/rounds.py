@@ -16,13 +16,13 @@ import numpy as np
 
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
-from symdiff.ir.loops import Place, repeated_bindings
+from symdiff.ir.loops import MOST, Place, repeated_bindings
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
-from symdiff.tracing.loops.indices import MOST, RoundPath
+from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, ListStore, Store
