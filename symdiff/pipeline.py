@@ -16,12 +16,14 @@ from typing import Any
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.python import has_single_precision, lacking_in_python
+from symdiff.codegen.sizes import Sizes, names_of_files
 from symdiff.codegen.source import Source
 from symdiff.differentiation.mapping import loops_as_arrays
-from symdiff.errors import BackendError
+from symdiff.errors import BackendError, ExportError
+from symdiff.ir.generalising import counts_in, example_graph, first_sizes
 from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
-from symdiff.ir.joining import join_graphs
+from symdiff.ir.joining import join_graphs, renamed_graph
 from symdiff.ir.loops import sizes_of_binding
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused, fuse
@@ -43,11 +45,12 @@ from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
-from symdiff.vocabulary.extents import extents_in
+from symdiff.vocabulary.extents import extents_in, sizes_in
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
 SMALL, WHOLE, QUICK = 300, 2_000, 20_000
+EXAMPLES = 3  # of sizes, at which text for any size is the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,8 +380,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
-            size = len(nodes_with_bodies(program))
-            effort, passes = (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+            effort, passes = _effort(program)
             return Machine(program, looped.text, effort, looped.memory, True, result, passes, looped.grows)
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
@@ -386,6 +388,87 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
             return Machine(program, text, 2 if size <= SMALL else 1, result=result, passes="none")
         text, workspace = llvm_parts.in_parts(program, "kernel", together)
         return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
+
+
+def _effort(program: Program) -> tuple[int, Any]:
+    """How hard LLVM tries on a program with loops, and its passes."""
+    size = len(nodes_with_bodies(program))
+    return (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+
+
+def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "auto") -> Callable[..., list[Any]]:
+    """The function of a Graph with named sizes: machine code, or plain Python, for loops, NumPy for whole arrays, unless a
+    backend is asked for. It takes arrays and numbers, and returns the list of the results.
+
+    Raises `BackendError` where there is none, and `ExportError` where NumPy's text is not the same for all sizes.
+    """
+    count = len(graph.outputs)
+    looped = any(b.op == "loop" for b in graph.bindings)
+    if backend == "numpy" or (backend == "auto" and not looped):
+
+        def written(example: Graph, _: Graph | None, sizes: Sizes) -> Source:
+            plan = plan_of(program_of(example, options))
+            return source_of(plan, "numpy", name=example.name, style="export", sizes=sizes)
+
+        function = load(sized_source_of(with_free_sizes(graph, graph.name) or graph, None, written))
+        return lambda *args: list(function(*args)) if count > 1 else [function(*args)]
+    program = program_of(graph, options, loops=True)
+    assert isinstance(program, Program)
+    from symdiff.codegen.nests import refuse_heads
+
+    problem = engine.supported() or refuse_heads(program, "machine code")
+    if not problem and (options.exact or not is_native(program)):
+        problem = f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments, and keeps no order"
+    if backend == "native" and problem:
+        raise BackendError(problem)
+    if backend != "python" and not problem:
+        from symdiff.codegen.llvm.nests import looped_function
+        from symdiff.runtime.sizes import SizedMachine
+
+        with without_collector():
+            made = looped_function(program, "kernel", engine.machine_lanes() if engine.machine_fuses() else 0)
+            return SizedMachine(program, made, *_effort(program))
+    plain = kernel_of(plan_of(program), "python", program.name)
+    return lambda *args: list(plain(*args)) if count > 1 else [plain(*args)]
+
+
+def with_free_sizes(graph: Graph, name: str) -> Graph | None:
+    """The graph, whose sizes have no name that a file has for something else; None where it has no named sizes."""
+    sizes = sizes_in(tuple(leaf.shape for leaf in graph.inputs))
+    if not sizes:
+        return None
+    own = {leaf.name for leaf in graph.inputs} | {o.name for o in graph.outputs} | {name, f"{name}_steps"}
+    taken = own | names_of_files(b.op for b in graph.bindings)
+    return renamed_graph(graph, {size.name: f"{size.name}_size" for size in sizes if size.name in taken})
+
+
+def sized_source_of(graph: Graph, checks: Graph | None, written: Callable[[Graph, Graph | None, Sizes], Source]) -> Source:
+    """The text for any size that is `written` for each example of a graph and of its `checks`.
+
+    Raises `BackendError` for loops, and `ExportError` where the text is not the same for all.
+    """
+    if any(b.op == "loop" for b in graph.bindings):
+        raise BackendError(
+            f"{graph.origin}: {graph.name} has loops whose rounds need each other: with named sizes these are for the targets "
+            "python and c"
+        )
+    counts = counts_in(*([graph] if checks is None else [checks, graph]))
+    told = Sizes(tuple(leaf.shape for leaf in graph.inputs), counts)
+    sources = []
+    for turn in range(EXAMPLES):
+        at = first_sizes(graph, turn)
+        also = None if checks is None else example_graph(checks, at, counts)
+        sources.append(written(example_graph(graph, at, counts), also, told))
+    first, *others = sources
+    for other in others:
+        for line, found in zip(first.text.splitlines(), other.text.splitlines(), strict=False):
+            if line != found:
+                raise ExportError(
+                    f"{first.entry}: no text for any size: {line.strip()!r} at one is {found.strip()!r} at another"
+                )
+        if first.text != other.text:
+            raise ExportError(f"{first.entry}: no text for any size: it is longer at one than at another")
+    return first
 
 
 def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[..., Any]:

@@ -97,7 +97,7 @@ def wrong(t, x, order):
         return None
     slopes = sides(t, mpmath.mpf(x), 1)
     limits = slopes if order == 1 else sides(t, mpmath.mpf(x), 2)
-    if slopes is None or limits is None or (len(limits) == 1 and any(k in named for k in KINKS)):
+    if slopes is None or limits is None or (len(limits) == 1 and any(k in named for k in (*KINKS, "sqrt", "**0.5"))):
         return None
     if order == 2 and (
         len(slopes) + len(limits) < 4 or any(abs(a[0] - a[1]) > 1e-3 * (1 + abs(a[0])) for a in (slopes, limits))

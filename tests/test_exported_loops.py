@@ -23,13 +23,16 @@ def rosenbrock(x):
 def test_a_loop_is_a_loop_in_a_file(target, tmp_path):
     df = sd.value_and_grad(rosenbrock)
     text = df.source(X, target=target)
-    assert len(text.splitlines()) < 40
-    assert text.count("for ") == (4 if target == "python" else 3)
+    assert len(sd.grad(rosenbrock).source(X, target=target).splitlines()) < 40
+    assert text.count("for ") == (5 if target == "python" else 3)
     value, slope = df(X)
     if target == "python":
         space = {}
         exec(text, space)
         found = space["rosenbrock_value_and_grad"](X)
+        out = [0.0], np.empty(1000)
+        assert space["rosenbrock_value_and_grad"](X, out=out) is out
+        assert out[0][0] == found[0] and np.array_equal(out[1], found[1])
     else:
         if shutil.which("cc") is None:
             pytest.skip("there is no compiler called cc")
@@ -62,3 +65,21 @@ def test_what_a_target_does_not_take_is_written_out():
     assert space["chain_grad"](0.3) == pytest.approx(sd.grad(chain)(0.3), rel=1e-12)
     with pytest.raises(sd.BackendError):
         sd.grad(chain, loops="keep").source(0.3, target="numpy")
+
+
+def test_a_file_of_python_has_the_functions_own_arguments():
+    def swing(start, n, *, step):
+        q, p = start["q"], start["p"]
+        for _ in range(n):
+            q, p = q + step * p, p - step * np.sin(q + step * p)
+        return q
+
+    df = sd.value_and_grad(swing)
+    start = {"q": 0.3, "p": 1.0}
+    value, slope = df(start, 400, step=0.01)
+    text = df.source(start, 400, step=0.01, target="python")
+    assert len(text.splitlines()) < 90
+    space = {}
+    exec(text, space)
+    found = space["swing_value_and_grad"](start, 400, step=0.01)
+    assert found[0] == pytest.approx(value, rel=1e-12) and found[1] == pytest.approx(slope, rel=1e-12)

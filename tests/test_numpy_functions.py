@@ -527,3 +527,37 @@ def test_refusals_name_the_line_and_what_works():
     }.items():
         with pytest.raises(sd.TraceError, match=rf"test_numpy_functions.py:\d+: .*{message}"):
             sd.trace(f, S if f is np.linalg.matrix_rank else v)
+
+
+SPECTRA = {
+    "sqrt": lambda A: np.sum(np.abs(np.sqrt(np.linalg.eigvals(A)))),
+    "log": lambda A: np.sum(np.abs(np.log(np.linalg.eigvals(A)))),
+    "power": lambda A: np.sum(np.abs(np.linalg.eigvals(A) ** 0.5)),
+    "square": lambda A: np.sum(np.abs(np.linalg.eigvals(A) ** 2)),
+    "arcsin": lambda A: np.sum(np.abs(np.arcsin(np.linalg.eigvals(A)))),
+    "pairs": lambda A: np.sum(np.abs(np.sqrt(np.linalg.eig(A)[0]))),
+    "moved": lambda A: np.sum(np.abs(np.sqrt(np.linalg.eigvals(A) * 2 + A[0, 1]))),
+    "product": lambda A: abs(np.sqrt(np.prod(np.linalg.eigvals(A)))),
+    "skipped": lambda A: np.nansum(np.abs(np.sqrt(np.linalg.eigvals(A)))),
+    "roots": lambda A: np.sum(np.abs(np.sqrt(np.roots([1.0, A[0, 0], A[1, 1]])))),
+    "asked": lambda A: np.sum(np.abs(np.linalg.eigvals(A))) * (2.0 if np.iscomplexobj(np.linalg.eigvals(A)) else 3.0),
+    "asked_real": lambda A: np.sum(np.abs(np.linalg.eigvals(A))) * (2.0 if np.isrealobj(np.linalg.eigvals(A)) else 3.0),
+    "complex_sum": lambda A: np.sum(np.abs(np.sqrt(np.linalg.eigvals(A) + 0j))),
+    "complex_matrix": lambda A: np.sum(np.abs(np.sqrt(np.linalg.eigvals(A + 0j)))),
+}
+
+
+@pytest.mark.parametrize("name", SPECTRA)
+@pytest.mark.parametrize("A", [[[1.0, 0.5], [0.5, 2.0]], [[1.0, 0.2], [0.3, -2.0]], [[0.1, 1.0], [-1.0, 0.2]]], ids=str)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_eigenvalues_are_real_where_all_of_them_are(name, A):
+    """As NumPy has them, whose square roots of negative ones are no numbers then."""
+    f, A = SPECTRA[name], np.array(A)
+    steps = 1e-6 * np.eye(4).reshape(4, 2, 2)
+    slope = np.array([f(A + h) - f(A - h) for h in steps]).reshape(2, 2) / 2e-6
+    for backend in ("auto", "numpy"):
+        value, gradient = sd.value_and_grad(f, backend=backend)(A)
+        np.testing.assert_allclose(value, f(A), rtol=1e-12)
+        assert np.isfinite(value) or np.isnan(gradient[1, 1])
+        np.testing.assert_allclose(gradient[np.isfinite(slope)], slope[np.isfinite(slope)], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(sd.vmap(f)(np.stack([A, -A])), [f(A), f(-A)], rtol=1e-12)

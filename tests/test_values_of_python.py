@@ -101,6 +101,41 @@ def test_arrays_of_integers_that_no_double_holds(backend):
                     door({"n": n} if k == 1 else n)
 
 
+POINTWISE = {
+    "power": lambda n: n**2 % 10,
+    "large_power": lambda n: n**20 % 10,
+    "large_product": lambda n: n * 3**30 * 3**10 % 10,
+    "quotient": lambda n: n // 2 + n / 2,
+    "class": lambda n: n * (2.0 if isinstance(n, np.integer) else 3.0),
+    "index": lambda n: np.arange(20.0)[n],
+    "bits": lambda n: (n & 3) + (n << 2) + (n >> 1),
+    "branch": lambda n: n * 2.0 if n > 6 else n - 1,
+}
+
+
+@pytest.mark.parametrize("name", POINTWISE)
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_integers_of_many_points_are_integers(name, dtype, backend):
+    """Or are refused where doubles cannot hold them; floating-point numbers after them are none."""
+    f, points = POINTWISE[name], np.arange(5, 9, dtype=dtype)
+    v = sd.vmap(f, backend=backend)
+    g = sd.vmap(sd.value_and_grad(lambda x, n: x * x * f(n)), backend=backend)
+    for _ in range(2):
+        try:
+            found = v(points), g(np.full(4, 1.5), points)
+        except OverflowError as refusal:
+            assert name.startswith("large") and ("2**53" in str(refusal) or dtype is not np.int64)
+            continue
+        wanted = np.array([f(n) for n in points.astype(np.int64)])
+        np.testing.assert_array_equal(found[0], wanted)
+        np.testing.assert_allclose(found[1], (2.25 * wanted, 3.0 * wanted))
+    if name == "class":
+        np.testing.assert_array_equal(v(points.astype(float)), 3.0 * points)
+    np.testing.assert_array_equal(sd.vmap(sd.grad(lambda n: n * n * 0.5), backend=backend)(points), points.astype(float))
+
+
 # -- which object a value is
 
 Z = np.array([1.0, 2.0])

@@ -168,9 +168,12 @@ class _Whole(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PointSpec(Spec):
-    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order."""
+    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order, and `whole`
+    says that its numbers are integers.
+    """
 
     order: tuple[int, ...] = ()
+    whole: bool = False
 
 
 class Vectorised(Function):
@@ -210,7 +213,9 @@ class Vectorised(Function):
         """The arguments with each batched leaf replaced by the `Spec` of one point, the leaves and their axes."""
         axes = self._axes(len(args))
         shown, leaves, leaf_axes = [], [], []
-        for arg, axis in zip(args, axes, strict=True):
+        inner = self.inner
+        numbers = {*inner.positions(len(args) - inner.extra), *range(len(args) - inner.extra, len(args))}
+        for place, (arg, axis) in enumerate(zip(args, axes, strict=True)):
             flat, tree = structures.flatten(arg, none_is_leaf=True)
             points = []
             for leaf in flat:
@@ -223,7 +228,8 @@ class Vectorised(Function):
                     dtype = np.dtype(value.dtype)
                     shape = value.shape[1:] if axis == 0 else value.shape[:-1]
                     order = traced_points_order(value, axis)
-                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order))
+                    whole = dtype.kind in "iu" and place not in numbers
+                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, whole))
                     leaves.append(value)
                     leaf_axes.append(axis)
                 else:

@@ -277,23 +277,10 @@ class Compiled:
         return results
 
     def _argument(self, place: int, leaf: Any) -> Any:
-        expected = self.program.inputs[place]
-        dtype = self._exact_types[place]
-        name = self.program.name
-        if isinstance(leaf, Tracer):
-            raise TraceError(f"{name}: compiled code takes numbers; call the derivative itself in a traced function")
-        check_plain(f"{name}: {expected.name}", leaf)
-        value = np.asarray(leaf)
-        check_digits(f"{name}: {expected.name}", leaf if type(leaf) is int else value)
-        if type(leaf) is int and value.dtype.kind not in "biufc" and abs(leaf) < 2**1023:
-            value = np.asarray(float(leaf))
-        if value.dtype.kind not in "biufc":
-            raise ShapeError(f"{name}: {expected.name} has dtype {value.dtype}, {dtype} expected")
-        if value.dtype.kind == "c" and not is_complex(expected.dtype):
-            raise ShapeError(f"{name}: {expected.name} is complex, {dtype} expected; trace it with a complex argument")
+        expected, name = self.program.inputs[place], self.program.name
+        value = plain_argument(name, expected, self._exact_types[place], leaf)
         if value.shape != expected.shape:
             raise ShapeError(f"{name}: {expected.name} has shape {value.shape}, {expected.shape} expected")
-        value = as_plain_array(value, dtype)
         if expected.shape:
             return value
         return value.item() if self._doubles else value[()]
@@ -303,6 +290,22 @@ class Compiled:
         leaves = arrays_of_out(name, out, self.tree, len(outputs))
         check_targets(name, leaves, [(o.name, o.shape, o.dtype) for o in outputs])
         return leaves
+
+
+def plain_argument(name: str, expected: Any, dtype: np.dtype, leaf: Any) -> np.ndarray:
+    """An argument as an array of the dtype that is expected, of any shape."""
+    if isinstance(leaf, Tracer):
+        raise TraceError(f"{name}: compiled code takes numbers; call the derivative itself in a traced function")
+    check_plain(f"{name}: {expected.name}", leaf)
+    value = np.asarray(leaf)
+    check_digits(f"{name}: {expected.name}", leaf if type(leaf) is int else value)
+    if type(leaf) is int and value.dtype.kind not in "biufc" and abs(leaf) < 2**1023:
+        value = np.asarray(float(leaf))
+    if value.dtype.kind not in "biufc":
+        raise ShapeError(f"{name}: {expected.name} has dtype {value.dtype}, {dtype} expected")
+    if value.dtype.kind == "c" and not is_complex(expected.dtype):
+        raise ShapeError(f"{name}: {expected.name} is complex, {dtype} expected; trace it with a complex argument")
+    return as_plain_array(value, dtype)
 
 
 def _evaluated(graph: Graph, *args: Any, out: Any = None) -> Any:

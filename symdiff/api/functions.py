@@ -26,10 +26,13 @@ from symdiff.api.compiled import (
 )
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
+from symdiff.api.fitting import SizedCompiled
 from symdiff.api.sizing import graphs_for_sizes
 from symdiff.codegen.source import MISS
+from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import (
     ArgumentError,
+    BackendError,
     InvariantError,
     OptionError,
     ShapeError,
@@ -52,7 +55,7 @@ from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
-from symdiff.tracing.trace import definition_line, function_name, function_signature, trace_leaves, traced_type
+from symdiff.tracing.trace import definition_line, function_name, function_signature, is_whole, trace_leaves, traced_type
 from symdiff.tracing.unrolling.scalarizing import WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_order
@@ -269,7 +272,7 @@ class Function:
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
-            (traced_type(leaf, self.where), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
+            (traced_type(leaf, self.where), is_whole(leaf), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
@@ -592,14 +595,19 @@ class Function:
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
         return self._built(call, backend=self.backend)[0]
 
-    def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled:
-        """A compiled specialisation at example arguments, for a backend.
+    def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled | SizedCompiled:
+        """A compiled specialisation at example arguments, for a backend; where `Spec`s name sizes, one for any.
 
         Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
         """
         check_options(f"{self.__name__}.compile", {"backend": backend})
         self.refresh()
         call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
+        if call.is_sized():
+            if backend == "cupy":
+                raise BackendError(f"{self.where}: backend 'cupy' takes numbers in place of named sizes")
+            finish = loops_as_arrays if backend == "numpy" else None
+            return SizedCompiled(*self.stages(call, "merge", backend=backend, finish=finish)[1:], self.options, backend)
         if backend == "cupy":
             return DeviceCompiled(*self._built(call, "merge", hide=False), self.options)
         return compiled_of(*self._built(call, backend=backend), self.options, backend)

@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError, forgive_error
-from symdiff.ir.generalising import Differs, Sample, generalised_graph
+from symdiff.ir.evaluating import binding_values
+from symdiff.ir.generalising import FIRST, Differs, Sample, generalised_graph
 from symdiff.ir.graph import Graph
+from symdiff.ir.hidden import hidden_of
 from symdiff.tracing.trace import Spec
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.extents import Amount, Example, Extent, Size, extents_in, numbers
 from symdiff.vocabulary.libraries import is_library
 
-FIRST = (71, 83, 97, 103, 113, 127, 137, 149)  # sizes to begin with, above those up to which arrays are kept as cells
 SMALL = (0, 1, 2, 3, 4, 5, 8, 16)
 LARGE = (257, 1009)
 LARGEST = 10**5  # that is tried
@@ -124,7 +125,7 @@ class _Family:
         general = self.merged([Size(name, 0) for name in self.names])
         if any(n.at(sizes) < 0 for graph in general for n in _extents(graph)):
             return False
-        return all(_same_values(one, other) for one, other in zip(general, graphs, strict=True))
+        return all(_same_values(one, other, sizes) for one, other in zip(general, graphs, strict=True))
 
     def asked(self) -> list[Amount]:
         """What the function compares with 0, in terms of the sizes."""
@@ -235,18 +236,41 @@ def _edge(bad: int, good: int, problem: Callable[[int], Any]) -> int:
     return good
 
 
-def _same_values(general: Graph, graph: Graph) -> bool:
-    """Whether two graphs have the same results at some arguments of the second."""
-    rng = np.random.default_rng(0)
+def _same_values(general: Graph, graph: Graph, sizes: Mapping[str, int]) -> bool:
+    """Whether two graphs have the same results at some arguments of the second, and the first all shapes that it says."""
+    rng, hidden = np.random.default_rng(0), hidden_of(graph)
+    own = [leaf for k, leaf in enumerate(graph.inputs) if not 0 <= k - hidden.place < len(hidden.arrays)]
     for low, high in ((0.5, 1.5), (-2.0, 2.0)):
-        args = [rng.uniform(low, high, leaf.shape).astype(leaf.dtype) for leaf in graph.inputs]
+        args = [rng.uniform(low, high, leaf.shape).astype(leaf.dtype) for leaf in own]
         try:
             found, expected = (structures.leaves(g(*args)) for g in (general, graph))
+            values = binding_values(general, tuple(args))
         except Exception as error:
             if isinstance(error, SymdiffError):
                 forgive_error(error)
             return False
+        if any(b.op != "loop" and np.shape(values[b]) != numbers(b.shape, sizes) for b in general.bindings):
+            return False  # a slice is cut short, a size of 1 is spread
+        if not _has_its_rows(general, sizes):
+            return False
         for a, b in zip(found, expected, strict=True):
             if np.shape(a) != np.shape(b) or not np.allclose(a, b, NEAR, NEAR, equal_nan=True):
                 return False
+    return True
+
+
+def _has_its_rows(graph: Graph, sizes: Mapping[str, int]) -> bool:
+    """Whether the rows that loops read and give are among those that there are."""
+    for binding in graph.bindings:
+        if binding.op != "loop":
+            continue
+        loop = binding.params
+        arrays = [(p, o.shape[0]) for p, o in zip(loop.places(), binding.operands, strict=True) if p is not None]
+        rounds = 0 if loop.tested else numbers(loop.rounds, sizes)
+        for place, size in [*arrays, *loop.stacks] if rounds else ():
+            rows = [numbers(place.at(k), sizes) for k in (0, rounds - 1)]
+            if min(rows) < 0 or max(rows) >= numbers(size, sizes):
+                return False
+        if loop.tested or not _has_its_rows(loop.body, sizes):
+            return False
     return True

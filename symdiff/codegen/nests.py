@@ -545,9 +545,9 @@ def _row_numbers(nest: Nest, node: Node, size: Count) -> tuple[Callable[[Index],
 
 def _rows(nest: Nest, indices: np.ndarray, size: Count) -> Callable[[Index], Count]:
     """The rows that whole numbers known before tell."""
-    if isinstance(size, Extent):
+    if isinstance(size, Extent) and np.any(np.asarray(indices) < 0):
         raise BackendError(f"{nest.program.name}: rows {indices.ravel()[:3]}... of an array whose size a call tells")
-    found = np.asarray(indices) % max(size, 1)
+    found = np.asarray(indices) if isinstance(size, Extent) else np.asarray(indices) % max(size, 1)
     tables: list[Buffer] = []
 
     def row(index: Index) -> Count:
@@ -692,7 +692,10 @@ def _set(nest: Nest, node: Node, write: Write) -> None:
 @_onto_first
 def _set_at(nest: Nest, node: Node, write: Write) -> None:
     indices = node.params["indices"].ravel()
-    rows = [_rows(nest, cells, n) for cells, n in zip(np.unravel_index(indices, node.shape), node.shape, strict=True)]
+    if len(node.shape) > 1 and any(isinstance(n, Extent) for n in node.shape):
+        raise BackendError(f"{nest.program.name}: single cells of an array whose sizes a call tells")
+    places = [indices] if len(node.shape) == 1 else np.unravel_index(indices, node.shape)
+    rows = [_rows(nest, cells, n) for cells, n in zip(places, node.shape, strict=True)]
     nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), nest.value_at(node.operands[1], i), False))
 
 

@@ -27,7 +27,8 @@ from symdiff.codegen.array_text import (
 )
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
-from symdiff.codegen.shells import INDENT, Shell, Sizes, declining, unfit_array
+from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
+from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
 from symdiff.ir.node import Node

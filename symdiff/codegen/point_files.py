@@ -18,7 +18,7 @@ from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.shells import INDENT, Shell, declining
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, wrapped_text
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import program_in_two, uses_of
@@ -184,10 +184,10 @@ class _PointFile(Shell):
         """A function of the numbers that the steps read; it returns a number for each result, or a tuple of its cells."""
         steps, values = made
         kinds = {c: leaf.dtype for own, leaf in zip(self.cells, self.rest.inputs, strict=True) for c in own}
-        returned = [f"tuple[{_number(o.dtype)}, ...]" if o.shape else _number(o.dtype) for o in self.rest.outputs]
+        returned = [f"tuple[{number_type(o.dtype)}, ...]" if o.shape else number_type(o.dtype) for o in self.rest.outputs]
         typed = self.returns_types and name == self.steps
         whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if typed else "Any"
-        lines = wrapped_text(f"def {name}(", [f"{c}: {_number(kinds[c])}" for c in self.order()], f") -> {whole}:", "")
+        lines = wrapped_text(f"def {name}(", [f"{c}: {number_type(kinds[c])}" for c in self.order()], f") -> {whole}:", "")
         lines += [f'{INDENT}"""{doc}"""', *(INDENT + step for step in steps)]
         results = [[values[c] for c in o.cells] if o.shape else values[o.cells[0]] for o in self.rest.outputs]
         flat = [f"({', '.join(r)}{',' if len(r) == 1 else ''})" if isinstance(r, list) else r for r in results]
@@ -277,10 +277,10 @@ class _PlainFile(_PointFile):
     def accepted_type(self, leaf: Input) -> str:
         if leaf.shape:
             self.uses("Sequence")
-        return _nested_type("Sequence", leaf.shape, _number(leaf.dtype))
+        return nested_type("Sequence", leaf.shape, number_type(leaf.dtype))
 
     def annotation(self, output: Output, points: bool = False) -> str:
-        return _nested_type("list", output.shape, _number(output.dtype))
+        return nested_type("list", output.shape, number_type(output.dtype))
 
     def literal(self, value: Any) -> str:
         text = python.literal(value)
@@ -338,18 +338,6 @@ class _PlainFile(_PointFile):
 
     def packages(self, special: bool) -> list[str]:
         return []
-
-
-def _number(code: str) -> str:
-    """The type of a number."""
-    return {"d": "float", "D": "complex", "?": "bool"}.get(code, "Any")
-
-
-def _nested_type(holder: str, shape: tuple[int, ...], kind: str) -> str:
-    """The type of nested sequences."""
-    for _ in shape:
-        kind = f"{holder}[{kind}]"
-    return kind
 
 
 def _careful(program: Program, position: int) -> tuple[tuple[str, ...], tuple[str, int, tuple[int, ...]]]:

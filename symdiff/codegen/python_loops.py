@@ -16,9 +16,10 @@ import numpy as np
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, SUM, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names, emitted_argument_names
 from symdiff.codegen.python import INDENT, called_modules, check_python, literal, spelling
-from symdiff.codegen.shells import told_sizes
+from symdiff.codegen.shells import annotated_result
+from symdiff.codegen.sizes import told_sizes
 from symdiff.codegen.source import PythonFile, Source
-from symdiff.codegen.text import emitted_result, packed
+from symdiff.codegen.text import emitted_result, nested_type, number_type, output_texts, packed, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
@@ -34,41 +35,59 @@ def emit(
 ) -> Source:
     """A function of numbers and lists, which returns numbers and lists, in nested tuples where `result` has their places."""
     check_python(plan.program)
-    writer = _Writer(plan.program, result)
+    writer = _Writer(plan.program, result, style == "export")
     entry = writer.names.fresh(name)
-    lines = [
-        f"def {entry}({', '.join(writer.arguments)}):",
-        *docstring_literal(doc),
-        *(INDENT + line for line in writer.lines(style)),
-    ]
-    text = "\n".join(lines)
     if style == "runtime":
-        return Source(text + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
-    standard = tuple(f"import {module}" for module in writer.modules)
-    return PythonFile(tuple(header), standard, functions=(text,)).source(entry, "python")
+        lines = [f"def {entry}({', '.join(writer.arguments)}):", *(INDENT + line for line in writer.lines(doc))]
+        return Source("\n".join(lines) + "\n", entry, "python", (("array", np.array), ("math", math), ("cmath", cmath)))
+    types = [nested_type("Sequence", leaf.shape, number_type(leaf.dtype)) for leaf in plan.program.inputs]
+    taken = [f"{a}: {t}" for a, t in zip(writer.arguments, types, strict=True)]
+    lines = wrapped_text(f"def {entry}(", [*taken, "out: Any = None"], ") -> Result:", "")
+    text = "\n".join([*lines, *((INDENT + line).rstrip() for line in writer.lines(doc))])
+    standard = [f"import {module}" for module in writer.modules] + ["from typing import Any"]
+    standard += ["from collections.abc import Sequence"] if any(leaf.shape for leaf in plan.program.inputs) else []
+    made = [nested_type("list", o.shape, number_type(o.dtype)) for o in plan.program.outputs]
+    head = (f"Result = {annotated_result(writer.result, made)}",)
+    return PythonFile(tuple(header), tuple(standard), (), head, (text,), types=tuple(types)).source(entry, "python")
 
 
 class _Writer:
     """Names of arguments, sizes and values, and the lines of the function."""
 
-    def __init__(self, program: Program, result: Any = None) -> None:
+    def __init__(self, program: Program, result: Any, exported: bool) -> None:
         self.program = program
+        self.exported = exported
         self.result = emitted_result(len(program.outputs)) if result is None else result
-        self.names = Names(["array", "reversed"])
+        self.names = Names(["array", "reversed", "out", "Any", "Sequence", "Result", "result"])
         self.arguments = emitted_argument_names(program.inputs, self.names)
         self.sizes: dict[str, str] = {}
         self.modules: set[str] = set()
 
-    def lines(self, style: str) -> list[str]:
+    def lines(self, doc: str) -> list[str]:
         """The body of the function."""
         given = self.given()
         block = _Block(self, self.program, [Expression(a, ATOM, 0) for a in self.arguments])
         for position in range(len(self.program.nodes)):
             block.add(position)
         results = [block.output(o) for o in self.program.outputs]
-        if style == "runtime":
+        if not self.exported:
             results = [f"array({r}, {o.dtype!r})[()]" for r, o in zip(results, self.program.outputs, strict=True)]
-        return [*given, *block.lines, f"return {packed(self.result, results, bare=True)}"]
+        whole = f"return {packed(self.result, results, bare=True)}"
+        return [
+            *(line.removeprefix(INDENT) for line in docstring_literal(doc)),
+            *given,
+            *block.lines,
+            *self.filling(results),
+            whole,
+        ]
+
+    def filling(self, results: list[str]) -> list[str]:
+        """Where lists for results are given, the statements that fill them."""
+        if not self.exported:
+            return []
+        places = zip(output_texts(self.result, "out"), self.program.outputs, results, strict=True)
+        filled = [f"{place}[{':' if o.shape else '0'}] = {text}" for place, o, text in places]
+        return ["if out is not None:", *(INDENT + line for line in [*filled, "result: Result = out", "return result"])]
 
     # -- arguments and sizes
 

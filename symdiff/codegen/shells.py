@@ -6,12 +6,13 @@ module's name, np or cp. Guarantees one line a check, annotations that a strict 
 was called as its text was written.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from string import Template
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.names import UNCALLED, Names, emitted_argument_names
+from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import MISS, PythonFile, Source
 from symdiff.codegen.text import (
     Result,
@@ -26,7 +27,7 @@ from symdiff.codegen.text import (
     wrapped_text,
 )
 from symdiff.lowering.program import Input, Output, Program
-from symdiff.vocabulary.extents import Example, Extent, Shape, sizes_in, spaced_extent
+from symdiff.vocabulary.extents import Example, sizes_in, spaced_extent
 from symdiff.vocabulary.heads import NUMPY, Words
 from symdiff.vocabulary.literals import WIDTH, docstring_literal
 from symdiff.vocabulary.ops import dtype_of_code
@@ -74,15 +75,6 @@ _POINTS = '''def _points(**counts: int) -> int:
 COPIED = Template('''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any($np.may_share_memory(a, r) for r in results) else a for a in arrays]''')
-
-
-class Sizes(NamedTuple):
-    """What a function for any size is told by its arguments: their shapes, with extents, and the sizes that it computes with,
-    which are the program's inputs after the arguments.
-    """
-
-    shapes: tuple[Shape, ...]
-    counts: tuple[Extent, ...] = ()
 
 
 class Shell:
@@ -309,49 +301,6 @@ def _expected(leaf: Input, axis: int | None) -> str:
     if not any(isinstance(n, Example) for n in leaf.shape):
         return _shape(leaf, axis, POINTS)
     return tuple_text([f'"{n}"' if isinstance(n, Example) else str(n) for n in leaf.shape])
-
-
-def shape_cells(name: str, axis: int) -> str:
-    """The number of an array's cells along an axis."""
-    return f"{name}.shape[{axis}]"
-
-
-def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: Callable[[str, int], str] = shape_cells) -> list[str]:
-    """The statements that work out the sizes which the shapes of arguments tell, with a check for each other axis that speaks
-    of them, and each bound; `cells` is the number of an argument's cells along an axis.
-    """
-    axes = [(name, axis, n) for name, shape in arguments for axis, n in enumerate(shape) if isinstance(n, Extent)]
-    lines: list[str] = []
-    teller: dict[str, tuple[str, int]] = {}
-    telling: set[tuple[str, int]] = set()
-    for _ in axes:
-        for name, axis, n in axes:
-            open_ = [(size, times) for size, times in n.terms if size.name not in teller]
-            if len(open_) != 1:
-                continue
-            (size, times), = open_  # fmt: skip
-            rest = n - Extent(0, ((size, times),))
-            found = cells(name, axis)
-            found += "" if rest == 0 else f" - ({spaced_extent(rest)})" if isinstance(rest, Extent) else f" - {rest}"
-            found = found.replace("- -", "+ ")
-            lines.append(f"{size.name} = {found}" if times == 1 else f"{size.name} = ({found})//{times}")
-            teller[size.name] = (name, axis)
-            telling |= {(name, axis)} if times == 1 else set()
-    for name, axis, n in axes:
-        if (name, axis) not in telling:
-            others = ", ".join(f"{size.name} = {{{size.name}}} in {teller[size.name][0]}" for size, _ in n.terms)
-            has = f"{name} has {{{cells(name, axis)}}} cells along axis {axis}"
-            text = f"{has}, {spaced_extent(n)} expected, where {others}"
-            lines += [f"if {cells(name, axis)} != {spaced_extent(n)}:", f'{INDENT}raise ValueError(f"{text}")']
-    for size in sizes_in(tuple(n for _, _, n in axes)):
-        shown = f"{size.name} = {{{size.name}}} in {teller[size.name][0]}"
-        if size.least > 0:
-            text = f"{shown}, {size.least} or more expected"
-            lines += [f"if {size.name} < {size.least}:", f'{INDENT}raise ValueError(f"{text}")']
-        if size.most is not None:
-            text = f"{shown}, {size.most} or less expected"
-            lines += [f"if {size.name} > {size.most}:", f'{INDENT}raise ValueError(f"{text}")']
-    return lines
 
 
 def annotated_result(result: Result, kinds: Sequence[str]) -> str:

@@ -89,3 +89,15 @@ def output_texts(result: Result, whole: str) -> list[str]:
     if isinstance(result, int):
         return [whole]
     return [text for k, part in enumerate(result) for text in output_texts(part, f"{whole}[{k}]")]
+
+
+def number_type(code: str) -> str:
+    """The type of a number."""
+    return {"d": "float", "D": "complex", "?": "bool"}.get(code, "Any")
+
+
+def nested_type(holder: str, shape: tuple[int, ...], kind: str) -> str:
+    """The type of nested sequences."""
+    for _ in shape:
+        kind = f"{holder}[{kind}]"
+    return kind

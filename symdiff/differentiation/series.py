@@ -29,7 +29,9 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
-from symdiff.simplification.facts import known_column
+from symdiff.simplification.facts import Facts, known_column
+from symdiff.simplification.polynomials import Polynomials
+from symdiff.simplification.removable import outside_discs, regular
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
@@ -151,6 +153,10 @@ class Series:
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
         facts = known_bindings(open_.bindings, self.builder, seeds)
+        found = regular(facts, self.builder, seeds, order)
+        facts = facts if found is facts.bindings else Facts(found)
+        self._far = {b.result for b in found} - outside_discs(found)  # what counts only where polynomials do not
+        self.polynomials = Polynomials(self.builder, found)
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)
         self._facts = facts
@@ -160,6 +166,7 @@ class Series:
         self._made = facts.made
         self._terms: dict[tuple[Atom, int], Atom | None] = {}
         self._slopes: dict[Atom, list[Slope]] = {}
+        self._polynomial: dict[Atom, Slope | None] = {}
         self._overflows: dict[Atom, Atom | None] = {}
         self._regulars: dict[tuple[Atom, int, int], Atom | None] = {}
         self._errors: dict[tuple[Atom, int], Atom | None] = {}
@@ -204,6 +211,8 @@ class Series:
         binding = self._made.get(atom, atom)
         b.origin = self.arrays.origin = binding.origin
         op, operands = binding.op, binding.operands
+        if self._slope(binding) is not None:
+            return self._by_rate(atom, k)
         if (parts := self._divided(binding)) is not None:
             nested = self._nested(binding, *parts)
             return self._quotient(binding, *parts, k) if nested is None else self._term(nested, k)
@@ -227,9 +236,39 @@ class Series:
             return self._term(product, k)
         if not has_structural_partials(binding) and op != "pow" and self._is_flat(binding):
             return self._along(binding, {s.operand: self._term(s.operand, k) for s in self._partials(binding)})
+        found = self._by_rate(atom, k)
+        return found if found is None else self._of_root(binding, k, found)
+
+    def _of_root(self, binding: Node, k: int, found: Atom) -> Atom:
+        """A coefficient of a root of what may vanish, such as a length, with the errors that its divisions by small values
+        have made of those of its operands; as found for other operations."""
+        op, result, b = binding.op, binding.result, self.builder
+        if k < 2 or op not in ("sqrt", "hypot") or result not in self._written or not self._may_vanish(result):
+            return found
+        first = self._term(result, 1)
+        errors = [(j, e) for o in binding.operands for j in range(k + 1) if (e := self._error(o, j)) is not None]
+        if op == "hypot":
+            errors.append((0, b.mul(self._limits(result)[0], self._size(result))))
+        if first is None or not errors:
+            return found
+        steep = self._size(b.emit("div", (first, result)))
+        grown = self._total(b.mul(e, self._raised(steep, k - j)) if j < k else e for j, e in errors) or ZERO
+        if op == "sqrt":
+            grown = b.emit("div", (grown, self._size(result)))
+        self.guarded.add(result)
+        return self._kept(result, k, found, grown)
+
+    def _by_rate(self, atom: Atom, k: int) -> Atom | None:
         rate = self._rate(atom)
         last = None if rate is None else self._term(rate, k - 1)
-        return last if last is None or k == 1 else b.emit("div", (last, Constant(float(k))))
+        return last if last is None or k == 1 else self.builder.emit("div", (last, Constant(float(k))))
+
+    def _slope(self, binding: Node) -> Slope | None:
+        """The derivative of a polynomial that stands for a value near a point; None for other operations."""
+        if binding.result not in self._polynomial:
+            found = self.polynomials.slopes(binding)
+            self._polynomial[binding.result] = None if found is None else Slope(*found[0])
+        return self._polynomial[binding.result]
 
     # -- operations with a recurrence that is shorter than their row's, or needs no row
 
@@ -295,7 +334,7 @@ class Series:
 
     def _nested(self, binding: Node, over: Atom, under: Atom) -> Atom | None:
         """A quotient with a product below as one divided by its factors in turn, whose zeros are simple; None for others."""
-        if not self._may_share_zero(binding.result, over, under):
+        if binding.result in self._far or not self._may_share_zero(binding.result, over, under):
             return None
         factors, pending = [], [under]
         while pending:
@@ -375,6 +414,13 @@ class Series:
         b, (result, over, under, slope) = self.builder, quotient
         eps, least, _ = self._limits(result)
         steep = self._size(b.emit("div", (slope, under)))
+        by_sums = [self._error(over, j) for j in (k + 1, k)]
+        before = self._term(result, k - 1)
+        rounded = [self._error(result, k - 1), None if before is None else b.mul(eps, self._size(before)), least]
+        found_error = [b.mul(steep, self._total(rounded) or ZERO), self._share(by_sums[1], under)]
+        self.guarded.add(result)
+        if result in self._far:
+            return self._kept(result, k, found, self._total(found_error) or ZERO)
         flat = self._size(b.emit("div", (under, slope)))
         last = self.order + 4 + self.order // 2
         is_line = self._term(under, 2) is None
@@ -387,14 +433,9 @@ class Series:
         assert rounding is not None
         within = b.add(b.mul(Constant(4.0), rounding), least)
         pole = b.select(b.emit("lt", (missing, within)), ZERO, b.mul(missing, self._raised(steep, k)))
-        by_sums = [self._error(over, j) for j in (k + 1, k)]
         apart = [b.mul(left_out, self._raised(flat, steps + 1)), pole, self._share(by_sums[0], slope)]
-        before = self._term(result, k - 1)
-        rounded = [self._error(result, k - 1), None if before is None else b.mul(eps, self._size(before)), least]
-        found_error = [b.mul(steep, self._total(rounded) or ZERO), self._share(by_sums[1], under)]
         errors = self._total(apart) or ZERO, self._total(found_error) or ZERO
         is_nearer = b.emit("lt", errors)
-        self.guarded.add(result)
         return self._kept(result, k, b.select(is_nearer, regular, found), b.select(is_nearer, *errors))
 
     def _kept(self, result: Atom, k: int, found: Atom, error: Atom) -> Atom:
@@ -447,6 +488,8 @@ class Series:
             pairs = [(x, y, j) for j in range(k + 1)] + ([(y, x, j) for j in range(k + 1)] if y is not x else [])
             losses = [self._by(self._term(p, k - j), self._error(q, j, depth)) for p, q, j in pairs]
             return losses if y is not x else [self._times(2.0, loss) for loss in losses]
+        if op == "select" and (errors := [self._error(o, k, depth) for o in operands[1:]]) != [None, None]:
+            return [b.select(operands[0], *(e or ZERO for e in errors))]
         if has_structural_partials(binding) or op == "select" or atom in self._grown:
             return []
         slopes = self._partials(binding)
@@ -470,6 +513,8 @@ class Series:
         while (atom := self._factored.get(atom, atom)) not in self.guarded:
             made = self._made.get(atom, atom)
             moving = [o for o in made.operands if o in self.builder.moving]
+            if made.op == "select":
+                return all(self._slope(self._made.get(o, o)) is not None or self._is_kept(o) for o in moving)
             if made.op not in _SCALING or len(moving) != 1 or (made.op == "div" and made.operands[1] is moving[0]):
                 return False
             atom = moving[0]
@@ -539,6 +584,8 @@ class Series:
 
     def _partials(self, binding: Node) -> list[Slope]:
         """The partials by values that move, and by their conjugates."""
+        if (slope := self._slope(binding)) is not None:
+            return [slope]
         if binding.result not in self._slopes:
             moving, found = self.builder.moving, []
             places = self.saturation.remaining(binding) if self._saturates(binding) else range(len(binding.operands))
@@ -594,6 +641,8 @@ class Series:
 
     def _has_row(self, binding: Node) -> bool:
         op = binding.op
+        if self._slope(binding) is not None:
+            return True
         if binding.result in self._grown or op in _LINEAR or op in _PRODUCTS or op == "select":
             return False
         if self._divided(binding) is not None:

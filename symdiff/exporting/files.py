@@ -24,6 +24,7 @@ from symdiff.api.expressions import is_of_sympy
 from symdiff.api.functions import Plain, exported_source, stored
 from symdiff.api.kernels import WholeBatched
 from symdiff.codegen.names import keeps_name
+from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import tuple_text
 from symdiff.differentiation.mapping import loops_as_arrays
@@ -31,7 +32,6 @@ from symdiff.differentiation.partials import Partials
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ArgumentError, BackendError, ExportError, forgive_error
 from symdiff.exporting.raising import raised_in
-from symdiff.exporting.sizing import arguments_told, examples_of, one_text, refuse_sizes, shown_bounds, sized_graph
 from symdiff.exporting.structuring import (
     SHOWN,
     SUFFIX,
@@ -52,7 +52,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program
-from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, source_of
+from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, sized_source_of, source_of, with_free_sizes
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
@@ -60,7 +60,7 @@ from symdiff.tracing.trace import traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import LOOPING
-from symdiff.vocabulary.extents import Example, Extent
+from symdiff.vocabulary.extents import Example, Extent, sizes_in
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import is_literal, literal
 from symdiff.vocabulary.ops import OPS, bytes_of_code
@@ -132,7 +132,7 @@ def _exported(
         shown, axes = args, []
     call = Call(inner, inner.own_arguments(shown, kwargs), kwargs)
     if call.is_sized():
-        refuse_sizes(target, function is not inner, inner.where)
+        _refuse_sizes(target, function is not inner, inner.where)
     primal, graph, tree = inner.stages(call, "merge", backend=backend, finish=loops_as_arrays if target == "numpy" else None)
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
@@ -142,11 +142,6 @@ def _exported(
     raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
     bare = bare and all(keeps_name(a.name, target, bool(raised)) for a in arguments)
     plain = target in ("c", "cuda") or (bare and exports_plainly(result))
-    if target == "python" and not plain and any(b.op == "loop" for b in graph.bindings):
-        raise BackendError(
-            f"{inner.where}: a file of plain Python with loops takes numbers and lists by position; {inner.name} has other "
-            "arguments or results: export to target 'numpy' or 'c', or with loops='unroll'"
-        )
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
     shape = exported_positions(result) if exports_plainly(result) else None
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
@@ -177,7 +172,7 @@ def _exported(
 
     inputs = graph.inputs
 
-    def written(graph: Graph, checks: Graph | None) -> Source:
+    def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
         program = program_of(graph, inner.options, name, None if batch else checks, target in ("python", "c"))
         nodes = _nodes(program)
@@ -206,7 +201,7 @@ def _exported(
             f"{digest}, {dtypes}. {_needs(target, nodes)} Belongs to the project that generated it.",
             f"{_counted(operations, 'operation')}{shared}{_work(plan) if target != 'cupy' else _kept(plan)}.",
         ]
-        if bounds := shown_bounds(sized):
+        if bounds := _bounds(sized):
             lines.append(f"For any {bounds}.")
         lines += _imported(sites)
         if edges:
@@ -214,15 +209,14 @@ def _exported(
             lines += shown
         return source_of(
             plan, target, name=name, style="export", header=lines,
-            doc=_doc(inner, plan, _defaults(inner, call), hidden, plain, len(inputs)), result=shape, **options,
+            doc=_doc(inner, plan, _defaults(inner, call), hidden, plain, len(inputs)), result=shape, **options, **told,
         )  # fmt: skip
 
-    sized = sized_graph(graph, name)
+    sized = with_free_sizes(graph, name)
     if sized is None:
         source = written(graph, checks)
     elif target == "numpy":
-        options["sizes"] = arguments_told(sized, checks)
-        source = one_text(written(*version) for version in examples_of(sized, checks, options["sizes"]))
+        source = sized_source_of(sized, checks, lambda *example: written(*example[:2], sizes=example[2]))
     else:
         source = written(sized, checks)
     if plain:
@@ -233,6 +227,19 @@ def _exported(
         doc = f"{_what(inner)} of {inner.name}, with its own arguments; `{name}` takes numbers and arrays only."
     doc += f" Made with {settings}." if (settings := _defaults(inner, call)) else ""
     return with_structures(source, inner.__name__, arguments, made, _described(inner, doc), inner.where)
+
+
+def _refuse_sizes(target: str, points: bool, where: str) -> None:
+    """Raise where a file cannot be for any size."""
+    if points:
+        raise ExportError(f"{where}: a vmap is exported for numbers in place of named sizes; its points may be any number")
+    if target not in ("numpy", "python", "c"):
+        raise ExportError(f"{where}: target {target!r} has no named sizes yet; numpy, python and c have them")
+
+
+def _bounds(graph: Graph | None) -> str:
+    """The bounds of a graph's sizes, as a header has them."""
+    return "" if graph is None else ", ".join(size.bounds() for size in sizes_in(tuple(leaf.shape for leaf in graph.inputs)))
 
 
 def _arguments(function: Any, call: Call, graph: Graph, primal: Graph) -> list[Argument]:

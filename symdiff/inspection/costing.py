@@ -11,10 +11,12 @@ from typing import Any
 from symdiff.api.derivatives import Gradient, Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain, costed
 from symdiff.ir.branches import branches_of
+from symdiff.ir.generalising import counts_in, example_graph, first_sizes
+from symdiff.ir.graph import Graph
 from symdiff.ir.joining import join_graphs
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
-from symdiff.pipeline import plan_of, program_of
+from symdiff.pipeline import is_sized, plan_of, program_of
 from symdiff.vocabulary.seams import Seam
 
 charted = Seam("the bars of a cost")
@@ -34,9 +36,9 @@ class Operations:
     memory: int | None = None
 
     def __str__(self) -> str:
-        kinds = ", ".join(f"{n} {_SIGNS.get(kind, kind)}" for kind, n in self.by_kind.items())
-        text = f"{self.operations}" + (f" ({kinds})" if kinds else "")
-        return text if self.memory is None else f"{text} in {self.memory} bytes"
+        kinds = ", ".join(f"{n!s} {_SIGNS.get(kind, kind)}" for kind, n in self.by_kind.items())
+        text = f"{self.operations!s}" + (f" ({kinds})" if kinds else "")
+        return text if self.memory is None else f"{text} in {self.memory!s} bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Cost:
 
     def _repr_markdown_(self) -> str:
         counts = (("value", self.value), ("derivative", self.derivative), ("both", self.both))
-        rows = [f"| {name} | {count.operations} | {str(count).partition(' (')[2].rstrip(')')} |" for name, count in counts]
+        rows = [f"| {name} | {count.operations!s} | {str(count).partition(' (')[2].rstrip(')')} |" for name, count in counts]
         told = [f"ratio {self.ratio:.3g}", *([self.branches] if self.branches else [])]
         return "\n".join(["| operations of | | |", "|---|---:|---|", *rows, "", ", ".join(told)]).replace("*", r"\*")
 
@@ -98,6 +100,13 @@ def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
     return cost_of(function, args, kwargs)
 
 
+def _countable(graph: Graph) -> Graph:
+    """The graph; an example of one with named sizes, whose counts are expressions of these."""
+    if not is_sized(graph) or any(b.op == "loop" for b in graph.bindings):
+        return graph
+    return example_graph(graph, first_sizes(graph), counts_in(graph))
+
+
 @costed.written
 def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost:
     """The cost of a transform at example arguments."""
@@ -119,5 +128,5 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
         inner = Gradient(inner.f, inner.argnums, exact=inner.options.exact, fastmath=inner.options.fastmath, **options)
     derivative = inner.graph(*args, **kwargs)
     graphs = value, derivative, both or join_graphs(value, derivative)
-    counts = [operation_cost(program_of(graph, inner.options)) for graph in graphs]
+    counts = [operation_cost(program_of(_countable(graph), inner.options)) for graph in graphs]
     return Cost(*counts, str(branches_of(value) or ""))

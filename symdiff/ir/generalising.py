@@ -22,9 +22,10 @@ from symdiff.ir.branches import Branches
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Place
 from symdiff.ir.node import ArrayConstant, Constant, Node
-from symdiff.vocabulary.extents import Count, Extent, Shape, Size, examples
+from symdiff.vocabulary.extents import Count, Extent, Shape, Size, examples, sizes_in
 from symdiff.vocabulary.heads import Static
 
+FIRST = (71, 83, 97, 103, 113, 127, 137, 149)  # sizes to begin with, above those up to which arrays are kept as cells
 _PARTS = 4  # times a size that a number may have as its count: 2*n + 1
 
 
@@ -144,6 +145,8 @@ class _Merging:
         if isinstance(first, np.ndarray):
             self.same(f"{what}, its shape", [v.shape for v in values])
             self.same(what, [v.tolist() for v in values])
+        elif hasattr(first, "function") and hasattr(first, "graph"):  # a call of a function with a rule
+            self.same(what, [(v.function, None if v.graph is None else v.graph.fingerprint()) for v in values])
         elif not _equal(values) and any(v != first for v in values):
             raise self.differs(what, values)
         return first
@@ -258,6 +261,8 @@ class _Bindings:
 
     def ramp(self, values: Sequence[np.ndarray], shape: Shape) -> Node:
         """Numbers at equal distances."""
+        if not all(map(len, values)):
+            raise self.merging.differs("a constant array", [f"float64[{len(v)}]" for v in values])
         steps = [(v[-1] - v[0]) / (len(v) - 1) if len(v) > 1 else math.nan for v in values]
         close = [
             np.allclose(v, v[0] + np.arange(len(v)) * s, 1e-15, 1e-15 * np.abs(v).max())
@@ -344,6 +349,13 @@ _FORMS: dict[float, list[tuple[str, Callable[[float, float], float]]]] = {
     0.5: [("sqrt times", lambda c, p: c * math.sqrt(p))],
     -0.5: [("sqrt over", lambda c, p: c / math.sqrt(p))],
 }  # fmt: skip
+
+
+def first_sizes(graph: Graph, turn: int = 0) -> dict[str, int]:
+    """Numbers for the sizes of a graph's arguments, others at each turn."""
+    sizes = sizes_in(tuple(leaf.shape for leaf in graph.inputs))
+    numbers = [n + 2 * turn for n in FIRST[: len(sizes)]]
+    return {size.name: n for size, n in zip(sizes, numbers[:: -1 if turn == 1 else 1], strict=True)}
 
 
 def counts_in(*graphs: Graph) -> tuple[Extent, ...]:

@@ -146,6 +146,8 @@ class Facts:
             base, exponent = (self.node(o) for o in operands)
             positive = base.op == "const" and parts[0].low > 0.0
             return UNKNOWN._replace(low=0.0) if positive else power(parts[0], known_exponent(exponent))
+        if op in ("amax", "amin"):
+            extreme, parts = op[-3:], self._compared(node, parts)
         if extreme:
             unordered = self.strict and any(p.nan for p in parts)
             return joined(*parts) if unordered else EXTREMES[extreme](*parts)
@@ -156,6 +158,14 @@ class Facts:
         if op in HEADS and HEADS[op].result == "count" and isinstance(node.params, Static):
             return self._place(node)
         return image(op, known_column(node), parts)
+
+    def _compared(self, node: Node, parts: list[Fact]) -> list[Fact]:
+        """The values among which an extreme of an array is found: in every place one of each of those that it was joined of."""
+        made, axes = self.node(node.operands[0]), node.params.params["axes"]
+        joined_along = made.params.params["axis"] if made.op == "concatenate" else 0 if made.op == "array" else None
+        if joined_along not in axes or (made.op == "array" and len(axes) < len(made.shape)):
+            return parts
+        return [self.of(o) for o in made.operands if 0 not in self.node(o).shape]
 
     def _chosen(self, node: Node, parts: list[Fact]) -> Fact:
         """A selected value; a rounded one that is smaller than a constant in magnitude is whole and finite."""

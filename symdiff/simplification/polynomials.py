@@ -42,24 +42,25 @@ class Polynomials:
         self.made = {b.result: b for b in bindings}
         self.variables = {self.made[b.operands[0]].operands[0] for b in bindings if is_disc(b, self.made)}
         self._known: dict[Atom, tuple[Atom, Coefficients] | None] = {}
-        for binding in bindings if self.variables else ():
-            self._known[binding.result] = self._read(binding)
 
     def slopes(self, binding: Node) -> list[tuple[Atom, Atom]] | None:
         """The derivative of a polynomial by its variable; None for other values."""
-        known = self._known.get(binding.result)
+        known = self._read(binding.result) if self.variables else None
         if known is None:
             return None
         return [(known[0], in_horners_form(self.builder, known[0], {k - 1: k * a for k, a in known[1].items() if k}))]
 
-    def _read(self, binding: Node) -> tuple[Atom, Coefficients] | None:
+    def _read(self, atom: Atom) -> tuple[Atom, Coefficients] | None:
+        if atom not in self._known:
+            self._known[atom] = self._found(self.made.get(atom, atom))
+        return self._known[atom]
+
+    def _found(self, binding: Node) -> tuple[Atom, Coefficients] | None:
         op, operands = binding.op, binding.operands
-        if binding.primal or op not in ("add", "mul", "pow"):
-            return None
         if op == "pow":
             base, exponent = operands
             return (base, {exponent.params: 1.0}) if base in self.variables and type(exponent.params) is int else None
-        parts = [self._part(o) for o in operands]
+        parts = [self._part(o) for o in operands] if op in ("add", "mul") else [None]
         of = dict.fromkeys(p[0] for p in parts if p is not None and p[0] is not None)
         if None in parts or len(of) != 1:
             return None
@@ -67,6 +68,8 @@ class Polynomials:
         pairs = [(k, a) for p in (first, second) for k, a in p.items()]
         if op == "mul":
             pairs = [(j + k, p * q) for j, p in first.items() for k, q in second.items()]
+        if op == "mul" and min(len(first), len(second)) > 1:
+            return None  # what is factored stays factored
         for k, a in pairs:
             found[k] = found.get(k, 0.0) + a
         return next(iter(of)), found
@@ -74,4 +77,4 @@ class Polynomials:
     def _part(self, atom: Atom) -> tuple[Atom | None, Coefficients] | None:
         if isinstance(atom, Constant):
             return None if isinstance(atom.value, complex) else (None, {0: float(atom.value)})
-        return (atom, {1: 1.0}) if atom in self.variables else self._known.get(atom)
+        return (atom, {1: 1.0}) if atom in self.variables else self._read(atom)

@@ -30,7 +30,7 @@ _NEAR, _SIXTEENTH = mpmath.mpf(10) ** -16, mpmath.mpf(1) / 16
 _KNOWN = {*OPERATIONS, "cast"}
 _FOLLOWED = operations("polynomial") - operations("pole") | {"div"}
 Function = Callable[[Any], Any]
-_DEGREE, _NODES, _DIGITS, _MORE = 16, 48, 60, 160
+_DEGREE, _DIGITS, _MORE = 16, 60, 160
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
@@ -52,21 +52,23 @@ class Disc(NamedTuple):
     side: int  # 1 or -1 where a real value is defined on that side alone
 
 
-def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
-    """The bindings with values whose divisors vanish at a point where they do not have a pole as polynomials near it."""
+def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2) -> list[Node]:
+    """The bindings with values whose divisors vanish at a point where they do not have a pole as polynomials near it, which
+    are differentiated up to an order."""
     if any(_divisor(b) is not None and _may_vanish(facts, _divisor(b)) for b in facts.bindings):
-        return _Removing(facts, builder, wrt).run()
+        return _Removing(facts, builder, wrt, _DEGREE + 2 * max(order - 2, 0)).run()
     return facts.bindings
 
 
 class _Removing:
     """The poles of values, point by point, until a value made of them has none."""
 
-    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom]) -> None:
+    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], degree: int) -> None:
+        self.degree = degree
         self.facts = facts
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
-        self.wanted = _outside_discs(facts.bindings)
+        self.wanted = outside_discs(facts.bindings)
         self._poles: dict[Atom, list[Point]] = {}
         self._depths: dict[Atom, int] = {}  # how many divisors that may vanish lie one behind the other
 
@@ -110,7 +112,7 @@ class _Removing:
             is_pole = divisor is not None and self.moving.isdisjoint(o for o in binding.operands if o is not divisor)
             if is_pole or self._is_bounded(value, point.at) is False:
                 self._poles.setdefault(binding.result, []).append(point)
-            elif self._is_smooth(value, point.at) and (disc := _best_disc(value, float(point.at))) is not None:
+            elif self._is_smooth(value, point.at) and (disc := _best_disc(value, float(point.at), self.degree)) is not None:
                 return point, disc
         return None
 
@@ -244,42 +246,42 @@ class _Removing:
         return found
 
 
-def _best_disc(value: Function, centre: float) -> Disc | None:
-    """The best of discs about a point, each sixteen times as large as another; None where a value is not regular."""
+def _best_disc(value: Function, centre: float, degree: int) -> Disc | None:
+    """The best of discs about a point, each four times as large as another; None where a value is not regular."""
     with mpmath.workdps(_DIGITS):
         radius = mpmath.mpf(1) / 4
-        best = _on_circle(value, centre, radius)
-        step = _SIXTEENTH if best is None else 16
+        best = _on_circle(value, centre, radius, degree)
+        step = mpmath.mpf(1) / 4 if best is None else 4
         for _ in range(10):
             radius *= step
-            other = _on_circle(value, centre, radius)
+            other = _on_circle(value, centre, radius, degree)
             if best is not None and (other is None or other.radius.params <= best.radius.params):
                 break
             best = other
     return best
 
 
-def _on_circle(value: Function, centre: float, radius: Any) -> Disc | None:
+def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc | None:
     """The Taylor coefficients of a value that is real on the real axis; None where there are others, or too many."""
-    half = []
-    for j in range(_NODES // 2 + 1):
-        half.append(value(centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / _NODES)))
+    half, nodes = [], 3 * degree
+    for j in range(nodes // 2 + 1):
+        half.append(value(centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / nodes)))
         if half[-1] is None:
             return None
-    turn = [mpmath.expjpi(mpmath.mpf(-2 * k) / _NODES) for k in range(_NODES)]
+    turn = [mpmath.expjpi(mpmath.mpf(-2 * k) / nodes) for k in range(nodes)]
     half[0], half[-1] = half[0] / 2, half[-1] / 2
     sums = [
-        mpmath.fsum(mpmath.re(v * turn[j * k % _NODES]) for j, v in enumerate(half)) * 2 / _NODES
-        for k in range(-_NODES // 2, _NODES // 2)
+        mpmath.fsum(mpmath.re(v * turn[j * k % nodes]) for j, v in enumerate(half)) * 2 / nodes
+        for k in range(-nodes // 2, nodes // 2)
     ]
     largest = max(map(abs, sums))
-    before, after = sums[: _NODES // 2], sums[_NODES // 2 :]
-    if not 0 < largest < mpmath.inf or max(map(abs, before)) > _LEAST * largest:
+    before, after = sums[: nodes // 2], sums[nodes // 2 :]
+    if not 0 < largest < mpmath.inf or max(map(abs, before[-degree:])) > _LEAST * largest:
         return None
-    shares = [(k, k * k * abs(a) / largest) for k, a in enumerate(after) if k > _DEGREE]
+    shares = [(k, k * k * abs(a) / largest) for k, a in enumerate(after) if k > degree]
     widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
     within = float(mpmath.nstr(min(widest * mpmath.mpf("0.95"), 4 * radius), 1))
-    terms = [a / radius**k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: _DEGREE + 1])]
+    terms = [a / radius**k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])]
     sides = [side for side in (1, -1) if _holds(value, centre, within * side, terms)]
     if not sides or not all(_holds(value, mpmath.mpc(centre), within * side, terms) for side in (1, -1)):
         return None
@@ -325,7 +327,7 @@ def _is_at(op: str, at: int, value: Any) -> bool:
         return False
 
 
-def _outside_discs(bindings: list[Node]) -> set[Atom]:
+def outside_discs(bindings: list[Node]) -> set[Atom]:
     """What is needed elsewhere than where an earlier sweep has told that a value is far from such a point."""
     made = {b.result: b for b in bindings}
     used = {o for b in bindings for o in b.operands}

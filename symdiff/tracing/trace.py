@@ -36,6 +36,7 @@ from symdiff.tracing.following.reading import Reading
 from symdiff.tracing.loops.keeping import LOOPS, SHORT, Again, Keeping, Tired
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
+from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import traced_argument_kind
 from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
@@ -77,6 +78,11 @@ def is_static(leaf: Any) -> bool:
     if isinstance(leaf, (bool, int, str, bytes, type(None), np.bool_, np.integer)) or callable(leaf):
         return True
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind not in "fcO"
+
+
+def is_whole(leaf: Any) -> bool:
+    """Whether what stands for an argument stands for integers."""
+    return isinstance(leaf, Spec) and getattr(leaf, "whole", False)
 
 
 def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
@@ -341,7 +347,8 @@ def _traced(
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
             kind, order = traced_argument_kind(leaves[place]), traced_order(leaves[place])
-            filled[place] = made = Tracer.argument(builder, symbol, kind, order)
+            traced_kind = Integer if is_whole(leaves[place]) else Tracer
+            filled[place] = made = traced_kind.argument(builder, symbol, kind, order)
             attempt.given[id(made)] = made, leaves[place]
         if reading is not None:
             reading.begin(builder, names[len(traced) :])

@@ -19,7 +19,7 @@ from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nests import Buffer, Index, Nest, Words, is_small, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Shape, Size
+from symdiff.vocabulary.extents import Count, Extent, Shape, Size, names_in_extents
 from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
 ROOM = 2048  # bytes that something which grows has before it needs memory of its own
@@ -64,9 +64,13 @@ class Looped(NamedTuple):
 
 
 def looped_function(program: Program, name: str, together: int = 0, ordered: bool = False) -> Looped:
-    """A function over pointers to contiguous inputs and outputs, and to memory; `ordered`: sums are taken round by round."""
+    """A function over pointers to contiguous inputs and outputs, and to memory, and over the sizes that a call tells, by their
+    names; `ordered`: sums are taken round by round.
+    """
     words = LoopWords(Lines(most=together), ordered)
     inputs, outputs = program.inputs, program.outputs
+    sizes = sorted(names_in_extents(tuple(leaf.shape for leaf in inputs)))
+    words.sizes |= {size: f"%size{k}" for k, size in enumerate(sizes)}
     given = [
         words.cells(Buffer(f"%in{k}", leaf.shape, leaf.dtype))
         if leaf.shape
@@ -78,6 +82,7 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     bodies, needed = called(words.lines)
     parameters = [f"ptr noalias readonly %in{k}" for k in range(len(inputs))]
     parameters += [f"ptr noalias %out{k}" for k in range(len(outputs))] + ["ptr noalias %memory"] * bool(words.memory)
+    parameters += [f"i64 %size{k}" for k in range(len(sizes))]
     kind = "i1" if words.grown else "void"
     text = [
         *{**words.lines.declared, **needed}.values(), *words.tables, *bodies,

@@ -11,7 +11,7 @@ import numpy as np
 from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.standing import stands_for
-from symdiff.tracing.values.tracer import Tracer, record, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import Tracer, real_by_value, record, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -133,11 +133,18 @@ def around(a: Any, decimals: int = 0) -> Any:
     return np.rint(a) if decimals == 0 else np.rint(a * 10.0**decimals) / 10.0**decimals
 
 
+def is_complex_object(x: Any) -> bool:
+    """Whether the numbers are complex, also by their values."""
+    x = as_array(x)
+    real = real_by_value(x.builder, [x.atom]) if isinstance(x, Tracer) and x.dtype.kind == "c" else None
+    return x.dtype.kind == "c" and not (real is not None and bool(real))
+
+
 for _function, _stand in {
     np.shape: lambda a: as_array(a).shape,
     np.ndim: lambda a: as_array(a).ndim,
-    np.iscomplexobj: lambda x: as_array(x).dtype.kind == "c",
-    np.isrealobj: lambda x: as_array(x).dtype.kind != "c",
+    np.iscomplexobj: is_complex_object,
+    np.isrealobj: lambda x: not is_complex_object(x),
     np.result_type: lambda *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
     np.copy: lambda a, order="K", subok=False: as_array(a).copy(order),
 }.items():

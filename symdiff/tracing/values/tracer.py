@@ -11,9 +11,10 @@ import functools
 import math
 import operator
 import sys
+import types
 import typing
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -46,6 +47,7 @@ from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_num
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_digits, check_plain
 from symdiff.vocabulary.seams import Seam
+from symdiff.vocabulary.traits import operations
 
 whole_number = Seam("a traced number as an integer")
 integer_of = Seam("the integer that a traced number stands for")
@@ -174,6 +176,18 @@ _ASKING_FOR_OTHERS = frozenset(
 )  # of libraries that ask what their caller asks
 _CELLS = 1_000  # cells of a captured array that become traced numbers each; beyond, it is a constant there
 _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or keep the function opaque with sd.primitive"
+
+
+@functools.cache
+def _method(name: str) -> Callable[..., Any]:
+    """The method of arrays that NumPy's function of this name stands for."""
+    function = getattr(np, name)
+
+    def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(x, *args, **kwargs)
+
+    method.__name__ = name
+    return method
 
 
 class Tracer(Operators):
@@ -699,8 +713,7 @@ class Tracer(Operators):
         if name.startswith("conj") and self.kind.python:
             return lambda: self._unary("conj") if self.dtype.kind == "c" else self
         if name in _METHODS or isinstance(getattr(np, name, None), np.ufunc):
-            function = getattr(np, name)
-            return lambda *args, **kwargs: function(self, *args, **kwargs)
+            return types.MethodType(_method(name), self)
         if name == "is_integer" and self.asked(lambda value: hasattr(value, name)):
             return lambda: ((self == Tracer._unary(self, "trunc")) & np.isfinite(self)).of_kind(PYTHON)  # type: ignore[call-overload]
         need_contents(self)
@@ -939,6 +952,7 @@ def _order(place: np.ndarray) -> tuple[int, ...]:
     return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
 
 
+_CUT = operations("cut")
 _ORDERS = {"lt": "lt", "le": "lt", "gt": "gt", "ge": "gt"}
 
 
@@ -949,8 +963,33 @@ def _ordered(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str)
     return builder.emit("or", (builder.emit(_ORDERS[op], (a, b), None, origin), tie), None, origin)  # type: ignore[return-value]
 
 
+def real_by_value(builder: Builder, values: Iterable[Atom]) -> Any:
+    """Whether complex values are real ones for NumPy, as a condition: eigenvalues of real matrices are where all of them are,
+    and so is what is computed from them with real numbers. None where they are complex in any case.
+    """
+    waiting = [v for v in values if is_complex(dtype_of_atoms((v,)))]
+    seen, heads = set(waiting), []
+    while waiting:
+        found = waiting.pop()
+        parts = [o for o in found.operands if is_complex(dtype_of_atoms((o,)))]
+        if found.op.startswith("general_eigen") and not parts:
+            heads.append(Tracer(builder, found))
+        elif not parts:
+            return None
+        waiting += [o for o in parts if o not in seen]
+        seen.update(parts)
+    truths = [np.all(head.imag == 0) for head in heads]
+    return functools.reduce(np.logical_and, truths) if truths else None
+
+
 def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
     """An elementwise operation on operands of this builder."""
     if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
         return _ordered(builder, op, operands, origin)
+    if op in _CUT and any(is_complex(dtype_of_atoms((o,))) for o in operands):
+        real = real_by_value(builder, operands)
+        if real is not None:
+            parts = tuple(builder.real(o) if is_complex(dtype_of_atoms((o,))) else o for o in operands)
+            either = [Tracer(builder, builder.emit(op, each, None, origin)) for each in (parts, operands)]
+            return np.where(real, *either).atom  # type: ignore[attr-defined, no-any-return]
     return builder.emit(op, operands, None, origin)  # type: ignore[return-value]

@@ -47,14 +47,15 @@ def energy_value_and_grad(x: Sequence[float], out: Any = None) -> Result:
 def _numbers(name: str, x: Any, kind: Any, *shape: int) -> Any:
     """The numbers of nested sequences of a shape, in order; the number itself for none."""
     _plain(x, "fiubc" if kind is complex else "fiub")
-    if not shape:
-        return kind(x)
     rows = [x]
     for n in shape:
         if any(not hasattr(row, "__len__") or len(row) != n for row in rows):
             raise ValueError(f"{name} has another shape than {shape}, which is expected")
         rows = [part for row in rows for part in row]
-    return map(kind, rows)
+    for of in set(map(type, rows)):
+        if not hasattr(of, "__float__") and not (kind is complex and hasattr(of, "__complex__")):
+            raise TypeError(f"{name} is or holds {of.__name__}, {kind.__name__} is expected")
+    return map(kind, rows) if shape else kind(x)
 
 
 def _check_out(arrays: Sequence[Any], kinds: str) -> None:
