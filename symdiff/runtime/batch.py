@@ -20,6 +20,7 @@ from symdiff.codegen.llvm.layouts import LINE
 from symdiff.codegen.llvm.point_nests import looped_points_module
 from symdiff.codegen.llvm.scalar import lacking_in_llvm
 from symdiff.codegen.math.lines import lanes_of
+from symdiff.ir.graph import has_loops
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.runtime import pool
@@ -103,7 +104,7 @@ class NativeBatch:
         self.threads = threads
         self.leaves = program.leaves
         self.axes = [*in_axes, *out_axes]
-        self._looped = any(node.op == "loop" for node in program.nodes)
+        self._looped = has_loops(program.nodes)
         self._cost = _cost(program)
         self._compiled: dict[tuple[Layout, ...], _Kernel] = {}
         self._kernel(tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True)))
