@@ -21,11 +21,11 @@ from symdiff.codegen.source import Source
 from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import BackendError, ExportError
 from symdiff.ir.generalising import counts_in, example_graph, first_sizes
-from symdiff.ir.graph import Graph, check_graph, has_loops
+from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import join_graphs, renamed_graph
 from symdiff.ir.loops import sizes_of_binding
-from symdiff.ir.node import Node
+from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.arrays.fusing import Fused, fuse
 from symdiff.lowering.arrays.gathering import assemble_steps
 from symdiff.lowering.arrays.nesting import Nest

@@ -18,8 +18,9 @@ from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.evaluating import binding_values
-from symdiff.ir.graph import Graph, has_loops
+from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
+from symdiff.ir.node import has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import (

@@ -42,9 +42,10 @@ from symdiff.errors import (
 )
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
-from symdiff.ir.graph import Derivation, Graph, derivation_of, has_loops, note_derivation, note_written
+from symdiff.ir.graph import Derivation, Graph, derivation_of, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.ir.loops import loops_pay
+from symdiff.ir.node import has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force

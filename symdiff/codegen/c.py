@@ -17,8 +17,7 @@ from symdiff.codegen.nests import refuse_heads
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
-from symdiff.ir.graph import has_loops
-from symdiff.ir.node import Node
+from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies

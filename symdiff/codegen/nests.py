@@ -8,7 +8,6 @@ Assumes a Program whose inputs are numbers or contiguous arrays. Guarantees the 
 operations. Refuses, with `BackendError`, operations on whole arrays that have no formula for a cell.
 """
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -138,7 +137,10 @@ class Words:
 
     def count(self, shape: Shape) -> Count:
         """The cells of an array."""
-        return functools.reduce(self.times, shape, 1)
+        count: Count = 1
+        for n in shape:
+            count = self.times(count, n)
+        return count
 
     def flat(self, buffer: Buffer, index: Index) -> Count:
         """The place of a cell in memory."""

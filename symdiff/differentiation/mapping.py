@@ -13,9 +13,9 @@ from symdiff.differentiation.vectorizing import append_batched
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays, full_key
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import Graph, has_loops, outputs_at
+from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.loops import Loop, Place
-from symdiff.ir.node import Atom
+from symdiff.ir.node import Atom, has_loops
 from symdiff.tracing.unrolling.rounds import unroll_loops
 from symdiff.vocabulary.heads import Slice
 

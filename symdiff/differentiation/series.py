@@ -24,8 +24,8 @@ from symdiff.differentiation.slopes import Slope
 from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph, has_loops
-from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.ir.graph import Graph
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols

@@ -12,8 +12,9 @@ from symdiff.api.derivatives import Gradient, Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain, costed
 from symdiff.ir.branches import branches_of
 from symdiff.ir.generalising import counts_in, example_graph, first_sizes
-from symdiff.ir.graph import Graph, has_loops
+from symdiff.ir.graph import Graph
 from symdiff.ir.joining import join_graphs
+from symdiff.ir.node import has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import is_sized, plan_of, program_of

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import InvariantError, TraceError
-from symdiff.ir.graph import Graph, GraphInput, GraphOutput, has_loops, live_bindings
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
 from symdiff.ir.loops import SEVERAL, Loop, trimmed_bindings
-from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.vocabulary.extents import Count, Extent, broadcast_extents
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, check_dtype_cast, is_complex, real_counterpart

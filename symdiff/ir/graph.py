@@ -72,11 +72,6 @@ def outputs_at(outputs: Iterable[GraphOutput], atoms: Mapping[Atom, Atom]) -> tu
     return tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in outputs)
 
 
-def has_loops(nodes: Iterable[Node]) -> bool:
-    """Whether there are loops among bindings or nodes of a program."""
-    return any(node.op == "loop" for node in nodes)
-
-
 def _code(value: Number) -> str:
     return "?" if isinstance(value, bool) else "D" if isinstance(value, complex) else "d"
 

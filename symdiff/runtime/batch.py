@@ -20,7 +20,7 @@ from symdiff.codegen.llvm.layouts import LINE
 from symdiff.codegen.llvm.point_nests import looped_points_module
 from symdiff.codegen.llvm.scalar import lacking_in_llvm
 from symdiff.codegen.math.lines import lanes_of
-from symdiff.ir.graph import has_loops
+from symdiff.ir.node import has_loops
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.runtime import pool

@@ -24,9 +24,9 @@ from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources
 from symdiff.inspection.reading.terms import ONCE, ONE, ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
-from symdiff.ir.graph import Derivation, Graph, has_loops
+from symdiff.ir.graph import Derivation, Graph
 from symdiff.ir.loops import Loop, Rounds
-from symdiff.ir.node import Atom, Node
+from symdiff.ir.node import Atom, Node, has_loops
 from symdiff.vocabulary.ops import is_complex
 
 SLOPES = {"": (False,), "grad": (True,), "jacobian": (True,), "value_and_grad": (False, True)}

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph, has_loops, outputs_at
+from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.loops import Loop
-from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.node import Atom, Constant, Node, has_loops
 from symdiff.vocabulary.heads import HEADS
 
 Results = Callable[[Loop, tuple[Atom, ...], Builder], Sequence[Atom] | None]

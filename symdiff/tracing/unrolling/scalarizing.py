@@ -14,9 +14,9 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import Graph, GraphOutput, has_loops, outputs_at
+from symdiff.ir.graph import Graph, GraphOutput, outputs_at
 from symdiff.ir.loops import sizes_of_binding
-from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.choosing import cells_of_binding, chosen_bindings
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
