@@ -24,6 +24,7 @@ from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.extents import Count, Extent, Size, counted, names_in_extents
 from symdiff.vocabulary.seams import Seam
 
+MOST = 2.0**50  # rounds that a loop with a condition does not reach
 SEVERAL = "*"  # the dtype code of a binding with several results
 pushed_through = Seam("the tangents of a loop")
 pulled_through = Seam("the cotangents of a loop")

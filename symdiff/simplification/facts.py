@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from symdiff.ir.building import is_constant
+from symdiff.ir.loops import MOST
 from symdiff.ir.node import Atom, Constant, Known, Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.rulebooks.calls import extreme_by_rule
@@ -136,6 +137,8 @@ class Facts:
         extreme = extreme_by_rule(node) if op == "call" else ""
         if op == "select":
             return self._chosen(node, parts)
+        if op == "part" and self._counts_rounds(node):
+            return Fact(0.0, MOST, nan=False, finite=True, whole=True)
         if op == "cast" or moves_by_rule(node):
             return parts[0]
         if op == "mul":
@@ -158,6 +161,12 @@ class Facts:
         if op in HEADS and HEADS[op].result == "count" and isinstance(node.params, Static):
             return self._place(node)
         return image(op, known_column(node), parts)
+
+    def _counts_rounds(self, node: Node) -> bool:
+        """Whether a part is the number of rounds of a loop that alone tells it."""
+        several = self.node(node.operands[0])
+        loop = several.params
+        return several.op == "loop" and loop.tested and node.params == loop.carried + len(loop.stacks) + loop.sums
 
     def _compared(self, node: Node, parts: list[Fact]) -> list[Fact]:
         """The values among which an extreme of an array is found: in every place one of each of those that it was joined of."""

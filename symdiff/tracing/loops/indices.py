@@ -11,6 +11,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
+from symdiff.ir.loops import MOST
 from symdiff.ir.node import Atom
 from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import Fact
@@ -18,7 +19,6 @@ from symdiff.tracing.branches.paths import Decision, Path
 from symdiff.tracing.loops.keeping import PEELED, Again, Keeping
 from symdiff.vocabulary.ops import OPS
 
-MOST = 2.0**50  # rounds that a loop with a condition does not reach
 FINISHED = 48  # of the paths that are merged, those that a body does not have: there are up to 16
 
 
