@@ -25,7 +25,7 @@ from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import join_graphs, renamed_graph
 from symdiff.ir.loops import sizes_of_binding
-from symdiff.ir.node import Node
+from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.arrays.fusing import Fused, fuse
 from symdiff.lowering.arrays.gathering import assemble_steps
 from symdiff.lowering.arrays.nesting import Nest
@@ -76,7 +76,7 @@ def program_of(
     if checks is not None:
         name, graph = name or graph.name, join_graphs(settled(checks), graph)
     graph = graph if loops else loops_as_arrays(graph)
-    if any(b.op == "loop" for b in graph.bindings) or is_sized(graph):
+    if has_loops(graph.bindings) or is_sized(graph):
         if count:
             raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
         return looped_of(graph, options, name)
@@ -102,11 +102,6 @@ def is_sized(graph: Graph | Program) -> bool:
     return any(True for leaf in graph.inputs for _ in extents_in(leaf.shape))
 
 
-def has_loops(program: Program) -> bool:
-    """Whether a program has loops."""
-    return any(node.op == "loop" for node in program.nodes)
-
-
 def refuse_loops(program: Program, what: str) -> None:
     """Raise `BackendError` where a program has loops, for what cannot have them."""
     if problem := _looping(program, what):
@@ -115,7 +110,7 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
-    if not has_loops(program):
+    if not has_loops(program.nodes):
         return ""
     return (
         f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code and the "
@@ -157,7 +152,7 @@ def call_program_of(graph: Graph, options: Options, backend: str) -> Program | F
 
 
 def _has_loops_inside(binding: Node) -> bool:
-    return binding.op == "loop" and any(b.op == "loop" for b in binding.params.body.bindings)
+    return binding.op == "loop" and has_loops(binding.params.body.bindings)
 
 
 def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | None:
@@ -166,10 +161,10 @@ def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | Non
         found = program_of(graph, options)
         assert isinstance(found, Program)
         return found
-    if not any(b.op == "loop" for b in graph.bindings):
+    if not has_loops(graph.bindings):
         return None
     looped = call_program_of(graph, options, "auto")
-    if isinstance(looped, Fused) or not has_loops(looped) or engine.supported():
+    if isinstance(looped, Fused) or not has_loops(looped.nodes) or engine.supported():
         return None
     from symdiff.runtime.batch import batch_problem
 
@@ -306,7 +301,7 @@ def _problem(program: Program | Fused, backend: str) -> str:
 
 def _unsettled(program: Program) -> str:
     """Why there is no machine code for a program with loops; "" where there is."""
-    if not has_loops(program):
+    if not has_loops(program.nodes):
         return ""
     if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
         return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
@@ -338,7 +333,7 @@ def door_of(
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
-    if isinstance(program, Program) and has_loops(program):
+    if isinstance(program, Program) and has_loops(program.nodes):
         return _looped_door(program), None
     return kernel_of(plan_of(program), "python", program.name), None
 
@@ -376,7 +371,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
         raise BackendError(problem)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
     with without_collector():
-        if has_loops(program):
+        if has_loops(program.nodes):
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
@@ -403,7 +398,7 @@ def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "
     Raises `BackendError` where there is none, and `ExportError` where NumPy's text is not the same for all sizes.
     """
     count = len(graph.outputs)
-    looped = any(b.op == "loop" for b in graph.bindings)
+    looped = has_loops(graph.bindings)
     if backend == "numpy" or (backend == "auto" and not looped):
 
         def written(example: Graph, _: Graph | None, sizes: Sizes) -> Source:
@@ -447,7 +442,7 @@ def sized_source_of(graph: Graph, checks: Graph | None, written: Callable[[Graph
 
     Raises `BackendError` for loops, and `ExportError` where the text is not the same for all.
     """
-    if any(b.op == "loop" for b in graph.bindings):
+    if has_loops(graph.bindings):
         raise BackendError(
             f"{graph.origin}: {graph.name} has loops whose rounds need each other: with named sizes these are for the targets "
             "python and c"
@@ -511,7 +506,7 @@ def batch_kernel_of(
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
-    if has_loops(program):
+    if has_loops(program.nodes):
         return EachPoint(kernel_of(plan_of(program), "python", program.name), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 

@@ -20,6 +20,7 @@ from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
+from symdiff.ir.node import has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import (
@@ -28,7 +29,6 @@ from symdiff.pipeline import (
     check_backend,
     door_of,
     gufunc_of,
-    has_loops,
     machine_of,
     numpy_of,
     program_of,
@@ -92,7 +92,7 @@ class Compiled:
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door, self.machine = door_of(self.program, backend, options.exact, self._nested)
-        self._apart = self._whole or (self.machine is not None and has_loops(self.program))  # results overlap no arguments
+        self._apart = self._whole or (self.machine is not None and has_loops(self.program.nodes))  # results overlap no argument
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
@@ -195,7 +195,7 @@ class Compiled:
 
     @functools.cached_property
     def _numpy_kernel(self) -> Any:
-        if not self._whole and has_loops(self.program):
+        if not self._whole and has_loops(self.program.nodes):
             return functools.partial(_evaluated, self.graph)
         return numpy_of(self.program)
 

@@ -168,8 +168,7 @@ class Wirtinger(Function):
         return transforming.wirtinger(graph, wrt, self._rules())
 
     def tree(self, call: Call, graph: Graph) -> Any:
-        result = 0 if graph.out_tree is None else structures.unflatten(graph.out_tree, [0] * len(graph.outputs))
-        each = structures.map_leaves(lambda _: self._by_argument(call), result)
+        each = structures.map_leaves(lambda _: self._by_argument(call), _result(graph))
         return transform_tree((each, each))
 
 

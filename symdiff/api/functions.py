@@ -45,6 +45,7 @@ from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Derivation, Graph, derivation_of, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.ir.loops import loops_pay
+from symdiff.ir.node import has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
@@ -306,7 +307,7 @@ class Function:
 
     def _compiled_at(self, call: Call, graph: Graph) -> Compiled:
         """A graph's derivative compiled; loops that were kept by themselves are written out where that is better."""
-        kept = self.loops is None and any(b.op == "loop" for b in graph.bindings)
+        kept = self.loops is None and has_loops(graph.bindings)
         try:
             derived = self._derived(call, graph)
             if not kept or loops_pay(derived[0]):
@@ -442,7 +443,7 @@ class Function:
         try:
             loops = self._loops_for(backend, call.whole)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
-            if loops and branches_of(traced.graph) is not None and any(b.op == "loop" for b in traced.graph.bindings):
+            if loops and branches_of(traced.graph) is not None and has_loops(traced.graph.bindings):
                 traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
         except (NameError, AttributeError):
             if watch is not None:

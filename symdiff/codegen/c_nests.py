@@ -177,14 +177,8 @@ class CNests(Words):
         elif buffer.name in self.fresh:
             self._say(f"{self.fresh.pop(buffer.name)} = {{0}};")
         else:
-            with self.rounds("i", self._cells(buffer)) as i:
+            with self.rounds("i", self.count(buffer.shape)) as i:
                 self._say(f"{buffer.name}[{self._text(i)}] = {zero};")
-
-    def _cells(self, buffer: Buffer) -> Count:
-        count: Count = 1
-        for n in buffer.shape:
-            count = self.product(count, n) if isinstance(count, Extent) and isinstance(n, Extent) else count * n
-        return count
 
     def _cell(self, buffer: Buffer, index: Index) -> str:
         return f"{buffer.name}[{self._text(self.flat(buffer, index))}]" if buffer.shape or buffer.start else buffer.name

@@ -131,11 +131,22 @@ class Words:
         """A product of two whole numbers, of which none is known before."""
         raise NotImplementedError
 
+    def times(self, a: Count, b: Count) -> Count:
+        """A product of two whole numbers."""
+        return self.product(a, b) if isinstance(a, Extent) and isinstance(b, Extent) else a * b
+
+    def count(self, shape: Shape) -> Count:
+        """The cells of an array."""
+        count: Count = 1
+        for n in shape:
+            count = self.times(count, n)
+        return count
+
     def flat(self, buffer: Buffer, index: Index) -> Count:
         """The place of a cell in memory."""
         place: Count = 0
         for n, i in zip(buffer.shape, index, strict=True):
-            place = (self.product(place, n) if isinstance(place, Extent) and isinstance(n, Extent) else place * n) + i
+            place = self.times(place, n) + i
         return buffer.start + place
 
     def cells(self, buffer: Buffer) -> Cells:
@@ -455,16 +466,20 @@ def _reduced(nest: Nest, node: Node) -> tuple[Shape, Callable[[Index, Index], Nu
     return tuple(source.shape[a] for a in axes), cell
 
 
-def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
-    shape, cell = _reduced(nest, node)
+def _summed(nest: Nest, node: Node, shape: Shape, term: Callable[[Index, Index], Number]) -> Callable[[Index], Number]:
+    """The formula of cells that are sums of terms over a shape."""
 
     def at(index: Index) -> Number:
         total = nest.words.buffer("", (), node.dtype)
         nest.words.clear(total)
-        nest.words.each(shape, lambda inner: nest.words.store(total, (), cell(index, inner), True))
+        nest.words.each(shape, lambda inner: nest.words.store(total, (), term(index, inner), True))
         return nest.words.load(total, ())
 
     return at
+
+
+def _formula_sum(nest: Nest, node: Node) -> Callable[[Index], Number]:
+    return _summed(nest, node, *_reduced(nest, node))
 
 
 def _joining(op: str, start: Any = None) -> Callable[[Nest, Node], Callable[[Index], Number]]:
@@ -514,31 +529,20 @@ def _product_terms(nest: Nest, node: Node) -> Callable[[Index, Index], Number]:
 
 def _formula_matmul(nest: Nest, node: Node) -> Callable[[Index], Number]:
     """A product with a vector."""
-    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
-
-    def at(index: Index) -> Number:
-        total = nest.words.buffer("", (), node.dtype)
-        nest.words.clear(total)
-        nest.words.each(inner, lambda k: nest.words.store(total, (), term(index, k), True))
-        return nest.words.load(total, ())
-
-    return at
+    return _summed(nest, node, nest.program.nodes[node.operands[0]].shape[-1:], _product_terms(nest, node))
 
 
 def _formula_gather(nest: Nest, node: Node) -> Callable[[Index], Number]:
-    source, places = nest.values[node.operands[0]], node.operands[1]
-    axes = len(nest.program.nodes[places].shape)
-    row = nest.row_number(places, source.shape[0])
-    return lambda index: source.at((row(index[:axes]), *index[axes:]))
+    source = nest.values[node.operands[0]]
+    row, axes = _row_numbers(nest, node, source.shape[0])
+    return lambda index: source.at((row(index[: len(axes)]), *index[len(axes) :]))
 
 
-def _formula_take(nest: Nest, node: Node) -> Callable[[Index], Number]:
-    source, row = (
-        nest.values[node.operands[0]],
-        _rows(nest, node.params["indices"], nest.program.nodes[node.operands[0]].shape[0]),
-    )
-    axes = node.params["indices"].ndim
-    return lambda index: source.at((row(index[:axes]), *index[axes:]))
+def _row_numbers(nest: Nest, node: Node, size: Count) -> tuple[Callable[[Index], Count], Shape]:
+    """The rows, of `size`, that an operand or a parameter tells, and over which shape it does."""
+    if len(node.operands) > 1:
+        return nest.row_number(node.operands[1], size), nest.program.nodes[node.operands[1]].shape
+    return _rows(nest, node.params["indices"], size), node.params["indices"].shape
 
 
 def _rows(nest: Nest, indices: np.ndarray, size: Count) -> Callable[[Index], Count]:
@@ -602,30 +606,51 @@ def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
 # -- operations on whole arrays: parts that are written one after the other
 
 
+def _onto_zeros(part: Callable[..., None]) -> Callable[..., None]:
+    """A part of an array whose other cells are zero; where it is added, nothing else changes."""
+
+    def whole(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+        if not add:
+            nest.words.each(node.shape, lambda index: write(index, _number(nest, node, 0.0), False))
+        part(nest, node, write, add)
+
+    return whole
+
+
+def _onto_first(part: Callable[..., None]) -> Callable[..., None]:
+    """A part of an array whose other cells are those of the first operand; what is added is made in memory of its own."""
+
+    def whole(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+        if add:
+            other = nest.words.buffer("", node.shape, node.dtype)
+            nest.words.reserve(other, node.shape[0])
+            whole(nest, node, _writer(nest.words, other))
+            nest._fill(nest.words.cells(other), write, True)
+        else:
+            nest._fill(nest.values[node.operands[0]], write)
+            part(nest, node, write)
+
+    return whole
+
+
+@_onto_zeros
 def _put(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    if not add:
-        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     moved = _region(node.params["key"], node.shape)
     nest._fill(nest.values[node.operands[0]], lambda index, value, add: write(moved(index), value, add), add)
 
 
-def _scatter_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    if not add:
-        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
-    rows, places = node.operands
-    axes = len(nest.program.nodes[places].shape)
-    row = nest.row_number(places, node.params["size"])
-
-    def put(index: Index) -> None:
-        write((row(index[:axes]), *index[axes:]), nest.value_at(rows, index), True)
-
-    nest.words.each(nest.program.nodes[rows].shape, put)
+@_onto_zeros
+def _scatter(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
+    rows = node.operands[0]
+    row, axes = _row_numbers(nest, node, node.params["size"])
+    n = len(axes)
+    shape = (*axes, *nest.program.nodes[rows].shape[n:])
+    nest.words.each(shape, lambda i: write((row(i[:n]), *i[n:]), nest.value_at(rows, i), True))
 
 
+@_onto_zeros
 def _matmul(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     """A product of matrices: cells in one line are added to innermost."""
-    if not add:
-        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
 
     def line(before: Index) -> None:
@@ -654,52 +679,26 @@ def _cells(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
         write(index, nest.values[operand], add)
 
 
+@_onto_zeros
 def _embed(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    if not add:
-        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
     nest._fill(nest.values[node.operands[0]], lambda index, value, add: write((*index, index[-1]), value, add), add)
 
 
-def _scatter(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    if not add:
-        nest.words.each(node.shape, lambda index: write(index, _zero(nest, node), False))
-    row, axes = _rows(nest, node.params["indices"], node.params["size"]), node.params["indices"].ndim
-    source = nest.program.nodes[node.operands[0]].shape
-    shape = (*node.params["indices"].shape, *source[axes:])
-    nest.words.each(shape, lambda i: write((row(i[:axes]), *i[axes:]), nest.value_at(node.operands[0], i), True))
-
-
-def _set(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    old, new = node.operands
-    if add:
-        _added(nest, node, _set, write)
-        return
-    nest._fill(nest.values[old], write)
+@_onto_first
+def _set(nest: Nest, node: Node, write: Write) -> None:
     region = HEADS["getitem"].shape(node.shape, key=node.params["key"])
     moved = _region(node.params["key"], node.shape)
-    nest.words.each(region, lambda index: write(moved(index), nest.value_at(new, index), False))
+    nest.words.each(region, lambda index: write(moved(index), nest.value_at(node.operands[1], index), False))
 
 
-def _set_at(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    old, new = node.operands
-    if add:
-        _added(nest, node, _set_at, write)
-        return
-    nest._fill(nest.values[old], write)
+@_onto_first
+def _set_at(nest: Nest, node: Node, write: Write) -> None:
     indices = node.params["indices"].ravel()
     if len(node.shape) > 1 and any(isinstance(n, Extent) for n in node.shape):
         raise BackendError(f"{nest.program.name}: single cells of an array whose sizes a call tells")
     places = [indices] if len(node.shape) == 1 else np.unravel_index(indices, node.shape)
     rows = [_rows(nest, cells, n) for cells, n in zip(places, node.shape, strict=True)]
-    nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), nest.value_at(new, i), False))
-
-
-def _added(nest: Nest, node: Node, part: Callable[..., None], write: Write) -> None:
-    """Add what a part makes, in memory of its own."""
-    other = nest.words.buffer("", node.shape, node.dtype)
-    nest.words.reserve(other, node.shape[0])
-    part(nest, node, _writer(nest.words, other))
-    nest._fill(nest.words.cells(other), write, True)
+    nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), nest.value_at(node.operands[1], i), False))
 
 
 def _running(op: str, start: float) -> Callable[..., None]:
@@ -730,18 +729,14 @@ def _number(nest: Nest, node: Node, value: Any) -> Number:
     return nest.words.cell(Program("", (), (), [Node("const", (), (), node.dtype, kind(value))]), 0, {})
 
 
-def _zero(nest: Nest, node: Node) -> Number:
-    return _number(nest, node, 0.0)
-
-
 _FORMULAS: dict[str, Callable[[Nest, Node], Callable[[Index], Number]]] = {
     "sum": _formula_sum, "matmul": _formula_matmul, "gather": _formula_gather, "reshape": _formula_reshape,
-    "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast, "take": _formula_take,
+    "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast, "take": _formula_gather,
     "diagonal": _formula_diagonal, "amax": _joining("max"), "amin": _joining("min"), "prod": _joining("mul", 1.0),
     "any": _joining("or", False), "all": _joining("and", True),
 }  # fmt: skip
 _PARTS: dict[str, Callable[..., None]] = {
-    "matmul": _matmul, "put": _put, "scatter_at": _scatter_at, "concatenate": _concatenate, "cells": _cells, "embed": _embed,
+    "matmul": _matmul, "put": _put, "scatter_at": _scatter, "concatenate": _concatenate, "cells": _cells, "embed": _embed,
     "scatter": _scatter, "set": _set, "set_at": _set_at, "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
 }  # fmt: skip
 

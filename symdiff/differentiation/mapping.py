@@ -13,9 +13,9 @@ from symdiff.differentiation.vectorizing import append_batched
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays, full_key
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.loops import Loop, Place
-from symdiff.ir.node import Atom
+from symdiff.ir.node import Atom, has_loops
 from symdiff.tracing.unrolling.rounds import unroll_loops
 from symdiff.vocabulary.heads import Slice
 
@@ -30,7 +30,7 @@ def loops_as_arrays(graph: Graph) -> Graph:
 def _spread(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequence[Atom] | None:
     """The results of a loop with all rounds at once; None where one needs another."""
     body, rounds = loops_as_arrays(loop.body), loop.rounds
-    if loop.carried or loop.tested or not isinstance(rounds, int) or rounds < 1 or any(b.op == "loop" for b in body.bindings):
+    if loop.carried or loop.tested or not isinstance(rounds, int) or rounds < 1 or has_loops(body.bindings):
         return None
     arrays = Arrays(builder, builder.origin)
     bindings = []  # with what each round is given whole as it stands outside
@@ -44,7 +44,7 @@ def _spread(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequenc
     for b in body.bindings:
         given[b] = made = b.on(tuple(given.get(o, o) for o in b.operands))
         bindings.append(made)
-    outputs = tuple(GraphOutput(o.name, given.get(o.atom, o.atom)) for o in body.outputs)
+    outputs = outputs_at(body.outputs, given)
     whole = Graph(body.name, body.inputs, outputs, bindings, None, body.origin)
     start = len(builder.bindings)
     try:

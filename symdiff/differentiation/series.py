@@ -25,7 +25,7 @@ from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
-from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
@@ -764,7 +764,7 @@ def has_series(graph: Graph, place: int, order: int, rules: Any) -> bool:
     """Whether a derivative by a number is a factorial that there is in its dtype times the coefficient along it: the graph has
     no loop, and of a complex number no conjugate."""
     leaf = graph.inputs[place].node
-    if leaf.shape or order > (34 if leaf.dtype in "fF" else 170) or any(b.op == "loop" for b in graph.bindings):
+    if leaf.shape or order > (34 if leaf.dtype in "fF" else 170) or has_loops(graph.bindings):
         return False
     if not is_complex(leaf.dtype):
         return True

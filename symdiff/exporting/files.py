@@ -63,7 +63,7 @@ from symdiff.vocabulary.choices import LOOPING
 from symdiff.vocabulary.extents import Example, Extent, sizes_in
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import is_literal, literal
-from symdiff.vocabulary.ops import OPS, dtype_of_code
+from symdiff.vocabulary.ops import OPS, bytes_of_code
 from symdiff.vocabulary.version import __version__
 
 EDGES = 4  # places that a header names
@@ -330,7 +330,7 @@ def _kept(plan: Any) -> str:
     """What a CuPy function keeps on the device."""
     if not isinstance(plan, ArrayPlan):
         return ""
-    return f", {_counted(sum(dtype_of_code(code).itemsize * cells for code, cells in plan.slots), 'byte')} of work arrays"
+    return f", {_counted(sum(bytes_of_code(code) * cells for code, cells in plan.slots), 'byte')} of work arrays"
 
 
 def _edges(primal: Graph, function: Any) -> str:

@@ -14,6 +14,7 @@ from symdiff.ir.branches import branches_of
 from symdiff.ir.generalising import counts_in, example_graph, first_sizes
 from symdiff.ir.graph import Graph
 from symdiff.ir.joining import join_graphs
+from symdiff.ir.node import has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Program
 from symdiff.pipeline import is_sized, plan_of, program_of
@@ -102,7 +103,7 @@ def cost(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Cost:
 
 def _countable(graph: Graph) -> Graph:
     """The graph; an example of one with named sizes, whose counts are expressions of these."""
-    if not is_sized(graph) or any(b.op == "loop" for b in graph.bindings):
+    if not is_sized(graph) or has_loops(graph.bindings):
         return graph
     return example_graph(graph, first_sizes(graph), counts_in(graph))
 

@@ -15,7 +15,7 @@ import numpy as np
 from symdiff.errors import InvariantError, TraceError
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
 from symdiff.ir.loops import SEVERAL, Loop, trimmed_bindings
-from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.vocabulary.extents import Count, Extent, broadcast_extents
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, check_dtype_cast, is_complex, real_counterpart
@@ -335,7 +335,7 @@ class Builder:
 
     def graph(self, name: str, outputs: tuple[GraphOutput, ...], out_tree: Any = None, **facts: Any) -> Graph:
         """The finished Graph, without dead bindings."""
-        if any(b.op == "loop" for b in self.bindings):
+        if has_loops(self.bindings):
             live, outputs = trimmed_bindings(self.bindings, outputs, self.wider)
         else:
             live = live_bindings(self.bindings, outputs)

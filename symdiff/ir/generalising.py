@@ -19,7 +19,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.branches import KEY as BRANCHES
 from symdiff.ir.branches import Branches
-from symdiff.ir.graph import Graph, GraphInput, GraphOutput
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput, outputs_at
 from symdiff.ir.loops import Place
 from symdiff.ir.node import ArrayConstant, Constant, Node
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size, examples, sizes_in
@@ -385,7 +385,7 @@ def example_graph(graph: Graph, sizes: Mapping[str, int], counts: Sequence[Exten
         else:
             made[binding] = _example(binding, tuple(made.get(o, o) for o in binding.operands), sizes)
             bindings.append(made[binding])
-    outputs = tuple(GraphOutput(o.name, made.get(o.atom, o.atom)) for o in graph.outputs)
+    outputs = outputs_at(graph.outputs, made)
     return Graph(graph.name, tuple(inputs), outputs, bindings, graph.out_tree, graph.origin, graph.doc, graph.notes)
 
 

@@ -7,7 +7,7 @@ one: SymPy flattens nested sums and products, which destroys the sharing that a 
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -65,6 +65,11 @@ class GraphOutput:
     @property
     def dtype(self) -> str:
         return self.atom.dtype or _code(self.atom.params)
+
+
+def outputs_at(outputs: Iterable[GraphOutput], atoms: Mapping[Atom, Atom]) -> tuple[GraphOutput, ...]:
+    """The outputs, of the atoms that stand for theirs, where there are such."""
+    return tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in outputs)
 
 
 def _code(value: Number) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput, outputs_at
 from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.extents import renamed_sizes
@@ -32,7 +32,7 @@ def join_graphs(first: Graph, second: Graph) -> Graph:
             builder.primal = b.primal
             operands = tuple(atoms.get(o, o) for o in b.operands)
             atoms[b] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
-        outputs += [GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs]
+        outputs += outputs_at(graph.outputs, atoms)
     return builder.graph(first.name, tuple(outputs), origin=first.origin)
 
 
@@ -60,7 +60,7 @@ def renamed_graph(graph: Graph, names: Mapping[str, str]) -> Graph:
         operands = tuple(atoms.get(o, o) for o in b.operands)
         params = _renamed_params(b.params, names)
         atoms[b] = builder.bind(b.op, operands, renamed_sizes(b.shape, names), b.dtype, params, b.origin)
-    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    outputs = outputs_at(graph.outputs, atoms)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=graph.notes)
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, node_type
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, node_type, outputs_at
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.extents import Count, Extent, Size, counted, names_in_extents
 from symdiff.vocabulary.seams import Seam
@@ -216,7 +216,7 @@ def trimmed_bindings(
     `wider` has, by loop, the other one and the places of the results there.
     """
     placed, atoms = _placed(bindings, wider)
-    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in outputs)
+    outputs = outputs_at(outputs, atoms)
     counting = {b.params.counted: b for b in placed if b.op == "loop" and b.params.tested}
     needed: set[Atom] = {o.atom for o in outputs}
     wanted: dict[Atom, set[int]] = {}
@@ -239,7 +239,7 @@ def trimmed_bindings(
     if smaller:
         live = [smaller[b][0] if b in smaller else b for b in live]
         live, atoms = _placed(live, smaller)
-        outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in outputs)
+        outputs = outputs_at(outputs, atoms)
     return live, outputs
 
 

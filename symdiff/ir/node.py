@@ -4,7 +4,7 @@ Assumes operations of `ops.OPS`, heads of `heads.HEADS`, and `input`, `const`, `
 known by its identity: two of them are equal only when they are the same object.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -157,3 +157,8 @@ class ArrayConstant(Known):
 
 
 Atom = Node  # what an operation is done to: an input, another operation, or a constant
+
+
+def has_loops(nodes: Iterable[Node]) -> bool:
+    """Whether there are loops among bindings or nodes of a program."""
+    return any(node.op == "loop" for node in nodes)

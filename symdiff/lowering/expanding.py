@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import active_symbols
 from symdiff.vocabulary.heads import HEADS
@@ -38,7 +38,7 @@ def expanded(graph: Graph, expansions: dict[str, Expansion], which: set[Atom] | 
             atoms[binding] = kept
         if binding.op in HEADS:
             builder.structural[kept] = kept
-    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    outputs = outputs_at(graph.outputs, atoms)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 

@@ -20,13 +20,14 @@ from symdiff.codegen.llvm.layouts import LINE
 from symdiff.codegen.llvm.point_nests import looped_points_module
 from symdiff.codegen.llvm.scalar import lacking_in_llvm
 from symdiff.codegen.math.lines import lanes_of
+from symdiff.ir.node import has_loops
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.runtime import pool
 from symdiff.runtime.batchcall import BatchCall
 from symdiff.runtime.engine import LARGEST, Code, machine_fuses, machine_lanes
 from symdiff.runtime.memory import last_cache
-from symdiff.vocabulary.ops import OPS, dtype_of_code, is_complex
+from symdiff.vocabulary.ops import OPS, bytes_of_code, dtype_of_code, is_complex
 from symdiff.vocabulary.traits import operations
 
 # What costs more as scalar calls of libm, where there are no vectors of our own, than in NumPy's vectors.
@@ -103,7 +104,7 @@ class NativeBatch:
         self.threads = threads
         self.leaves = program.leaves
         self.axes = [*in_axes, *out_axes]
-        self._looped = any(node.op == "loop" for node in program.nodes)
+        self._looped = has_loops(program.nodes)
         self._cost = _cost(program)
         self._compiled: dict[tuple[Layout, ...], _Kernel] = {}
         self._kernel(tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True)))
@@ -132,7 +133,7 @@ class NativeBatch:
             return None
         layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
         kernel = self._kernel(layouts)
-        point = sum(dtype_of_code(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in self.leaves)
+        point = sum(bytes_of_code(leaf.dtype) * math.prod(leaf.shape) for leaf in self.leaves)
         alone = 2 * _WORTH / self._cost if self.threads is None else math.inf if self.threads == 1 else _GRAIN
         most = int(min(alone, last_cache() / max(point, 1)))
         return BatchCall(self.program, self.axes, kernel, most, self._cost)
@@ -204,7 +205,7 @@ class NativeBatch:
             found = self._compiled[layouts] = _LoopedKernel(text, 2 if len(nodes_with_bodies(self.program)) <= 2000 else 1)
         if found is None:
             streamed = [leaf for leaf, kind in zip(self.leaves, layouts, strict=True) if kind == ("last", LINE)]
-            lines = [LINE // dtype_of_code(leaf.dtype).itemsize for leaf in streamed]  # points that fill a cache line
+            lines = [LINE // bytes_of_code(leaf.dtype) for leaf in streamed]  # points that fill a cache line
             module = BatchModule(self.program, max([lanes_of(self.program, machine_lanes()), *lines]), machine_fuses())
             module.add("kernel", module.arrays(layouts), fence=platform.machine().lower() in ("x86_64", "amd64"))
             found = self._compiled[layouts] = _Kernel(module.text(), compile_effort(self.program))

@@ -31,7 +31,7 @@ from symdiff.runtime.engine import (
     numpy_api_address,
     python_api_address,
 )
-from symdiff.vocabulary.ops import dtype_of_code
+from symdiff.vocabulary.ops import bytes_of_code, dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
 _METH_FASTCALL_KEYWORDS = 0x0082
@@ -280,7 +280,7 @@ def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
     """Go on where two contiguous arrays share no memory."""
     starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
     ends = [
-        t.put(f"add i64 {start}, {dtype_of_code(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        t.put(f"add i64 {start}, {bytes_of_code(leaf.dtype) * math.prod(leaf.shape)}")
         for start, (_, leaf) in zip(starts, arrays, strict=True)
     ]
     tests = [t.put(f"icmp ule i64 {ends[k]}, {starts[1 - k]}") for k in (0, 1)]
@@ -293,7 +293,7 @@ def _require_all_apart(t: Text, places: list[str], outputs: Sequence[Leaf]) -> N
     table = t.put(f"alloca [{2 * n} x i64]")
     for k, (place, leaf) in enumerate(zip(places, outputs, strict=True)):
         start = t.put(f"ptrtoint ptr {place} to i64")
-        end = t.put(f"add i64 {start}, {dtype_of_code(leaf.dtype).itemsize * math.prod(leaf.shape)}")
+        end = t.put(f"add i64 {start}, {bytes_of_code(leaf.dtype) * math.prod(leaf.shape)}")
         for j, word in enumerate((start, end)):
             t.run(f"store i64 {word}, ptr {t.put(f'getelementptr i64, ptr {table}, i64 {2 * k + j}')}")
     t.require(t.put(f"call i1 @apart(ptr {table}, i64 {n})"))

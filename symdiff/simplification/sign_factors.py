@@ -9,6 +9,7 @@ import math
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.zeros import is_zero_atom
 from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import is_complex
 
@@ -51,7 +52,7 @@ class SignFactors:
             places = _LINEAR.get(op)
             if places is None or not any(o in self._terms for o in operands):
                 return
-            among = [o for o in operands[places] if not _is_zero(o)]
+            among = [o for o in operands[places] if not is_zero_atom(o)]
             terms = NONE.union(*(self._terms.get(o, NONE) for o in among))
             each = [self._factors.get(o, NONE) for o in among]
             factors = NONE.union(*each) if op == "mul" else frozenset.intersection(*each) if each else NONE
@@ -70,7 +71,7 @@ class SignFactors:
 
     def _times(self, atom: Atom, direction: int) -> Atom:
         """A value times the sign of a direction, which is gone from the terms that have it."""
-        if _is_zero(atom):
+        if is_zero_atom(atom):
             return atom
         key = (atom, direction)
         if key not in self._turned:
@@ -106,7 +107,3 @@ class SignFactors:
     def _orientation(self, direction: int) -> float:
         """What has the sign that the sign of a direction stands for: that of its first value, or of the opposite."""
         return self.facts.direction(self.made[self._signs[direction]].operands[0])[1]
-
-
-def _is_zero(atom: Atom) -> bool:
-    return isinstance(atom, Constant) and not isinstance(atom.value, complex) and atom.value == 0

@@ -5,6 +5,8 @@ real and for complex operands) and in NumPy. Assumes nothing. Guarantees that ev
 step of a rule names a row of `OPS`. Unknown names are the callers' errors.
 """
 
+import functools
+
 import numpy as np
 
 from symdiff.errors import InvariantError
@@ -203,6 +205,22 @@ def real_counterpart(code: str) -> str:
 def is_complex(code: str) -> bool:
     """Whether a dtype code is one of the two complex ones."""
     return code in "FD"
+
+
+def part_of_code(code: str) -> str:
+    """The dtype code of the numbers that lie in memory for a value: of "F" and "D" the real ones, others their own."""
+    return _REAL[code] if code in "FD" else code
+
+
+def parts_of_code(code: str) -> int:
+    """How many numbers of `part_of_code` a value is."""
+    return 2 if code in "FD" else 1
+
+
+@functools.cache
+def bytes_of_code(code: str) -> int:
+    """The bytes of a value in memory."""
+    return np.dtype(code).itemsize
 
 
 def check_dtype_cast(old: str | None, new: str) -> None:

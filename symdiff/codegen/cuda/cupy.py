@@ -19,7 +19,7 @@ from symdiff.codegen.text import Result, dtype_text
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
 from symdiff.vocabulary.heads import CUPY
-from symdiff.vocabulary.ops import dtype_of_code
+from symdiff.vocabulary.ops import bytes_of_code
 
 
 def emit(
@@ -173,7 +173,7 @@ class _Launching(CupyShell, PointsShell):
         leaf, name, axis = self.leaves[place], self.arrays[place], self.axes[place]
         if place in self.by_value:
             return name
-        item = dtype_of_code(leaf.dtype).itemsize
+        item = bytes_of_code(leaf.dtype)
         first = 1 if axis == 0 else 0
         parts = []
         if self.plan.kind == "batch":

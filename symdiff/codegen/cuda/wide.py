@@ -14,7 +14,7 @@ from symdiff.codegen.cuda.grids import BLOCK, cuda_grid_loop, cuda_inside
 from symdiff.codegen.cuda.header import LANGUAGE, name_of
 from symdiff.codegen.cuda.points import UNROLL, Leaf, PointKernel, cuda_leaf_axes
 from symdiff.lowering.plan import Plan
-from symdiff.vocabulary.ops import dtype_of_code
+from symdiff.vocabulary.ops import bytes_of_code
 
 PIECE = 16  # bytes of the widest access
 WARP = 32  # threads that run together
@@ -117,8 +117,8 @@ def _pieces(plan: Plan, name: str, by_value: frozenset[int]) -> Wide | None:
     sides: list[Sequence[Leaf]] = [program.inputs, program.outputs]
     together = frozenset(k for k, axis in enumerate(axes) if axis is not None)
     leaves = plan.program.leaves
-    points = PIECE // max((dtype_of_code(leaves[k].dtype).itemsize for k in together), default=PIECE)
-    held = max(sum(math.prod(a.shape) * dtype_of_code(a.dtype).itemsize for a in side) for side in sides)
+    points = PIECE // max((bytes_of_code(leaves[k].dtype) for k in together), default=PIECE)
+    held = max(sum(math.prod(a.shape) * bytes_of_code(a.dtype) for a in side) for side in sides)
     empty = any(0 in leaf.shape for leaf in leaves)
     if not together or empty or points * held > HELD or program.operations() > OPERATIONS:
         return None
@@ -134,7 +134,7 @@ def _pieces(plan: Plan, name: str, by_value: frozenset[int]) -> Wide | None:
 def _rows(plan: Plan, name: str, by_value: frozenset[int], rows: list[int]) -> Wide | None:
     """The kernel of which a warp moves its points through shared memory."""
     leaves = plan.program.leaves
-    room = sum(_row(leaves[k]) * dtype_of_code(leaves[k].dtype).itemsize for k in rows)
+    room = sum(_row(leaves[k]) * bytes_of_code(leaves[k].dtype) for k in rows)
     block = next((b for b in (BLOCK, BLOCK // 2, BLOCK // 4, WARP) if b * room <= SHARED), None)
     if block is None:
         return None
@@ -173,7 +173,7 @@ class _Pieces(PointKernel):
         array, given = self.arrays[place], place < len(self.inputs)
         cell, at = self.cell(place)
         beside = f" + {at}" if at else ""
-        if self.points * dtype_of_code(self.leaves[place].dtype).itemsize == PIECE:
+        if self.points * bytes_of_code(self.leaves[place].dtype) == PIECE:
             near, far = f"&{local}[{cell}]" if cell else local, f"&{array}[i{beside}]"
             return f"load_piece({far}, {near}, {count});" if given else f"store_piece({near}, {count}, {far});"
         # Numbers of a narrower type than another array's fill no piece.
@@ -239,5 +239,5 @@ def _row(leaf: Leaf) -> int:
     """The numbers from a row of shared memory to the next: rows of whole pieces are an odd number of pieces apart, so that
     neighbouring rows lie in different banks; other rows lie as in memory."""
     size = math.prod(leaf.shape)
-    piece = PIECE // dtype_of_code(leaf.dtype).itemsize
+    piece = PIECE // bytes_of_code(leaf.dtype)
     return (size // piece | 1) * piece if size % piece == 0 else size

@@ -14,7 +14,7 @@ from symdiff.codegen.llvm.scalar import emit_conversion, emit_instructions
 from symdiff.codegen.math.lines import TYPES, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.nesting import Cells, Nest, Result
-from symdiff.vocabulary.ops import is_complex, real_counterpart
+from symdiff.vocabulary.ops import part_of_code, parts_of_code
 
 REDUCED = {"sum": -0.0, "max": -math.inf, "min": math.inf}  # with what changes nothing; -0 keeps the sign of a zero
 SPAN = 64  # vectors that are added up without compensation
@@ -138,7 +138,7 @@ class _Writer(CellLines):
                 found = self.plus(cells, self.load(cells, place, count), found)
             elif self.partial(result):
                 pairs = zip(self.load(cells, place, count), found, strict=True)
-                found = tuple(self.joined(result.kind, self.lanes, self.part_code(cells), a, b) for a, b in pairs)
+                found = tuple(self.joined(result.kind, self.lanes, part_of_code(cells.code), a, b) for a, b in pairs)
             if count < self.lanes or not self.is_handed_on(k):
                 self.store(cells, place, count, found)
             before = found
@@ -151,7 +151,7 @@ class _Writer(CellLines):
         """The last cells of the full vectors, where results that are handed on have not been written."""
         for k, slots in behind.items():
             cells = self.nested.results[k - 1].cells
-            kind, plain = self.kind(self.part_code(cells)), TYPES[self.part_code(cells)]
+            kind, plain = self.kind(part_of_code(cells.code)), TYPES[part_of_code(cells.code)]
             for part, slot in enumerate(slots):
                 vector = self.put(f"load {kind}, ptr {slot}")
                 for lane in range(self.lanes - self.nested.results[k].behind, self.lanes):
@@ -161,19 +161,19 @@ class _Writer(CellLines):
     # -- neighbours
 
     def plus(self, cells: Cells, first: Value, second: Value) -> Value:
-        code = real_counterpart(cells.code) if len(first) == 2 else cells.code
+        code = part_of_code(cells.code)
         return tuple(self.op("fadd", code, a, b) for a, b in zip(first, second, strict=True))
 
     def carried(self, result: Result) -> tuple[str, ...]:
         """Slots for the vector before, zero at first."""
-        kind = self.kind(self.part_code(result.cells))
-        slots = tuple(self.slot(kind) for _ in range(2 if is_complex(result.cells.code) else 1))
+        kind = self.kind(part_of_code(result.cells.code))
+        slots = tuple(self.slot(kind) for _ in range(parts_of_code(result.cells.code)))
         self.text += [f"  store {kind} zeroinitializer, ptr {slot}" for slot in slots]
         return slots
 
     def shifted(self, slot: str, value: str, behind: int, cells: Cells) -> str:
         """The cells that lie `behind` before those of a vector, from it and the vector before it."""
-        kind = self.kind(self.part_code(cells))
+        kind = self.kind(part_of_code(cells.code))
         before = self.put(f"load {kind}, ptr {slot}")
         self.text.append(f"  store {kind} {value}, ptr {slot}")
         mask = ", ".join(f"i32 {self.lanes - behind + lane}" for lane in range(self.lanes))
@@ -193,8 +193,8 @@ class _Writer(CellLines):
         vectors = -(-self.domain[-1] // self.lanes)
         rows = [math.prod(self.domain[axis:-1]) * vectors for axis in range(start, self.inner + 1)]
         flush = next((start + k for k, n in enumerate(rows) if n <= SPAN), self.inner + 1) if result.kind == "sum" else start
-        parts = 2 if is_complex(result.cells.code) else 1
-        made = [tuple(self.slot(self.kind(self.part_code(result.cells))) for _ in range(parts)) for _ in range(3)]
+        parts = parts_of_code(result.cells.code)
+        made = [tuple(self.slot(self.kind(part_of_code(result.cells.code))) for _ in range(parts)) for _ in range(3)]
         if result.kind != "sum":
             return _Sum(result, start, flush, made[0], (), made[1])
         return _Sum(result, start, flush, *made) if flush > start else _Sum(result, start, flush, made[0])
@@ -210,13 +210,13 @@ class _Writer(CellLines):
 
     def set(self, s: _Sum, slots: tuple[str, ...]) -> None:
         """Nothing in slots."""
-        code = self.part_code(s.result.cells)
+        code = part_of_code(s.result.cells.code)
         nothing = self.literal(REDUCED[s.result.kind], code)
         self.text += [f"  store {self.kind(code)} {nothing}, ptr {slot}" for slot in slots]
 
     def accumulate(self, s: _Sum, value: Value, count: int) -> None:
         """Add a vector's lanes that are there."""
-        code = self.part_code(s.result.cells)
+        code = part_of_code(s.result.cells.code)
         kind = self.kind(code)
         nothing = self.literal(REDUCED[s.result.kind], code)
         for k, (slot, v) in enumerate(zip(s.parts, value, strict=True)):
@@ -240,7 +240,7 @@ class _Writer(CellLines):
                 self.compensate(s)
 
     def compensate(self, s: _Sum) -> None:
-        code = self.part_code(s.result.cells)
+        code = part_of_code(s.result.cells.code)
         kind = self.kind(code)
         for part, whole, lost in zip(s.parts, s.whole, s.lost, strict=True):
             a, b, error = (self.put(f"load {kind}, ptr {slot}") for slot in (whole, part, lost))
@@ -255,7 +255,7 @@ class _Writer(CellLines):
     def close(self, s: _Sum) -> None:
         """Write a sum, or add it to its cell."""
         cells = s.result.cells
-        code = self.part_code(cells)
+        code = part_of_code(cells.code)
         if s.whole:
             self.compensate(s)
         outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
@@ -299,9 +299,9 @@ class _Writer(CellLines):
     def clear(self, result: Result) -> None:
         """Nothing in all cells of a sum that is added up in memory."""
         cells = result.cells
-        code = self.part_code(cells)
+        code = part_of_code(cells.code)
         kept = math.prod(n for n, s in zip(self.domain, cells.strides, strict=True) if s)
-        index = self.loop("0", str(kept * (2 if is_complex(cells.code) else 1)), 1)
+        index = self.loop("0", str(kept * parts_of_code(cells.code)), 1)
         scalar = f"0x{struct.unpack('<Q', struct.pack('<d', REDUCED[result.kind]))[0]:016X}"
         place = self.put(f"getelementptr {TYPES[code]}, ptr %p{cells.array}, i64 {index}")
         self.text.append(f"  store {TYPES[code]} {scalar}, ptr {place}")
@@ -311,8 +311,8 @@ class _Writer(CellLines):
         """Zeros in the array to which rows are added."""
         rows = result.cells.rows
         assert rows is not None
-        code = self.part_code(result.cells)
-        count = rows.many * rows.step * (2 if is_complex(result.cells.code) else 1)
+        code = part_of_code(result.cells.code)
+        count = rows.many * rows.step * parts_of_code(result.cells.code)
         place = self.put(f"getelementptr {TYPES[code]}, ptr %p{result.cells.array}, i64 {self.loop('0', str(count), 1)}")
         self.text.append(f"  store {TYPES[code]} 0.0, ptr {place}")
         self.end()

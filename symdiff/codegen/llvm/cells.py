@@ -6,9 +6,7 @@ is not full is read and written in as many cells as there are.
 
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.lowering.arrays.nesting import Cells, Rows
-from symdiff.vocabulary.ops import is_complex, real_counterpart
-
-_BYTES = {"d": 8, "f": 4, "?": 1}
+from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
 
 
 class CellLines(Lines):
@@ -48,9 +46,9 @@ class CellLines(Lines):
 
     def address(self, cells: Cells, place: str, part: int = 0, lane: int = 0) -> str:
         """Where a cell of the current row lies: the one `lane` behind the cell `place` of the last axis."""
-        code = real_counterpart(cells.code) if is_complex(cells.code) else cells.code
-        item = _BYTES[code] * (2 if is_complex(cells.code) else 1)
-        fixed = (cells.offset + lane * cells.strides[-1]) * item + part * _BYTES[code]
+        code = part_of_code(cells.code)
+        item = bytes_of_code(cells.code)
+        fixed = (cells.offset + lane * cells.strides[-1]) * item + part * bytes_of_code(code)
         moving = [(i, s * item) for i, s in zip([*self.index, place], cells.strides, strict=True) if s]
         total = str(fixed + sum(int(index) * step for index, step in moving if index.isdigit()))
         for index, step in moving:
@@ -71,8 +69,8 @@ class CellLines(Lines):
 
     def load(self, cells: Cells, place: str, count: int) -> Value:
         """A vector of cells, 0 in the lanes that are not there."""
-        parts = 2 if is_complex(cells.code) else 1
-        code = real_counterpart(cells.code) if parts == 2 else cells.code
+        parts = parts_of_code(cells.code)
+        code = part_of_code(cells.code)
         plain = "i8" if code == "?" else TYPES[code]
         if self.lanes == 1:
             return self.number(cells, place)
@@ -86,7 +84,7 @@ class CellLines(Lines):
                 found.append(vector)
         else:
             kind = f"<{count * parts} x {plain}>"
-            whole = self.put(f"load {kind}, ptr {self.address(cells, place)}, align {_BYTES[code]}")
+            whole = self.put(f"load {kind}, ptr {self.address(cells, place)}, align {bytes_of_code(code)}")
             found = []
             for part in range(parts):
                 lanes = [lane * parts + part if lane < count else count * parts for lane in range(self.lanes)]
@@ -103,8 +101,8 @@ class CellLines(Lines):
 
     def number(self, cells: Cells, place: str) -> Value:
         """One cell in all lanes."""
-        parts = 2 if is_complex(cells.code) else 1
-        code = real_counterpart(cells.code) if parts == 2 else cells.code
+        parts = parts_of_code(cells.code)
+        code = part_of_code(cells.code)
         found = []
         for part in range(parts):
             one = self.put(f"load {'i8' if code == '?' else TYPES[code]}, ptr {self.address(cells, place, part)}")
@@ -114,7 +112,7 @@ class CellLines(Lines):
 
     def store(self, cells: Cells, place: str, count: int, value: Value) -> None:
         """Write the cells that are there."""
-        code = real_counterpart(cells.code) if len(value) == 2 else cells.code
+        code = part_of_code(cells.code)
         plain = "i8" if code == "?" else TYPES[code]
         if code == "?":
             byte = "i8" if self.lanes == 1 else f"<{self.lanes} x i8>"
@@ -136,8 +134,5 @@ class CellLines(Lines):
                 mask = ", ".join(f"i32 {lane}" for lane in lanes)
                 other = value[-1] if len(value) == 2 else "zeroinitializer"
                 whole = self.put(f"shufflevector {kind} {value[0]}, {kind} {other}, <{total} x i32> <{mask}>")
-            self.text.append(f"  store <{total} x {plain}> {whole}, ptr {self.address(cells, place)}, align {_BYTES[code]}")
-
-    @staticmethod
-    def part_code(cells: Cells) -> str:
-        return real_counterpart(cells.code) if is_complex(cells.code) else cells.code
+            pointer = self.address(cells, place)
+            self.text.append(f"  store <{total} x {plain}> {whole}, ptr {pointer}, align {bytes_of_code(code)}")

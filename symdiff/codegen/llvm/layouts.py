@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.vocabulary.ops import is_complex, real_counterpart
+from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
 
-SIZES = {"d": 8, "f": 4}  # bytes of a real number
 LINE = 64  # bytes of a cache line
 
 
@@ -40,26 +39,26 @@ class Array:
     @property
     def part(self) -> str:
         """The dtype code of the real numbers that it is made of."""
-        return real_counterpart(self.code) if is_complex(self.code) else self.code
+        return part_of_code(self.code)
 
     @property
     def parts(self) -> int:
         """Real numbers in a cell."""
-        return 2 if is_complex(self.code) else 1
+        return parts_of_code(self.code)
 
     @property
     def item(self) -> int:
         """Bytes of a cell."""
-        return SIZES[self.part] * self.parts
+        return bytes_of_code(self.code)
 
     def piece(self, lanes: int) -> int:
         """Numbers of a packed output that are stored at once: a power of two that divides a point."""
         numbers = self.cells * self.parts
-        return min(numbers & -numbers, LINE // SIZES[self.part], lanes)
+        return min(numbers & -numbers, LINE // bytes_of_code(self.part), lanes)
 
     def kept(self, lanes: int) -> int:
         """The pieces of a packed output that wait for the rest of their cache line."""
-        return -(-self.stream // (self.piece(lanes) * SIZES[self.part]))
+        return -(-self.stream // (self.piece(lanes) * bytes_of_code(self.part)))
 
     def plain(self) -> "Array":
         """The same array written through the caches."""
@@ -135,7 +134,7 @@ class Points:
             place = _moved(self.lines, row, array, cell)
             for k in range(array.parts):
                 at = self.lines.put(f"getelementptr {kind}, ptr {place}, i64 {k}")
-                number = self.lines.put(f"load {kind}, ptr {at}, align {SIZES[array.part]}")
+                number = self.lines.put(f"load {kind}, ptr {at}, align {bytes_of_code(array.part)}")
                 found[k] = self.lines.put(f"insertelement {vector} {found[k]}, {kind} {number}, i32 {lane}")
         return tuple(found)
 
@@ -143,7 +142,7 @@ class Points:
         lines, n = self.lines, self.lines.lanes
         place = _moved(lines, self.rows(array)[0], array, cell)
         kind = f"<{n * array.parts} x {TYPES[array.part]}>"
-        whole = lines.put(f"load {kind}, ptr {place}, align {SIZES[array.part]}")
+        whole = lines.put(f"load {kind}, ptr {place}, align {bytes_of_code(array.part)}")
         if array.parts == 1:
             return (whole,)
         return tuple(_shuffled(lines, array.part, whole, whole, range(k, 2 * n, 2), 2 * n) for k in (0, 1))
@@ -155,7 +154,7 @@ class Points:
             places = [k // 2 + n * (k % 2) for k in range(2 * n)]
             value = tuple(_shuffled(lines, array.part, value[0], value[1], half, n) for half in (places[:n], places[n:]))
         for k, part in enumerate(value):
-            at = lines.put(f"getelementptr i8, ptr {place}, i64 {k * n * SIZES[array.part]}")
+            at = lines.put(f"getelementptr i8, ptr {place}, i64 {k * n * bytes_of_code(array.part)}")
             _put(lines, array, n, part, at)
 
     def _by_rows(self, array: Array, cells: list[int]) -> dict[int, Value]:
@@ -172,14 +171,14 @@ class Points:
         return {cell: tuple(numbers[cell * array.parts + k] for k in range(array.parts)) for cell in cells}
 
     def _piece(self, array: Array, row: str, first: int, wide: int) -> str:
-        place = self.lines.put(f"getelementptr i8, ptr {row}, i64 {first * SIZES[array.part]}")
+        place = self.lines.put(f"getelementptr i8, ptr {row}, i64 {first * bytes_of_code(array.part)}")
         kind = f"<{wide} x {TYPES[array.part]}>"
-        return self.lines.put(f"load {kind}, ptr {place}, align {SIZES[array.part]}")
+        return self.lines.put(f"load {kind}, ptr {place}, align {bytes_of_code(array.part)}")
 
     def _into_rows(self, array: Array, numbers: list[str]) -> None:
         """Row after row, a cache line of each at a time: lines that are filled slowly are written in pieces."""
         wide = width(array, self.lines.lanes)
-        line = max(LINE // SIZES[array.part], wide)
+        line = max(LINE // bytes_of_code(array.part), wide)
         for begin in range(0, len(numbers), line):
             starts = range(begin, min(begin + line, len(numbers)), wide)
             pieces = {}
@@ -188,12 +187,12 @@ class Points:
                 pieces[first] = emit_untransposed(self.lines, array.part, numbers[first : first + wide])
             for lane, row in enumerate(self.rows(array)):
                 for first, rows in pieces.items():
-                    place = self.lines.put(f"getelementptr i8, ptr {row}, i64 {first * SIZES[array.part]}")
+                    place = self.lines.put(f"getelementptr i8, ptr {row}, i64 {first * bytes_of_code(array.part)}")
                     _put(self.lines, array, wide, rows[lane], place)
 
     def _into_lines(self, array: Array, numbers: list[str]) -> None:
         """Whole cache lines one after another, the first of which began with the points before, past the caches."""
-        lines, size = self.lines, SIZES[array.part]
+        lines, size = self.lines, bytes_of_code(array.part)
         wide, kept = array.piece(lines.lanes), array.kept(lines.lanes)
         rows = [emit_untransposed(lines, array.part, numbers[k : k + wide]) for k in range(0, len(numbers), wide)]
         pieces = [row[lane] for lane in range(lines.lanes) for row in rows]
@@ -217,7 +216,7 @@ class Points:
 
     def drain(self, array: Array) -> None:
         """Write the pieces before these points that wait, through the caches."""
-        wide, size = array.piece(self.lines.lanes), SIZES[array.part]
+        wide, size = array.piece(self.lines.lanes), bytes_of_code(array.part)
         waiting = self.kept[array.name]
         base = self.rows(array)[0]
         for k, piece in enumerate(waiting):
@@ -234,14 +233,14 @@ def emit_shared_cells(lines: Lines, array: Array, cells: list[int]) -> dict[int,
         numbers = []
         for k in range(array.parts):
             at = lines.put(f"getelementptr {kind}, ptr {place}, i64 {k}")
-            numbers.append(lines.put(f"load {kind}, ptr {at}, align {SIZES[array.part]}"))
+            numbers.append(lines.put(f"load {kind}, ptr {at}, align {bytes_of_code(array.part)}"))
         found[cell] = tuple(lines.repeated(kind, number, lines.lanes) for number in numbers)
     return found
 
 
 def width(array: Array, lanes: int) -> int:
     """How many neighbouring numbers of a point are taken at once: a power of two."""
-    most = array.stream // SIZES[array.part] or lanes
+    most = array.stream // bytes_of_code(array.part) or lanes
     return min(lanes, most, 1 << (int(array.cells * array.parts).bit_length() - 1))
 
 
@@ -292,7 +291,7 @@ def _shuffled(lines: Lines, code: str, a: str, b: str, mask: list[int] | range, 
 
 def _put(lines: Lines, array: Array, wide: int, numbers: str, place: str) -> None:
     """The store of a vector of an output's numbers."""
-    size = SIZES[array.part]
+    size = bytes_of_code(array.part)
     how = f"{min(array.stream, wide * size)}, !nontemporal !0" if array.stream else f"{size}"
     lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {numbers}, ptr {place}, align {how}")
 

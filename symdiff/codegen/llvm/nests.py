@@ -20,7 +20,7 @@ from symdiff.codegen.nests import Buffer, Index, Nest, Words, is_small, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size, names_in_extents
-from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
+from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
 ROOM = 2048  # bytes that something which grows has before it needs memory of its own
 # More bytes for what has some: `own` is its first room.
@@ -95,9 +95,13 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
 class LoopWords(Words):
     """Blocks and instructions."""
 
+    align = 16  # bytes
+    is_given = True  # whether large arrays lie in memory that the caller gives
+
     def __init__(self, lines: Lines, ordered: bool) -> None:
         super().__init__()
         self.lines = lines
+        self.lanes = lines.lanes
         self.sum = "" if ordered else " reassoc"
         self.variables: list[str] = []  # what is reserved before all else
         self.tables: list[str] = []
@@ -159,15 +163,14 @@ class LoopWords(Words):
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         place = f"%b{next(self.names)}"
-        if any(isinstance(n, Extent) for n in shape):
-            self.variables += self._growing(place)
-            return Buffer(place, shape, code)
-        count = math.prod(shape) * dtype_of_code(code).itemsize
         if is_small(shape):
-            self.variables.append(f"  {place} = alloca [{count} x i8], align 16")
-        else:
+            count = math.prod(shape) * bytes_of_code(code) * self.lanes
+            self.variables.append(f"  {place} = alloca [{count} x i8], align {self.align}")
+        elif self.is_given and not any(isinstance(n, Extent) for n in shape):
             self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
-            self.memory += -(-count // LINE) * LINE
+            self.memory += -(-math.prod(shape) * bytes_of_code(code) // LINE) * LINE
+        else:
+            self.variables += self._growing(place)
         return Buffer(place, shape, code)
 
     def _growing(self, place: str) -> list[str]:
@@ -179,10 +182,11 @@ class LoopWords(Words):
         ]  # fmt: skip
 
     def _bytes(self, buffer: Buffer, rows: Count) -> str:
-        cells: Count = rows if buffer.shape else 1
-        for n in buffer.shape[1:]:
-            cells = self.product(cells, n) if isinstance(n, Extent) and isinstance(cells, Extent) else cells * n
-        return self._text(cells * dtype_of_code(buffer.dtype).itemsize)
+        return self._most(self.count((rows, *buffer.shape[1:])) * (bytes_of_code(buffer.dtype) * self.lanes))
+
+    def _most(self, whole: Count) -> str:
+        """A whole number that is enough wherever the code runs."""
+        return self._text(whole)
 
     def reserve(self, buffer: Buffer, rows: Count) -> None:
         if buffer.name not in self.grown:
@@ -223,14 +227,15 @@ class LoopWords(Words):
         count = self._bytes(buffer, buffer.shape[0] if buffer.shape else 1)
         self._run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
 
+    def _base(self, buffer: Buffer) -> str:
+        return self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name
+
     def _pointer(self, buffer: Buffer, place: str) -> str:
-        base = self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name
+        base = self._base(buffer)
         if place == "0":
             return base
-        kind = f"[{dtype_of_code(buffer.dtype).itemsize} x i8]"
-        if buffer.dtype != "?":
-            part = TYPES[real_counterpart(buffer.dtype) if is_complex(buffer.dtype) else buffer.dtype]
-            kind = f"[2 x {part}]" if is_complex(buffer.dtype) else part
+        part = TYPES[part_of_code(buffer.dtype)]
+        kind = "[1 x i8]" if buffer.dtype == "?" else f"[2 x {part}]" if is_complex(buffer.dtype) else part
         return self.lines.put(f"getelementptr inbounds {kind}, ptr {base}, i64 {place}")
 
     def load(self, buffer: Buffer, index: Index) -> Value:
@@ -241,7 +246,7 @@ class LoopWords(Words):
         pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
         if add:
             old = emit_load(self.lines, pointer, 0, buffer.dtype)
-            part = real_counterpart(buffer.dtype) if is_complex(buffer.dtype) else buffer.dtype
+            part = part_of_code(buffer.dtype)
             value = tuple(self.lines.put(f"fadd{self.sum} {TYPES[part]} {a}, {b}") for a, b in zip(old, value, strict=True))
         emit_store(self.lines, pointer, 0, value, buffer.dtype)
 

@@ -23,12 +23,11 @@ from symdiff.codegen.llvm.scalar import (
 from symdiff.codegen.math.lines import Lines, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, is_leaf, zero_value_number
-from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.ops import bytes_of_code, is_complex
 from symdiff.vocabulary.traits import operations
 
 PART = 250  # statements of a part: with 500 compiling takes 1.5 times as long, with 1000 three times, for no faster code
 _SLOW = operations("slow")
-_BYTES = {"?": 1, "f": 4, "d": 8, "F": 8, "D": 16}
 
 
 class Step(NamedTuple):
@@ -74,7 +73,7 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
         lines.append(f"  call void @{name}.{k}(ptr %work)")
         lines += _checked(layout) if k == known else []
     for k, output in enumerate(program.outputs):
-        count = len(output.cells) * _BYTES[output.dtype]
+        count = len(output.cells) * bytes_of_code(output.dtype)
         lines.append(f"  %made{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
         lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %made{k}, i64 {count}, i1 false)")
     head.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
@@ -126,7 +125,7 @@ class _Layout:
         self.outputs: list[int] = []
         for output in program.outputs:
             self.outputs.append(self.size)
-            self.size += _rounded(len(output.cells) * _BYTES[output.dtype])
+            self.size += _rounded(len(output.cells) * bytes_of_code(output.dtype))
         self.checks: dict[int, int] = {}
         for check in program.checks:
             self.checks[check] = self.size

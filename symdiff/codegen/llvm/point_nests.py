@@ -6,19 +6,16 @@ done before keep what they have. So a size, or a row that the body computes, may
 a vector, too. Guarantees the arithmetic of `scalar` for every point, whichever others are computed with it.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from symdiff.codegen.llvm.nests import LoopWords
 from symdiff.codegen.llvm.scalar import called
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.codegen.nests import Buffer, Cells, Index, is_small, nest_of
+from symdiff.codegen.nests import Buffer, Cells, Index, nest_of
 from symdiff.lowering.program import Input, Output, Program
-from symdiff.vocabulary.extents import Count, Extent, Shape
-from symdiff.vocabulary.ops import dtype_of_code, is_complex, real_counterpart
-
-_BYTES = {"d": 8, "f": 4, "?": 1}
+from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
 
 
 def looped_points_module(program: Program, shared: Sequence[bool], lanes: int, fused: bool, ordered: bool = False) -> str:
@@ -63,9 +60,10 @@ def looped_points_module(program: Program, shared: Sequence[bool], lanes: int, f
 class _PointWords(LoopWords):
     """Vectors of points for numbers; rounds and places are whole numbers that all points share, or vectors of these."""
 
+    align, is_given = 64, False
+
     def __init__(self, lines: Lines, ordered: bool) -> None:
         super().__init__(lines, ordered)
-        self.lanes = lines.lanes
         self.varied: set[str] = set()  # sizes that are vectors
         self.common: set[str] = set()  # places that all points share
         self.active = ""  # the variable with the points that take part, "" where all do
@@ -114,7 +112,7 @@ class _PointWords(LoopWords):
     def real(self, whole: Count) -> Value:
         if self._is_varied(whole):
             return (self.lines.put(f"sitofp <{self.lanes} x i64> {self._vector(whole)} to <{self.lanes} x double>"),)
-        return (self._splat("double", self.lines.put(f"sitofp i64 {self._text(whole)} to double")),)
+        return (self._splat("double", super().real(whole)[0]),)
 
     def whole(self, value: Value, size: Count) -> Extent:
         kind, n = f"<{self.lanes} x i64>", self.lanes
@@ -139,27 +137,8 @@ class _PointWords(LoopWords):
         self.common.add(buffer.name)
         return buffer
 
-    def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
-        place = f"%b{next(self.names)}"
-        if is_small(shape):
-            size = math.prod(shape) * dtype_of_code(code).itemsize * self.lanes
-            self.variables.append(f"  {place} = alloca [{size} x i8], align 64")
-        else:
-            self.variables += self._growing(place)
-        return Buffer(place, shape, code)
-
-    def _bytes(self, buffer: Buffer, rows: Count) -> str:
-        cells: Count = rows if buffer.shape else 1
-        for n in buffer.shape[1:]:
-            cells = self.product(cells, n) if isinstance(n, Extent) and isinstance(cells, Extent) else cells * n
-        return self._most(cells * (dtype_of_code(buffer.dtype).itemsize * self.lanes))
-
     def _mask(self) -> str:
         return self.lines.put(f"load <{self.lanes} x i1>, ptr {self.active}")
-
-    def _parts(self, code: str) -> tuple[str, int]:
-        """The dtype code of the real numbers that a number is made of, and how many there are."""
-        return (real_counterpart(code), 2) if is_complex(code) else (code, 1)
 
     def _places(self, whole: Count) -> list[str]:
         """A place that differs from point to point, for each; the first cell for those that take no part."""
@@ -168,63 +147,61 @@ class _PointWords(LoopWords):
             vector = self.lines.put(f"select <{self.lanes} x i1> {self._mask()}, {kind} {vector}, {kind} zeroinitializer")
         return [self.lines.put(f"extractelement {kind} {vector}, i32 {k}") for k in range(self.lanes)]
 
-    def _base(self, buffer: Buffer) -> str:
-        return self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name
-
     def _loaded(self, pointer: str, code: str) -> str:
         if code == "?":
             return self.lines.put(f"trunc i8 {self.lines.put(f'load i8, ptr {pointer}')} to i1")
-        return self.lines.put(f"load {TYPES[code]}, ptr {pointer}, align {_BYTES[code]}")
+        return self.lines.put(f"load {TYPES[code]}, ptr {pointer}, align {bytes_of_code(code)}")
 
     def _gathered(self, pointers: list[str], code: str) -> Value:
         """One number a point."""
-        part, count = self._parts(code)
+        part, count = part_of_code(code), parts_of_code(code)
         found = []
         for k in range(count):
             vector = "poison"
             for lane, pointer in enumerate(pointers):
-                number = self._loaded(self._at(pointer, str(k * _BYTES[part])), part)
+                number = self._loaded(self._at(pointer, str(k * bytes_of_code(part))), part)
                 vector = self.lines.put(f"insertelement {self.lines.kind(part)} {vector}, {TYPES[part]} {number}, i32 {lane}")
             found.append(vector)
         return tuple(found)
 
     def _scattered(self, pointers: list[str], value: Value, code: str) -> None:
-        part, _ = self._parts(code)
+        part = part_of_code(code)
         for k, vector in enumerate(value):
             for lane, pointer in enumerate(pointers):
                 number = self.lines.put(f"extractelement {self.lines.kind(part)} {vector}, i32 {lane}")
                 number = self.lines.put(f"zext i1 {number} to i8") if code == "?" else number
                 kind = "i8" if code == "?" else TYPES[part]
-                place = self._at(pointer, str(k * _BYTES[part]))
-                self._run(f"store {kind} {number}, ptr {place}, align {_BYTES[part]}")
+                place = self._at(pointer, str(k * bytes_of_code(part)))
+                self._run(f"store {kind} {number}, ptr {place}, align {bytes_of_code(part)}")
 
     def _at(self, pointer: str, offset: str) -> str:
         return pointer if offset == "0" else self.lines.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def _vectors_at(self, buffer: Buffer, place: Count) -> list[str]:
         """The pointers to the parts of a cell, each a vector of all points."""
-        part, count = self._parts(buffer.dtype)
-        size = _BYTES[part] * self.lanes
+        part, count = part_of_code(buffer.dtype), parts_of_code(buffer.dtype)
+        size = bytes_of_code(part) * self.lanes
         pointer = self._at(self._base(buffer), self._text(place * (size * count)))
         return [self._at(pointer, str(k * size)) for k in range(count)]
 
     def _lanes_at(self, buffer: Buffer, place: Count) -> list[list[str]]:
         """The same for cells that differ from point to point: pointers to numbers, by parts."""
-        part, count = self._parts(buffer.dtype)
-        size, base = _BYTES[part] * self.lanes, self._base(buffer)
+        part, count = part_of_code(buffer.dtype), parts_of_code(buffer.dtype)
+        size, base = bytes_of_code(part) * self.lanes, self._base(buffer)
         cells = [self._at(base, self.lines.put(f"mul i64 {own}, {size * count}")) for own in self._places(place)]
-        return [[self._at(cell, str(k * size + lane * _BYTES[part])) for lane, cell in enumerate(cells)] for k in range(count)]
+        lanes = [(cell, lane * bytes_of_code(part)) for lane, cell in enumerate(cells)]
+        return [[self._at(cell, str(k * size + offset)) for cell, offset in lanes] for k in range(count)]
 
     def load(self, buffer: Buffer, index: Index) -> Value:
         place, code = self.flat(buffer, index), buffer.dtype
-        part, count = self._parts(code)
+        part, count = part_of_code(code), parts_of_code(code)
         if buffer.name in self.common:
-            item, base = _BYTES[part] * count, self._base(buffer)
+            item, base = bytes_of_code(code), self._base(buffer)
             if self._is_varied(place):
                 own = [self._at(base, self.lines.put(f"mul i64 {p}, {item}")) for p in self._places(place)]
                 return self._gathered(own, code)
             pointer = self._at(base, self._text(place * item))
-            numbers = [self._loaded(self._at(pointer, str(k * _BYTES[part])), part) for k in range(count)]
+            numbers = [self._loaded(self._at(pointer, str(k * bytes_of_code(part))), part) for k in range(count)]
             return tuple(self._splat(TYPES[part], number) for number in numbers)
         if self._is_varied(place):
             return tuple(self._gathered(pointers, part)[0] for pointers in self._lanes_at(buffer, place))
@@ -233,11 +210,11 @@ class _PointWords(LoopWords):
             bytes_ = self.lines.put(f"load <{self.lanes} x i8>, ptr {pointers[0]}, align 1")
             return (self.lines.put(f"trunc <{self.lanes} x i8> {bytes_} to <{self.lanes} x i1>"),)
         kind = self.lines.kind(part)
-        return tuple(self.lines.put(f"load {kind}, ptr {p}, align {_BYTES[part]}") for p in pointers)
+        return tuple(self.lines.put(f"load {kind}, ptr {p}, align {bytes_of_code(part)}") for p in pointers)
 
     def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
         """Points that take no part keep what they have."""
-        part, _ = self._parts(buffer.dtype)
+        part = part_of_code(buffer.dtype)
         place, kind = self.flat(buffer, index), self.lines.kind(part)
         if add or self.active:
             old = self.load(buffer, index)
@@ -253,7 +230,8 @@ class _PointWords(LoopWords):
         for pointer, own in zip(self._vectors_at(buffer, place), value, strict=True):
             if part == "?":
                 own = self.lines.put(f"zext {kind} {own} to <{self.lanes} x i8>")
-            self._run(f"store {f'<{self.lanes} x i8>' if part == '?' else kind} {own}, ptr {pointer}, align {_BYTES[part]}")
+                kind = f"<{self.lanes} x i8>"
+            self._run(f"store {kind} {own}, ptr {pointer}, align {bytes_of_code(part)}")
 
     # -- loops
 
@@ -344,12 +322,12 @@ class _PointWords(LoopWords):
 
     def reader(self, name: str, leaf: Input | Output):  # type: ignore[no-untyped-def]
         """What gives a cell of an input at all points."""
-        part, count = self._parts(leaf.dtype)
+        part, count = part_of_code(leaf.dtype), parts_of_code(leaf.dtype)
 
         def at(index: Index) -> Value:
             if name in self.shared and not any(map(self._is_varied, index)):
                 pointer = self._cells(name, index)[0]
-                numbers = [self._loaded(self._at(pointer, str(k * _BYTES[part])), part) for k in range(count)]
+                numbers = [self._loaded(self._at(pointer, str(k * bytes_of_code(part))), part) for k in range(count)]
                 return tuple(self._splat(TYPES[part], number) for number in numbers)
             return self._gathered(self._cells(name, index), leaf.dtype)
 

@@ -18,7 +18,7 @@ from symdiff.lowering.arrays.fusing import Clear
 from symdiff.lowering.arrays.nesting import Nest, nest_content
 from symdiff.lowering.arrays.plan import ArrayPlan, writes
 from symdiff.lowering.program import domain_size
-from symdiff.vocabulary.ops import dtype_of_code
+from symdiff.vocabulary.ops import bytes_of_code, dtype_of_code
 
 MEMORY = 1 << 16  # bytes of work arrays that are asked for at each call; larger ones are kept from call to call, by NumPy
 INLINED = 4  # calls of an elementary function that take its lines in their place, so that its constants stay in registers
@@ -80,7 +80,7 @@ def llvm_arrangement(plan: ArrayPlan) -> Arrangement | None:
     nodes, outputs, early = plan.program.nodes, plan.program.outputs, _early(plan)
     found = Arrangement({i: f"%in{node.params[0]}" for i, node in enumerate(nodes) if node.op == "input"})
     numbered = {o.value: k for k, o in enumerate(outputs) if o.shape == () and o.value not in early}
-    slots = [found.room(dtype_of_code(code).itemsize * cells) for code, cells in plan.slots]
+    slots = [found.room(bytes_of_code(code) * cells) for code, cells in plan.slots]
     if found.memory > MEMORY:
         return None
     used = list(plan.program.checks)
@@ -98,7 +98,7 @@ def llvm_arrangement(plan: ArrayPlan) -> Arrangement | None:
             found.places[value] = f"%out{numbered[value]}" if value in numbered else found.room(_NUMBER, _NUMBER)
         elif kind in ("output", "work"):
             found.places[value] = f"%out{k}" if kind == "output" else slots[k]
-        elif node.op == "const" and domain_size(node.shape) * dtype_of_code(node.dtype).itemsize <= MEMORY:
+        elif node.op == "const" and domain_size(node.shape) * bytes_of_code(node.dtype) <= MEMORY:
             found.places[value] = name = f"@array{len(found.constants)}"
             found.constants[name] = np.asarray(node.params, dtype_of_code(node.dtype))
         elif value not in found.places:
@@ -136,7 +136,7 @@ def whole_function(plan: ArrayPlan, found: Arrangement, name: str, kernels: dict
     for k, output in enumerate(program.outputs):
         made = _made(plan, output.value)
         if made in early:
-            count = domain_size(output.shape) * dtype_of_code(output.dtype).itemsize
+            count = domain_size(output.shape) * bytes_of_code(output.dtype)
             lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr {places[made]}, i64 {count}, i1 false)")
     parameters = [f"ptr %in{k}" for k in range(len(program.inputs))] + [f"ptr %out{k}" for k in range(len(program.outputs))]
     parameters += ["ptr %memory"] if found.memory else []
@@ -169,7 +169,7 @@ def _made(plan: ArrayPlan, value: int) -> int:
 
 def _cleared(task: Clear, place: str, node: Node, name: str) -> list[str]:
     """Zeros in an array, but for a region along its first axis."""
-    cells, item = domain_size(node.shape), dtype_of_code(node.dtype).itemsize
+    cells, item = domain_size(node.shape), bytes_of_code(node.dtype)
     parts = [(0, cells)]
     if task.besides:
         row = cells // node.shape[0]

@@ -19,7 +19,15 @@ from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program, zero_value_number
-from symdiff.vocabulary.ops import OPS, check_dtype_cast, dtype_of_code, is_complex, real_counterpart
+from symdiff.vocabulary.ops import (
+    OPS,
+    bytes_of_code,
+    check_dtype_cast,
+    is_complex,
+    part_of_code,
+    parts_of_code,
+    real_counterpart,
+)
 from symdiff.vocabulary.traits import operations
 
 LINE = 64  # bytes: arrays of our own begin at multiples of these
@@ -81,7 +89,7 @@ def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[in
     if node.op == "select":
         yes, no = (emit_conversion(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
         condition = emit_truth(lines, operands[0], codes[0])
-        part = real_counterpart(code) if is_complex(code) else code
+        part = part_of_code(code)
         return tuple(lines.select(condition, part, y, n) for y, n in zip(yes, no, strict=True))
     if node.op == "cast":
         return emit_conversion(lines, operands[0], codes[0], code)
@@ -116,8 +124,8 @@ def emit_conversion(lines: Lines, value: Value, old: str, new: str) -> Value:
     if old == new:
         return value
     check_dtype_cast(old, new)
-    part = real_counterpart(new) if is_complex(new) else new
-    own = real_counterpart(old) if is_complex(old) else old
+    part = part_of_code(new)
+    own = part_of_code(old)
     found = value
     if own != part:
         how = "uitofp" if own == "?" else "fpext" if part == "d" else "fptrunc"
@@ -131,7 +139,7 @@ def emit_truth(lines: Lines, value: Value, code: str) -> str:
     """Whether a value is not zero."""
     if code == "?":
         return value[0]
-    part = real_counterpart(code) if is_complex(code) else code
+    part = part_of_code(code)
     tests = [lines.compare("une", part, v, lines.literal(0.0, part)) for v in value]
     return tests[0] if len(tests) == 1 else lines.op("or", "?", *tests)
 
@@ -180,7 +188,7 @@ def _on_complex(lines: Lines, node: Node, operands: list[Value], codes: list[str
     joined = "d" if any(c in "dD" for c in codes) else "f"
     code = joined if node.dtype == "?" else real_counterpart(node.dtype)
     wide = [
-        tuple(emit_conversion(lines, (v,), real_counterpart(c) if is_complex(c) else c, code)[0] for v in value)
+        tuple(emit_conversion(lines, (v,), part_of_code(c), code)[0] for v in value)
         for value, c in zip(operands, codes, strict=True)
     ]
     return _COMPLEX[node.op](lines, node.op, code, wide)
@@ -368,7 +376,7 @@ def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     if code == "?":
         place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")
         return (lines.put(f"trunc i8 {lines.put(f'load i8, ptr {place}')} to {TYPES['?']}"),)
-    part, step = (real_counterpart(code), 2) if is_complex(code) else (code, 1)
+    part, step = part_of_code(code), parts_of_code(code)
     found = []
     for k in range(step):
         place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * step + k}")
@@ -379,7 +387,7 @@ def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
 def emit_clear(lines: Lines, pointer: str, output: Output) -> None:
     """Zeros in all cells of an output."""
     lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    count = len(output.cells) * dtype_of_code(output.dtype).itemsize
+    count = len(output.cells) * bytes_of_code(output.dtype)
     lines.text.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
 
 
@@ -390,7 +398,7 @@ def emit_store(lines: Lines, pointer: str, cell: int, value: Value, code: str) -
         byte = lines.put(f"zext i1 {value[0]} to i8")
         lines.text.append(f"  store i8 {byte}, ptr {place}")
         return
-    part = real_counterpart(code) if is_complex(code) else code
+    part = part_of_code(code)
     for k, v in enumerate(value):
         place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * len(value) + k}")
         lines.text.append(f"  store {TYPES[part]} {v}, ptr {place}")

@@ -26,7 +26,7 @@ from symdiff.inspection.reading.terms import ONCE, ONE, ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.graph import Derivation, Graph
 from symdiff.ir.loops import Loop, Rounds
-from symdiff.ir.node import Atom, Node
+from symdiff.ir.node import Atom, Node, has_loops
 from symdiff.vocabulary.ops import is_complex
 
 SLOPES = {"": (False,), "grad": (True,), "jacobian": (True,), "value_and_grad": (False, True)}
@@ -231,7 +231,7 @@ class Reader:
 
 def looped_formula(graph: Graph, tops: list[str], derivation: Derivation, rules: Any, notes: tuple[str, ...]) -> Formula | None:
     """The reading form of a function with loops, and of its derivative; None where it is not read here."""
-    if derivation.kind not in SLOPES or not any(b.op == "loop" for b in graph.bindings):
+    if derivation.kind not in SLOPES or not has_loops(graph.bindings):
         return None
     try:
         reader = Reader(graph, rules)

@@ -17,7 +17,7 @@ from symdiff.lowering.arrays.nesting import Nest
 from symdiff.lowering.plan import Plan, check_places
 from symdiff.lowering.program import ASSEMBLE, Program, domain_size, is_leaf, is_view_step
 from symdiff.vocabulary.heads import HEADS
-from symdiff.vocabulary.ops import dtype_of_code
+from symdiff.vocabulary.ops import bytes_of_code
 from symdiff.vocabulary.traits import operations
 
 BLOCK = 8192  # cells of a block: a few arrays of them stay in the second cache
@@ -63,13 +63,13 @@ class ArrayPlan:
 
     def work_bytes(self) -> int:
         """Bytes of all arrays that a thread keeps for intermediate values."""
-        stored = sum(dtype_of_code(code).itemsize * cells for code, cells in self.slots)
+        stored = sum(bytes_of_code(code) * cells for code, cells in self.slots)
         blocks = [*self.scratch.items(), *self.partial.items()]
-        return stored + sum(dtype_of_code(code).itemsize * rows * cells for code, (rows, cells) in blocks)
+        return stored + sum(bytes_of_code(code) * rows * cells for code, (rows, cells) in blocks)
 
     def output_bytes(self) -> int:
         """Bytes of the results."""
-        return sum(dtype_of_code(o.dtype).itemsize * domain_size(o.shape) for o in self.program.outputs)
+        return sum(bytes_of_code(o.dtype) * domain_size(o.shape) for o in self.program.outputs)
 
     def __str__(self) -> str:
         lines = [f"{self.program.name}: {len(self.fused.tasks)} tasks, {self.work_bytes()} bytes of work arrays"]

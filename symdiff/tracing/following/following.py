@@ -47,7 +47,7 @@ from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_cont
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.assigning import untraced
-from symdiff.tracing.values.operands import as_array, holds_traced
+from symdiff.tracing.values.operands import as_array, holds_traced, takes_traced
 from symdiff.tracing.values.standing import STANDING, call_standing, name_of, way_out
 from symdiff.tracing.values.texts import method
 from symdiff.tracing.values.tracer import Tracer, is_traced
@@ -416,7 +416,7 @@ def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
     function = getattr(np, f.__name__, None)
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        traced = owner.dtype == object or any(map(holds_traced, (*args, *kwargs.values())))
+        traced = owner.dtype == object or takes_traced(args, kwargs)
         if traced and function is not None and owner.dtype != object:
             return follow(function)(owner, *args, **kwargs)
         result = f(*args, **kwargs)
@@ -526,7 +526,7 @@ def _of_lists(f: Anything) -> Anything:
     def recorded(*args: Any, **kwargs: Any) -> Any:
         _note_objects(args, kwargs)
         own = args and isinstance(args[0], Tracer) and type(args[0]) is not Tracer  # integers have a protocol of their own
-        if not own and any(map(holds_traced, (*args, *kwargs.values()))):
+        if not own and takes_traced(args, kwargs):
             args = tuple(_locked(f, a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
             return call_library_function(f, args, kwargs, user_line())
         return f(*args, **kwargs)
@@ -534,15 +534,22 @@ def _of_lists(f: Anything) -> Anything:
     return recorded
 
 
-class _OfCells:
-    """A function of NumPy's that may be given traced numbers in lists or arrays of objects: recorded as if they were arrays."""
+class _Standing:
+    """What stands for a function of NumPy's, and has its attributes."""
 
     def __init__(self, function: Any) -> None:
         self._function = function
-        self._first = type(function) is _Dispatcher  # of which the first argument alone is an array
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
+
+
+class _OfCells(_Standing):
+    """A function of NumPy's that may be given traced numbers in lists or arrays of objects: recorded as if they were arrays."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._first = type(function) is _Dispatcher  # of which the first argument alone is an array
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         f = self._function
@@ -567,14 +574,8 @@ _OF_PARTS = frozenset(
 ) | {np.linalg.multi_dot}  # functions whose first argument is a list of arrays
 
 
-class _Made:
+class _Made(_Standing):
     """A function of NumPy's in a thorough run: its new arrays can take traced values."""
-
-    def __init__(self, function: Any) -> None:
-        self._function = function
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._function, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return fresh_numpy_array(self._function(*args, **kwargs), args)
@@ -595,7 +596,7 @@ def _answering(f: Anything, name: str, attempt: Attempt) -> Anything:
 
     @functools.wraps(f)
     def answering(*args: Any, **kwargs: Any) -> Any:
-        if not any(map(holds_traced, (*args, *kwargs.values()))):
+        if not takes_traced(args, kwargs):
             return f(*args, **kwargs)
         if f not in STANDING or not STANDING[f].followed:
             raise TraceError(f"{user_line()}: {name} of a traced value is not supported; {way_out(name_of(f))}")
@@ -664,7 +665,7 @@ def _of_scipy(f: Anything, public: str) -> Anything:
     """A function of SciPy's that is written with NumPy's where a value is traced."""
 
     def standing(*args: Any, **kwargs: Any) -> Any:
-        if not any(map(holds_traced, (*args, *kwargs.values()))):
+        if not takes_traced(args, kwargs):
             return f(*args, **kwargs)
         origin = user_line()
         found = call_standing(f, STANDING[public], args, kwargs, origin)
@@ -716,7 +717,7 @@ def _unfollowed(name: str, why: str) -> str:
 
 
 def _vectorized(f: Any, *args: Any, **kwargs: Any) -> Any:
-    if not any(map(holds_traced, (*args, *kwargs.values()))):
+    if not takes_traced(args, kwargs):
         return f(*args, **kwargs)
     return instead_of_vectorize(f, follow(f.pyfunc), args, kwargs)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.operands import as_array, holds_traced
+from symdiff.tracing.values.operands import as_array, takes_traced
 from symdiff.vocabulary.libraries import user_line
 
 _LOG_ROOT = 0.5 * math.log(2 * math.pi)
@@ -38,7 +38,7 @@ def of_distribution(f: Any, otherwise: Callable[..., Any]) -> Callable[..., Any]
     kind, name = type(f.__self__).__name__, f.__name__
 
     def method(*args: Any, **kwargs: Any) -> Any:
-        if not any(map(holds_traced, (*args, *kwargs.values()))):
+        if not takes_traced(args, kwargs):
             return otherwise(*args, **kwargs)
         if kind == "norm_gen" and name in _NORMAL:
             return _normal(name, *args, **kwargs)

@@ -18,7 +18,7 @@ from symdiff.tracing.library.polynomials import fit
 from symdiff.tracing.values.assigning import array_dtype, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
-from symdiff.tracing.values.operands import as_array, as_atom, holds_traced
+from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.storage import View, numbers
 from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
@@ -128,7 +128,7 @@ def _fit(module: str, short: str) -> Standing:
 
     @stands_for(native, always=True)
     def standing(*args: Any, **kwargs: Any) -> Any:
-        return (traced if any(map(holds_traced, (*args, *kwargs.values()))) else native)(*args, **kwargs)
+        return (traced if takes_traced(args, kwargs) else native)(*args, **kwargs)
 
     return standing
 

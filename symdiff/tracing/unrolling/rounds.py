@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.loops import Loop
-from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.node import Atom, Constant, Node, has_loops
 from symdiff.vocabulary.heads import HEADS
 
 Results = Callable[[Loop, tuple[Atom, ...], Builder], Sequence[Atom] | None]
@@ -24,13 +24,13 @@ def unrolled(graph: Graph) -> Graph:
 
 def unroll_loops(graph: Graph, results: Results) -> Graph:
     """The graph with the `results` of loops, appended to a builder, in their place; a loop of which there are none stays."""
-    if not any(b.op == "loop" for b in graph.bindings):
+    if not has_loops(graph.bindings):
         return graph
     builder = Builder()
     builder.inputs = list(graph.inputs)
     atoms: dict[Atom, Atom] = {}
     _append(graph.bindings, builder, atoms, results)
-    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    outputs = outputs_at(graph.outputs, atoms)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 

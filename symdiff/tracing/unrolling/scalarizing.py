@@ -14,9 +14,9 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput, outputs_at
 from symdiff.ir.loops import sizes_of_binding
-from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.choosing import cells_of_binding, chosen_bindings
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
@@ -77,7 +77,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0, m
         return graph
     if unroll or (not wide and _is_short(graph, most)):
         return scalarize(graph)
-    if any(binding.op == "loop" for binding in graph.bindings):
+    if has_loops(graph.bindings):
         return graph
     chosen = chosen_bindings(graph)
     return scalarize(graph, chosen) if chosen else graph
@@ -294,7 +294,7 @@ def unroll_calls(graph: Graph) -> Graph:
     builder.inputs = list(graph.inputs)
     atoms: dict[Atom, Atom] = {}
     _append(graph.bindings, builder, atoms)
-    outputs = tuple(GraphOutput(o.name, atoms.get(o.atom, o.atom)) for o in graph.outputs)
+    outputs = outputs_at(graph.outputs, atoms)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 
 

@@ -4,6 +4,7 @@ Assumes a trace. Guarantees that lists of arrays are stacked and lists of number
 values that are no numbers, with `TraceError`.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,11 @@ def holds_traced(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(holds_traced, value))
     return is_traced(value)
+
+
+def takes_traced(args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call is given a traced value, also in nested lists and tuples."""
+    return any(map(holds_traced, (*args, *kwargs.values())))
 
 
 def as_array(value: Any) -> Any:
