@@ -116,19 +116,6 @@ def test_equal_kernels_are_one_function():
 
 
 @needs_llvmlite
-@pytest.mark.parametrize(("rounds", "cells", "passes"), [(1, 5000, "all"), (4000, 2, "loops")])
-def test_straight_code_is_not_given_to_passes_whose_time_grows_faster(rounds, cells, passes):
-    from inside import Kernels
-
-    def f(x):
-        for _ in range(rounds):
-            x = np.sin(x) + 0.1
-        return np.sum(x)
-
-    assert Kernels(fused_of(sd.grad(f, scalarize=False, loops="unroll").graph(np.ones(cells)))).passes == passes
-
-
-@needs_llvmlite
 def test_kernels_of_one_path_serve_the_next(monkeypatch):
     from inside import kernels
 

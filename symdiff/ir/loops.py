@@ -387,7 +387,8 @@ def loops_pay(graph: Graph) -> bool:
                 return True
             own = loop.body.bindings
             slow = _FUNCTION * sum(_cells(b) for b in own if b.op in _SLOW and b.shape)
-            if slow > max(loop.body.operations(), _FUNCTION * _FEW):
+            known = loop.body.operations()
+            if isinstance(known, int) and slow > max(known, _FUNCTION * _FEW):
                 return False
             inside += loop.rounds * sum(map(_cells, own))
         elif binding.op != "part":
