@@ -15,7 +15,7 @@ Source of the form: `scan` and `while_loop` of JAX's jaxprs.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -276,6 +276,19 @@ def _placed(bindings: list[Node], wider: Mapping[Atom, tuple[Node, tuple[int, ..
     return order, made
 
 
+def needed_bindings(bindings: list[Node], outputs: tuple[GraphOutput, ...]) -> list[Node]:
+    """The bindings that some output needs, loops that only count rounds among them, in order."""
+    counting = {b.params.counted: b for b in bindings if b.op == "loop" and b.params.tested}
+    counts: dict[Node, GraphOutput] = {}
+    while True:
+        live = live_bindings(bindings, (*outputs, *counts.values()))
+        found = [counting[name] for b in live for name in sizes_of_binding(b) if name in counting] if counting else []
+        more = {b: GraphOutput("", b) for b in found if b not in counts}
+        if not more:
+            return live
+        counts |= more
+
+
 def narrowed_binding(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, ...]]:
     """A loop with the `wanted` results and what they need, and, by the old places of results, the new."""
     whole = Rounds.of(binding)
@@ -284,7 +297,7 @@ def narrowed_binding(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, 
     kept = [k in wanted for k in range(len(binding.params.results))]
     while True:
         outputs = whole.outputs([k for k, is_kept in enumerate(kept) if is_kept])
-        live = live_bindings(bindings, outputs)
+        live = needed_bindings(bindings, outputs)
         read = {*(o.atom for o in outputs), *(o for b in live for o in b.operands)}
         more = [k for node, k in inside.items() if node in read and not kept[k]]
         if not more:
@@ -374,23 +387,34 @@ class Rounds:
         return made
 
 
+def repeated_bindings(bindings: Iterable[Node], weight: Callable[[Node], float] = lambda _: 1) -> float:
+    """How many bindings run, those of rounds once a round, each by its weight; infinite where rounds are not known."""
+    total = 0.0
+    for binding in bindings:
+        total += weight(binding)
+        if binding.op == "loop":
+            rounds = binding.params.limit if binding.params.tested else binding.params.rounds
+            inside = repeated_bindings(binding.params.body.bindings, weight)
+            total += rounds * inside if isinstance(rounds, int) else math.inf
+    return total
+
+
 def loops_pay(graph: Graph) -> bool:
     """Whether the rounds of a graph's loops, if it has any, are more work than the arrays around, as far as they are known.
 
     Elementary functions of arrays take a quarter of their time in kernels of their own, which compute several cells at once.
     """
-    around = inside = 0
+    around = inside = 0.0
     for binding in graph.bindings:
         if binding.op == "loop":
             loop: Loop = binding.params
             if not isinstance(loop.rounds, int):
                 return True
-            own = loop.body.bindings
-            slow = _FUNCTION * sum(_cells(b) for b in own if b.op in _SLOW and b.shape)
+            slow = _FUNCTION * sum(_cells(b) for b in loop.body.bindings if b.op in _SLOW and b.shape)
             known = loop.body.operations()
             if isinstance(known, int) and slow > max(known, _FUNCTION * _FEW):
                 return False
-            inside += loop.rounds * sum(map(_cells, own))
+            inside += repeated_bindings((binding,), _cells)
         elif binding.op != "part":
             around += _cells(binding)
     return not inside or around <= 4 * inside

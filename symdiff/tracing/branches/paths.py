@@ -125,6 +125,10 @@ class Path:
         """What its operations and the conditions so far tell of a value."""
         return self._known.of(self.number(atom))
 
+    def reaches(self, atom: Atom, low: float, high: float) -> None:
+        """Take an integer to be in a range."""
+        self._known._narrow(self.number(atom), Fact(float(low), float(high), nan=False, finite=True, whole=True))
+
     def unmergeable(self, reason: str) -> Unmergeable:
         """Why this path cannot be merged, also where a library in between keeps the exception to itself."""
         self.problem = self.problem or Unmergeable(reason)

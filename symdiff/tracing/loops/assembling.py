@@ -11,8 +11,8 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
-from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput
+from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds, needed_bindings
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.tracing.values.tracer import traced_atom
 
@@ -64,7 +64,7 @@ class _Maker:
         self.inside = Builder()
         ends = tuple(GraphOutput("", a) for a in (*(c.end for c in carried), *(s.value for s in stacked),
                      *([] if found.test is None else [found.test])))  # fmt: skip
-        self.live = live_bindings(found.builder.bindings, ends)
+        self.live = needed_bindings(found.builder.bindings, ends)
         self.uses: dict[Atom, int] = {}
         for atom in (*(o for b in self.live for o in b.operands), *(o.atom for o in ends)):
             self.uses[atom] = self.uses.get(atom, 0) + 1
@@ -107,7 +107,7 @@ class _Maker:
         rounds.others = [(leaf, source) for source, leaf in self.others.items()]
         inputs = (self.inside.inputs[0], *(leaf for leaf, *_ in (*rounds.carried, *rounds.rows, *rounds.others)))
         outputs = rounds.outputs()
-        body = Graph("", inputs, outputs, live_bindings(self.inside.bindings, outputs), None, self.found.origin)
+        body = Graph("", inputs, outputs, needed_bindings(self.inside.bindings, outputs), None, self.found.origin)
         tested = test is not None
         count: Any = counted_rounds(self.found.name) if tested else self.found.count
         loop = Loop(

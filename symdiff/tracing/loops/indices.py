@@ -16,7 +16,7 @@ from symdiff.ir.node import Atom
 from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import Fact
 from symdiff.tracing.branches.paths import Decision, Path
-from symdiff.tracing.loops.keeping import PEELED, Again, Keeping
+from symdiff.tracing.loops.keeping import PEELED, Keeping
 from symdiff.vocabulary.ops import OPS
 
 FINISHED = 48  # of the paths that are merged, those that a body does not have: there are up to 16
@@ -37,8 +37,7 @@ class RoundPath(Path):
         self._indices: dict[Atom, Any] = {k: None if rounds is None else np.arange(float(rounds))}
         self._affine: dict[Atom, Any] = {k: (0, 1)}
         self._captures = 0
-        last = MOST if rounds is None else rounds - 1.0
-        self._known._narrow(self.number(k), Fact(0.0, last, nan=False, finite=True, whole=True))
+        self.reaches(k, 0, MOST if rounds is None else rounds - 1)
 
     def number(self, atom: Atom) -> int:
         """The number of an atom; of captured ones, what is known outside is known here."""
@@ -110,6 +109,7 @@ class RoundPath(Path):
             raise self.keeping.peel(first, last, f"{origin}: a condition on its index")
         return super().decide(atom, origin)
 
-    def unkept(self, reason: str) -> Again:
-        """Why the loop is not kept."""
-        return self.keeping.refuse(reason)
+    def changed(self, storage: Any, reason: str) -> BaseException:
+        """What is to be raised where a round changes an array that was made outside."""
+        owner = next((loop for loop in self.keeping.open if loop.outer is storage.builder), self.loop)
+        return owner.carry(storage, reason)  # type: ignore[no-any-return]

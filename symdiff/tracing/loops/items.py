@@ -36,6 +36,8 @@ class Items(NamedTuple):
 
     count: int | None  # None where each round tells whether there is one
     item: Callable[[Any], Any]
+    goes_on: Callable[[Any], Any] | None = None  # whether there is an item, of which there are at most `count`
+    reach: tuple[int, int] = (0, 0)  # the first and last integers that such items may be
 
 
 def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
@@ -81,14 +83,47 @@ def _affine(k: Any, start: int, step: int) -> Any:
     return found + start if start else found
 
 
+def _of_ends(args: tuple[Any, ...]) -> Items | None:
+    """A range whose ends the rounds of outer loops tell; None for other values."""
+    start, stop, step = args if len(args) == 3 else (0, *args, 1) if len(args) == 1 else (*args, 1)
+    first, last = _span(start), _span(stop)
+    if first is None or last is None or type(step) is not int or not step:
+        return None
+    reach = (first[0], last[1] - 1) if step > 0 else (last[0] + 1, first[1])
+    most = max(0, (reach[1] - reach[0]) // abs(step) + 1)
+
+    def item(k: Any) -> Any:
+        return k * step + start
+
+    return Items(most, item, lambda found: found < stop if step > 0 else found > stop, reach)
+
+
+def _span(end: Any) -> tuple[int, int] | None:
+    """The least and the largest integer that the end of a range may be."""
+    if type(end) is int or isinstance(end, np.integer):
+        return int(end), int(end)
+    path = end.builder.path if isinstance(end, Integer) and not end.shape else None
+    if path is None or not path.is_round:
+        return None
+    known = path.fact(end.atom)
+    low, high = known.low, known.high
+    return (int(low), int(high)) if not known.nan and abs(low) < _LONG and abs(high) < _LONG else None
+
+
 def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Items | None:
     if options and (function is not builtins.zip or type(options["strict"]) is not bool):
         return None
     if function is builtins.range:
         plain = [a for a in args if type(a) is int or isinstance(a, np.integer)]
-        return _items(range(*map(int, plain))) if plain and len(plain) == len(args) <= 3 and 0 not in plain[2:] else None
+        if plain and len(plain) == len(args) <= 3 and 0 not in plain[2:]:
+            return _items(range(*map(int, plain)))
+        return _of_ends(args)
     inner = [_items(a) for a in (args[:1] if function is builtins.enumerate else args)]
-    if None in inner or not inner or (options.get("strict") and len({i.count for i in inner if i}) > 1):
+    if (
+        any(i is None or i.goes_on for i in inner)
+        or not inner
+        or (options.get("strict") and len({i.count for i in inner if i}) > 1)
+    ):
         return None
     if function is builtins.zip:
         return Items(min(i.count for i in inner), lambda k: tuple([i.item(k) for i in inner]))  # type: ignore[union-attr]

@@ -40,6 +40,8 @@ class Keeping:
         self.reasons: dict[Place, str] = {}
         self.kept: set[Place] = set()
         self.peels: dict[Place, tuple[int, int]] = {}
+        self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
+        self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
         self.open: list[Any] = []  # loops of which a symbolic round is running
         self.counted = 0  # loops whose rounds are counted
         self._within: dict[Place, tuple[Place, ...]] = {}
@@ -54,7 +56,7 @@ class Keeping:
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
         return Again()
 
-    def check_length(self, place: Place, operations: int) -> None:
+    def check_length(self, place: Place, operations: float) -> None:
         """A short loop is not kept, unless it is part of another one's symbolic round."""
         if operations <= self.least and not self.open:
             self.reasons[place] = "it is short"
@@ -81,6 +83,7 @@ class Keeping:
     def watching(self) -> Iterator[None]:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
+        self.unsure.clear()
         self.counted = 0
         try:
             yield
@@ -89,6 +92,10 @@ class Keeping:
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
         except BaseException as error:
+            if self.unsure and isinstance(error, NameError):
+                self.kept.difference_update(self.unsure)
+                self.reasons.update(self.unsure)
+                raise Again from None
             if self.open:
                 raise self.refuse(f"{type(error).__name__}: {error}".splitlines()[0]) from None
             raise

@@ -78,6 +78,15 @@ def _stores(node: Any) -> Iterator[ast.Name]:
             yield part.value
 
 
+def _changed(node: Any) -> tuple[set[str], set[str]]:
+    """The names of what a loop does not bind: what it assigns to items of, and what it changes in place."""
+    inside = [p for statement in node.body for p in ast.walk(statement)]
+    places = [p.target for p in inside if isinstance(p, ast.AugAssign) and isinstance(p.target, ast.Name)]
+    bound = [*inside, *(p for head in _head(node) for p in ast.walk(head))]
+    names = {p.id for p in bound if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store) and p not in places}
+    return {p.id for p in _stores(node)} - names, {p.id for p in places} - names
+
+
 def _leaves(node: Any) -> bool:
     """Whether a loop has a `break` of its own."""
     stack: list[Any] = list(node.body)
@@ -212,15 +221,18 @@ class Kept:
         return f".loop{self._loops}"
 
     def _bound(self, node: Any) -> list[str]:
-        return sorted({*bound_names(node), *self._own.intersection(_appended(node))})
+        return sorted({*bound_names(node), *self._own.intersection((*_appended(node), *_changed(node)[0]))})
 
     def _told(self, node: Any, names: list[str]) -> list[Any]:
-        """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to and those read
-        elsewhere; whether it may be left before its end; and its place.
+        """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to, those of whose
+        items it assigns to, those of what it changes in place, and those read elsewhere; whether it may be left before its
+        end; and its place.
         """
         appended = self._own.intersection(_appended(node))
         targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
-        lists: list[Any] = [names, targets, sorted(appended), sorted(_read_outside(self._root, node).intersection(names))]
+        changed = [sorted(self._own.intersection(part)) for part in _changed(node)]
+        behind = _read_outside(self._root, node).intersection(names)
+        lists: list[Any] = [names, targets, sorted(appended), *changed, sorted(behind)]
         parts = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (*lists, (node.lineno, node.col_offset))]
         return [*parts[:-1], ast.Constant(_leaves(node)), parts[-1]]
 

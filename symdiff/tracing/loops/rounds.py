@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
-from symdiff.ir.loops import Place
+from symdiff.ir.loops import MOST, Place, repeated_bindings
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
@@ -24,12 +24,12 @@ from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_deci
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
-from symdiff.tracing.loops.keeping import FEW, Keeping
-from symdiff.tracing.loops.stores import ArrayStore, ListStore, Store
+from symdiff.tracing.loops.keeping import FEW, Again, Keeping
+from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, ListStore, Store
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
-from symdiff.tracing.values.storage import Storage
+from symdiff.tracing.values.storage import Storage, root_of
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.libraries import user_line
 
@@ -78,13 +78,15 @@ class AsWritten:
 
 
 class Told(NamedTuple):
-    """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, names that are
-    read elsewhere; whether it may be left; its place.
+    """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, what it
+    assigns to items of or changes in place, names that are read elsewhere; whether it may be left; its place.
     """
 
     names: tuple[str, ...]
     targets: tuple[str, ...]
     appended: tuple[str, ...]
+    stored: tuple[str, ...]
+    added: tuple[str, ...]
     behind: tuple[str, ...]
     leaves: bool
     place: tuple[int, int]
@@ -123,7 +125,7 @@ def summed(
     if keeping is None or items is None or items.count is None or items.count <= FEW:
         return call(function)(terms(plain_values(values, call)))
     total: Any = 0
-    told = Told(("total",), (), (), ("total",), False, place)
+    told = Told(("total",), (), (), (), (), ("total",), False, place)
     loop = KeptRounds(keeping, where, items, told, sys._getframe())
     for item in loop:
         total = loop.values.get("total", total)
@@ -161,9 +163,10 @@ class KeptRounds:
         self.place = place
         self.items = items
         self.names, self.targets, self.appended = told.names, told.targets, told.appended
+        self.stored, self.added = told.stored, told.added
         self.behind = told.behind
         self.leaves = told.leaves
-        self.tested = told.leaves or items.count is None
+        self.tested = told.leaves or items.count is None or items.goes_on is not None
         self.windows: dict[Any, list[_Value]] = {}
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -223,6 +226,10 @@ class KeptRounds:
         self._check_reach()
         self.outer, self.count = outer, count
         self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
+        self.carried = self._carried()
+        apart = {n for n in self.stored if n not in self.added and isinstance(self.frame.f_locals.get(n), Tracer)}
+        apart.update(n for c in self.carried for n in c.originals)
+        self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
         skeletons = {name: self._spread(value, name) for name, value in entry.items()}
         for _ in range(_TRIES):
@@ -266,17 +273,27 @@ class KeptRounds:
                 store.stale = False
                 if isinstance(store, ListStore):
                     self.values[store.name] = store.list
+            for c in self.carried:
+                self.symbols.append((c.value, builder.input(c.value.name, c.begin.shape, c.storage.code)))
+                self.values.update(dict.fromkeys(c.originals, c.copied(builder, self.symbols[-1][1])))
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left = True, False
             self.moved = True
-            yield self.items.item(index + first if first else index)
+            item = self.items.item(index + first if first else index)
+            if self.items.goes_on is not None:
+                path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
+                self.ends(self.items.goes_on(item))
+            yield item
             after = {n: v for n, v in self._bound().items() if n not in self.stores}
             self._check_lists()
+            self._part(after, skeletons)
             leaves: list[Any] = []
             spread = {name: self._flat(value, leaves) for name, value in after.items()}
             for key, store in self.stores.items():
                 leaves += (found := store.leaves())
                 spread[_Key(key)] = len(found)
+            leaves += [c.copy for c in self.carried]
+            spread.update({_Key(c): 1 for c in self.carried})
             if self.tested:
                 leaves += [self._goes_on, not self._left]
             if given and spread != self._spreads:
@@ -318,6 +335,56 @@ class KeptRounds:
                 raise self.keeping.refuse(f"the list {name} may be known by another name, or holds more than numbers")
         return found
 
+    # -- arrays that are handed on
+
+    def _is_own(self, x: Any) -> bool:
+        """Whether a value is an array of the enclosing run's, with memory of its own that nobody has as another array."""
+        if not isinstance(x, Tracer) or not x.shape or isinstance(x, Integer) or x.builder is not self.outer:
+            return False
+        held = x.shared()
+        storage = held.storage
+        return (
+            isinstance(storage, Storage) and storage.builder is self.outer and not storage.refusal
+            and held.place is storage.memory and storage.guard is None and storage.code in "fdFD" and not storage.images
+        )  # fmt: skip
+
+    def _carried(self) -> list[CarriedStore]:
+        """The arrays that rounds change in place, or in other ways than row by row, each with its names."""
+        held = self.frame.f_locals
+        found: dict[Storage, dict[str, Tracer]] = {}
+        for name in (*self.stored, *self.added):
+            wanted = name in self.added or (self.place, name) in self.keeping.carrying
+            if wanted and self._is_own(held.get(name)):
+                found.setdefault(held[name].shared().storage, {})[name] = held[name]
+        stores = [CarriedStore(self, names) for names in found.values()]
+        for c in stores:
+            c.value = _Value(next(iter(c.originals)), c.begin)
+        return stores
+
+    def carry(self, storage: Storage, reason: str) -> BaseException:
+        """Hand on an array as a whole where it has a name here; what is to be raised."""
+        held = self.frame.f_locals
+        for name in self.stored:
+            x = held.get(name)
+            if isinstance(x, Tracer) and x.held is not None and x.held.storage is storage:
+                if (self.place, name) in self.keeping.carrying:
+                    break
+                self.keeping.carrying.add((self.place, name))
+                return Again()
+        return self.keeping.refuse(reason)
+
+    def _part(self, after: dict[str, Any], skeletons: dict[str, Any]) -> None:
+        """Names of parts of arrays that are handed on: nobody may need them behind the round."""
+        copies = [c.copy.shared().storage for c in self.carried]
+        held = self.frame.f_locals
+        if any(held.get(n) is not c.copy for c in self.carried for n in c.originals):
+            raise self.keeping.refuse("an array that a round changes is named anew")
+        for name, value in list(after.items()):
+            if any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
+                if name in skeletons or name in self.behind:
+                    raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
+                del after[name]
+
     def _check_lists(self) -> None:
         held = self.frame.f_locals
         if any(held.get(s.name) is not s.list for s in self.stores.values() if isinstance(s, ListStore)):
@@ -334,11 +401,11 @@ class KeptRounds:
         if store is None and writes and storage.builder is not self._path.builder:
             ours = isinstance(storage, Storage) and storage.builder is self.outer and not storage.refusal and whole
             if not ours or storage.guard is not None or storage.code not in "fdFD" or isinstance(x, Integer) or storage.images:
-                raise self.keeping.refuse(f"{user_line()}: a round assigns to cells of an array")
+                raise self._path.changed(root_of(storage), f"{user_line()}: a round assigns to cells of an array")
             store = self.stores[storage] = ArrayStore(self, x, self.outer)
             self.windows[storage] = []
         if store is not None and not whole:
-            raise self.keeping.refuse(f"{user_line()}: a round needs a part of an array that it assigns to")
+            raise self.carry(storage, f"{user_line()}: a round needs a part of an array that it assigns to")
         return store
 
     def places_of(self, key: Any) -> Any:
@@ -350,7 +417,7 @@ class KeptRounds:
         key = key[0] if type(key) is tuple and len(key) == 1 else key
         places, size = self.places_of(key), x.shape[0]
         if places is None:
-            raise self.keeping.refuse(f"{user_line()}: a round needs a cell that its number does not tell")
+            raise self.carry(x.shared().storage, f"{user_line()}: a round needs a cell that its number does not tell")
         if places[0] < 0 and (places < 0).all():
             places = places + size
         if (places < 0).any() or (places >= size).any():
@@ -405,6 +472,11 @@ class KeptRounds:
         agrees = True
         self.given: list[tuple[Store, Atom, list[Form]]] = []
         for name, spread in self._spreads.items():
+            if isinstance(name, _Key) and isinstance(name.key, CarriedStore):
+                n = next(place)
+                self.handed.append((name.key.value, found[0].outputs[n].atom, forms[n], found[4][n]))
+                agrees &= self._taken(*self.handed[-1], found[1])
+                continue
             if isinstance(name, _Key):
                 agrees &= self._store_agrees(name.key, spread, place, found)
                 continue
@@ -414,7 +486,7 @@ class KeptRounds:
             if name not in self._spreads:
                 raise self.keeping.refuse("a round deletes a name")
         if self.tested and self.given:
-            raise self.keeping.refuse("rounds whose number is not known give cells of an array or a list")
+            raise self.given[0][0].unknown("rounds whose number is not known give cells of an array or a list")
         self.keeping.open.pop()
         return agrees
 
@@ -504,7 +576,7 @@ class KeptRounds:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
         if count is not None:
-            self.keeping.check_length(self.place, count * len(run.builder.bindings))
+            self.keeping.check_length(self.place, count * repeated_bindings(run.builder.bindings))
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []
@@ -550,6 +622,8 @@ class KeptRounds:
         made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
         results, stacks = bound_loop(outer, made, carried, stacked)
         rounds = stacks.pop() if self.tested else None
+        if rounds is not None and outer.path is not None:
+            outer.path.reaches(rounds, 0, MOST if count is None else count)
         self.unbound = []
         leaves = []
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
@@ -559,8 +633,12 @@ class KeptRounds:
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
-        if self.items.count is None:
+        if self.items.count is None or self.items.goes_on is not None:
             self._forget(skeletons)
+        behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}
+        for c in self.carried:
+            c.close(traced_atom(behind[c.value], outer, self.origin))
+            self.values.update(c.originals)
         self.keeping.open.pop()
         for (store, _, forms), stack in zip(self.given, stacks, strict=True):
             if isinstance(store, ListStore):
@@ -577,7 +655,7 @@ class KeptRounds:
         """Names that only a round binds, of which there may be none."""
         self.unbound = [name for name in self.names if name not in skeletons]
         if any(name in self.behind for name in self.unbound):
-            raise self.keeping.refuse("what rounds bind, of which there may be none, is read elsewhere")
+            self.keeping.unsure[self.place] = "what rounds bind, of which there may be none, is read elsewhere"
         self.values = {name: value for name, value in self.values.items() if name in skeletons}
 
     @staticmethod
@@ -629,6 +707,15 @@ class _Key(NamedTuple):
 
 
 _LEAF, _ABSENT = object(), object()
+
+
+def _arrays(value: Any) -> Iterator[Tracer]:
+    """The traced arrays in tuples and lists."""
+    if isinstance(value, Tracer):
+        yield value
+    elif type(value) in (list, tuple):
+        for part in value:
+            yield from _arrays(part)
 
 
 def _is_value(value: Any) -> bool:

@@ -16,7 +16,7 @@ from symdiff.ir.node import Atom
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY
 from symdiff.tracing.values.operands import as_atom
-from symdiff.tracing.values.storage import Storage, constant_storage_cells
+from symdiff.tracing.values.storage import Storage, View, constant_storage_cells
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import is_complex
@@ -45,6 +45,10 @@ class Store:
         """A cell as it was before the loop."""
         raise NotImplementedError
 
+    def unknown(self, reason: str) -> BaseException:
+        """What is to be raised where a round needs a cell of which more must be known."""
+        return self.loop.keeping.refuse(reason)  # type: ignore[no-any-return]
+
     def read(self, key: Any, places: np.ndarray) -> Any:
         """The cell at a place, which has these values in the rounds."""
         if self.place is None:
@@ -58,13 +62,13 @@ class Store:
                 return self.original(key) if self.value is _NOTHING else self.value
             return self.earlier(int(rounds)) if rounds > 0 else self.original(key)
         if np.isin(places, own).any():
-            raise self.loop.keeping.refuse(f"{user_line()}: a round may read a cell that any other one gives")
+            raise self.unknown(f"{user_line()}: a round may read a cell that any other one gives")
         return self.original(key)
 
     def earlier(self, rounds: int) -> Any:
         """The cell that some rounds before gave."""
         if rounds > DEPTH:
-            raise self.loop.keeping.refuse(f"{user_line()}: a round reads a cell that one long before gave")
+            raise self.unknown(f"{user_line()}: a round reads a cell that one long before gave")
         if rounds > len(self.before):
             self.depth, self.stale = max(self.depth, rounds), True
             return self.first(rounds)
@@ -98,9 +102,15 @@ class ArrayStore(Store):
         self.storage.guard = self.met
         self.storage.version = object()
 
+    def unknown(self, reason: str) -> BaseException:
+        """What is to be raised: the loop hands on the whole array, or is not kept."""
+        return self.loop.carry(self.storage, reason)  # type: ignore[no-any-return]
+
     def met(self) -> None:
         """Other cells than that of a known place are asked for."""
-        raise self.loop.keeping.refuse(f"{user_line()}: a round needs more than single cells of an array that it assigns to")
+        raise self.loop.carry(
+            self.storage, f"{user_line()}: a round needs more than single cells of an array that it assigns to"
+        )
 
     def original(self, key: Any) -> Any:
         return Tracer(self.outer, self.atom)[key]
@@ -114,9 +124,9 @@ class ArrayStore(Store):
         steps = np.diff(places)
         place = Place(int(steps[0]), int(places[0]))
         if not place.step or not (steps == place.step).all():
-            raise self.loop.keeping.refuse(f"{user_line()}: rounds assign to places that do not move on by steps")
+            raise self.loop.carry(self.storage, f"{user_line()}: rounds assign to places that do not move on by steps")
         if self.place not in (None, place):
-            raise self.loop.keeping.refuse(f"{user_line()}: a round assigns to several cells of an array")
+            raise self.loop.carry(self.storage, f"{user_line()}: a round assigns to several cells of an array")
         origin, shape = user_line(), self.atom.shape[1:]
         atom = as_atom(value, builder, origin)
         if is_complex(dtype_of_atoms((atom,))) and not is_complex(self.code):
@@ -134,12 +144,45 @@ class ArrayStore(Store):
             first, last = sorted((int(self.place.at(0)), int(self.place.at(count - 1))))
             key = ((first, last + 1, abs(self.place.step)), *((0, n, 1) for n in self.atom.shape[1:]))
             atom = arrays.bind("set", self.atom, arrays.getitem(stack, key), key=key)
-        self.storage.guard = None
-        self.storage.symbol, self.storage.cells, self.storage.pending = atom, None, {}
-        self.storage.version = object()
+        self.storage.become(atom)
 
     def own(self) -> Any:
         return self.original(self.key) if self.value is _NOTHING else self.value
+
+
+class CarriedStore:
+    """An array that rounds change wherever they like: what its names hold is a copy in a round, handed on as a whole.
+
+    Who reads or changes the array by other names meanwhile ends the attempt.
+    """
+
+    def __init__(self, loop: Any, originals: dict[str, Tracer]) -> None:
+        self.originals = originals
+        target = self.target = next(iter(originals.values()))
+        self.value: Any = None
+        self.storage: Storage = target.shared().storage
+        self.begin = self._over(self.storage.builder, self.storage.whole(loop.origin))
+        self.loop = loop
+        self.storage.guard = self.met
+        self.storage.version = object()
+        self.copy: Any = None
+
+    def _over(self, builder: Builder, atom: Atom) -> Tracer:
+        view = View.over(Storage(builder, atom, self.storage.code))
+        return Tracer.showing(builder, view, self.target.dtype)  # type: ignore[no-any-return]
+
+    def met(self) -> None:
+        """The array itself is asked for."""
+        raise self.loop.keeping.refuse(f"{user_line()}: a round knows an array that it changes by several names")
+
+    def copied(self, builder: Builder, symbol: Atom) -> Tracer:
+        """What the names hold in a round."""
+        self.copy = self._over(builder, symbol)
+        return self.copy  # type: ignore[no-any-return]
+
+    def close(self, atom: Atom) -> None:
+        """The array behind the loop."""
+        self.storage.become(atom)
 
 
 class ListStore(Store):

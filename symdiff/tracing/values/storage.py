@@ -43,6 +43,12 @@ class Storage:
         self.version: Any = object()
         self.guard: Callable[[], None] | None = None  # what refuses to read cells, which rounds of a loop are giving
 
+    def become(self, atom: Atom) -> None:
+        """All cells are those of an atom, and open again."""
+        self.guard = None
+        self.symbol, self.cells, self.pending = atom, None, {}
+        self.version = object()
+
     def stamp(self) -> Any:
         """What is another object after a change."""
         return self.version
@@ -103,9 +109,11 @@ class Storage:
         self.version = object()
 
     def _check_open(self, origin: str) -> None:
+        if self.guard is not None:
+            self.guard()
         inner = active_builders()[-1] if active_builders() else self.builder
         if inner is not self.builder and inner.path is not None and inner.path.is_round:
-            raise inner.path.unkept(f"{origin}: a round assigns to cells of an array")
+            raise inner.path.changed(self, f"{origin}: a round assigns to cells of an array")
         if self.refusal:
             raise TraceError(f"{origin}: {self.refusal}")
         if any(image() is not None for image in self.images):

@@ -98,6 +98,10 @@ def read(x: Any, key: Any, origin: str) -> Any:
     mask = _first_mask(parts)
     if mask is not None:
         return _selected(x[_behind(mask, parts)] if len(parts) > 1 else x, mask, origin)
+    outer = _outermost(parts) if isinstance(x, Tracer) and len(parts) == x.ndim else None
+    if outer is not None:
+        rest = tuple(p for k, p in enumerate(parts) if k != outer)
+        return (np.moveaxis(x, outer, 0) if outer else x)[parts[outer]][rest]
     shape = np.shape(x)
     atoms = tuple(traced_atom(p, builder, origin) if isinstance(p, Tracer) else p for p in _bounded(parts, shape, origin))
     atom = bind_item(Arrays(builder, origin), traced_atom(x, builder, origin), atoms)
@@ -114,6 +118,14 @@ def read(x: Any, key: Any, origin: str) -> Any:
     else:
         storage = _row(x, parts, atoms, found)
     return found.like(View.over(storage))
+
+
+def _outermost(parts: list[Any]) -> int | None:
+    """Of single places, the axis of one that an outer run has, whose row is the same in all rounds of the inner one."""
+    levels = [p.builder.level for p in parts if isinstance(p, Integer) and not p.ndim]
+    if len(levels) < len(parts) or min(levels) == max(levels):
+        return None
+    return levels.index(min(levels))
 
 
 def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> Lens:

@@ -1,0 +1,290 @@
+"""Arrays that the rounds of kept loops change: by slices, rows, cells of nested loops, in place; against plain Python."""
+
+import random
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+RNG = np.random.default_rng(7)
+VECTOR, MATRIX = RNG.uniform(0.5, 1.0, 8), RNG.normal(size=(7, 7))
+
+
+def stencil(u):
+    u = u.copy()
+    for _ in range(12):
+        u[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+    return np.sum(u * u)
+
+
+def relaxed(a, x):
+    x = x.copy()
+    for i in range(len(a)):
+        x[i] -= 0.1 * (a[i] @ x[:7]) * x[i - 1]
+    return np.sum(x**3)
+
+
+def cells_of_sums(a, b):
+    c = np.zeros((len(a), b.shape[1]))
+    for i in range(len(a)):
+        for j in range(b.shape[1]):
+            s = 0.0
+            for k in range(len(b)):
+                s += a[i, k] * b[k, j]
+            c[i, j] = s
+    return np.sum(c * c)
+
+
+def summed_cells(a, b):
+    c = np.zeros((len(a), b.shape[1]))
+    for i in range(len(a)):
+        for j in range(b.shape[1]):
+            for k in range(len(b)):
+                c[i, j] += a[i, k] * b[k, j]
+    return np.sum(c * c)
+
+
+def rows(a):
+    made = np.ones_like(a)
+    for i in range(1, len(a)):
+        made[i, :] = made[i - 1] * a[i]
+    return np.sum(made * made)
+
+
+def in_place(x):
+    s = np.zeros(len(x))
+    for k in range(9):
+        s += np.sin(x * k)
+        x = x * 1.1
+    return np.sum(s * s)
+
+
+def known_before(x):
+    u = x.copy()
+    same, part = u, u[1:3]
+    for _ in range(9):
+        u[1:] += 0.1 * u[:-1] ** 2
+    part[0] = 3 * same[0]
+    return np.sum(u * np.arange(len(u))) + np.sum(same * part[0])
+
+
+def parts_within(x):
+    u = x.copy()
+    for _ in range(9):
+        last = u[1:]
+        u[:-1] += 0.1 * last**2
+        last[0] = u[2]
+    return np.sum(u * u)
+
+
+def pairs(p):
+    e = 0.0
+    for i in range(len(p)):
+        for j in range(i + 1, len(p)):
+            d = p[i] - p[j]
+            e += 1 / np.sum(d * d)
+    return e
+
+
+def triangles(x):
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            s += x[i] * np.sin(x[j])
+        for j in range(len(x) - 1, i, -1):
+            s += x[i] ** 2 * x[j]
+    return s
+
+
+def eliminated(a):
+    a = a + 5 * np.eye(len(a))
+    for k in range(len(a)):
+        for i in range(k + 1, len(a)):
+            a[i, k] /= a[k, k]
+            for j in range(k + 1, len(a)):
+                a[i, j] -= a[i, k] * a[k, j]
+    return np.sum(np.log(1 + a * a))
+
+
+def until(x):
+    u = x.copy()
+    while np.sum(u) > 1.0:
+        u[1:] *= 0.8
+        u[0] *= 0.7
+    return np.sum(u * np.sin(u))
+
+
+KEPT = {
+    stencil: (VECTOR,), relaxed: (MATRIX, VECTOR), cells_of_sums: (MATRIX[:5], MATRIX[:, :6]), rows: (MATRIX,),
+    summed_cells: (MATRIX[:5], MATRIX[:, :6]), in_place: (VECTOR,), known_before: (VECTOR,), parts_within: (VECTOR,),
+    until: (VECTOR,), pairs: (MATRIX[:, :3],), triangles: (VECTOR,), eliminated: (MATRIX,),
+}  # fmt: skip
+
+
+def told(graph):
+    return {v.partition(":")[0] for v in graph.notes["loops"].values()}
+
+
+def check(f, args):
+    graph = sd.trace(f, *args, loops="keep", paths="guard")
+    np.testing.assert_allclose(graph(*args), f(*args), rtol=1e-12)
+    wrt = tuple(range(len(args)))
+    kept, written = (
+        sd.grad(f, wrt, loops=loops, paths="guard", scalarize=False, backend="numpy")(*args) for loops in ("keep", "unroll")
+    )
+    for one, other in zip(kept, written, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+    return graph
+
+
+@pytest.mark.parametrize("f", KEPT, ids=lambda f: f.__name__)
+def test_rounds_that_change_arrays_are_kept(f):
+    assert told(check(f, KEPT[f])) == {"kept"}
+
+
+# -- what is written out
+
+
+def other_name(x):
+    u = x.copy()
+    v = u[1:]
+    for _ in range(9):
+        u[:-1] += 0.1 * v
+    return np.sum(u * u)
+
+
+def part_behind(x):
+    u = x.copy()
+    for _ in range(9):
+        part = u[1:]
+        u[:-1] += 0.1 * part**2
+    u[2] = 4.0
+    return np.sum(part * part)
+
+
+def last_of_inner(x):
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(i):
+            t = x[i] * x[j]
+        s += t * j if i else x[0]
+    return s
+
+
+def named_anew(x):
+    u = x.copy()
+    for k in range(9):
+        u[1:] += 0.1 * k
+        v = u
+        u = x * 2
+        v[0] = 3 * x[0]
+    return np.sum(u * v)
+
+
+def in_a_closure(x):
+    u = x.copy()
+
+    def ends():
+        return u[0] * u[-1]
+
+    for _ in range(9):
+        u[1:] += 0.1 * ends()
+    return np.sum(u)
+
+
+@pytest.mark.parametrize("f", [other_name, part_behind, last_of_inner, named_anew, in_a_closure], ids=lambda f: f.__name__)
+def test_arrays_with_other_names_are_right_all_the_same(f):
+    check(f, (VECTOR,))
+
+
+def test_the_caller_s_own_array_is_not_changed():
+    def f(x):
+        for _ in range(9):
+            x[1:] *= 0.5
+        return np.sum(x)
+
+    with pytest.raises(sd.TraceError, match="the caller's own array is assigned to"):
+        sd.grad(f, loops="keep")(VECTOR.copy())
+
+
+# -- random programs
+
+
+def random_program(seed):
+    """The text of a function of a vector and a matrix whose loops change arrays."""
+    pick = random.Random(seed)
+    lines = ["def f(x, a):", "    u, m, s = x.copy(), a.copy(), 0.3", "    w = np.zeros(len(x))"]
+    if pick.random() < 0.2:
+        lines.append(pick.choice(["    v = u", "    v = u[1:]", "    v = m[1, :]"]))
+    if pick.random() < 0.3:
+        lines.append(pick.choice(["    m = m[:, ::-1]", "    m = np.ones_like(a)", "    u = np.zeros(len(x))", "    m = m.T"]))
+    values = ["s", "x[{i}]", "u[{i}]", "u[{i}-1]", "w[{i}]", "m[{i}, {j}]", "a[{j}, {i}]", "m[{j}, {j}]", "u[-1]", "m[{i}, 1]",
+              "np.sum(u)", "u[0]", "a[{i}] @ u"]  # fmt: skip
+    arrays = ["u[1:-1]", "x[:-2]", "m[{i}, 2:]", "u[2:]", "w[1:-1]", "np.tanh(u[2:])", "m[1:-1, {j}]", "s"]
+
+    def value(names, of=values):
+        return pick.choice(of).format(i=pick.choice(names), j=pick.choice(names))
+
+    def body(indent, names, depth):
+        for _ in range(pick.randint(1, 3)):
+            i, j = pick.choice(names), pick.choice(names)
+            op, k = pick.choice(["=", "+=", "+=", "-=", "*="]), pick.choice([0.1, 0.3, -0.2])
+            kind = pick.randrange(12)
+            number = f"{k} * {value(names)} * np.sin({value(names)})"
+            cells = f"{k} * {value(names, arrays)} * {value(names, arrays)} + {k} * {value(names)}"
+            if kind < 3:
+                lines.append(f"{indent}{pick.choice(['u', 'w'])}[{i}] {op} {number}")
+            elif kind < 5:
+                lines.append(f"{indent}m[{i}, {j}] {op} {number}")
+            elif kind < 7:
+                part = pick.choice(["u[1:-1]", "w[2:]", f"m[{i}, 1:-1]", "m[2:, 0]", f"m[2:, {j}]"])
+                lines.append(f"{indent}{part} {op} {cells}")
+            elif kind == 7:
+                lines.append(f"{indent}{pick.choice(['u', 'w', 'm'])} {op.replace('=', '+=') if op == '=' else op} {number}")
+            elif kind == 8:
+                lines.append(f"{indent}s = {number} + 0.5 * s")
+            elif kind == 9:
+                lines.append(f"{indent}if {value(names)} > 0.2:\n{indent}    {pick.choice(['u', 'w'])}[{i}] {op} {number}")
+            elif kind == 10:
+                lines.append(f"{indent}p = {pick.choice([f'm[{i}]', 'u[:]', 'w'])}\n{indent}p[{j}] {op} {number}")
+            elif depth < 2:
+                loop(indent, names, depth)
+
+    def loop(indent, names, depth):
+        name = "ijk"[depth]
+        last = pick.choice(names) if names and pick.random() < 0.4 else ""
+        over = pick.choice([f"range({last})", f"range({last} + 1, 6)", f"range(6 - {last})"]) if last else pick.choice(
+            ["range(6)", "range(1, 6)", "range(5, -1, -1)", "range(5)"]
+        )  # fmt: skip
+        lines.append(f"{indent}for {name} in {over}:")
+        lines.append(f"{indent}    s = s * 0.99")
+        body(indent + "    ", [*names, name], depth + 1)
+
+    for _ in range(pick.randint(1, 2)):
+        loop("    ", [], 0)
+    end = " + p[0]" if pick.random() < 0.1 and any("p =" in line for line in lines) else ""
+    more = " + np.sum(v)" if any("v =" in line for line in lines) else ""
+    lines.append(f"    return np.sum(u * np.arange(len(u))) + np.sum(m * m) + s + np.sum(np.sin(w)){end}{more}")
+    return "\n".join(lines)
+
+
+def check_program(seed, folder):
+    path = folder / f"program{seed}.py"
+    path.write_text(random_program(seed))
+    space = {"np": np}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    x, a = np.random.default_rng(seed).uniform(0.1, 0.9, 6), np.random.default_rng(seed + 1).uniform(-0.9, 0.9, (6, 6))
+    try:
+        with np.errstate(all="ignore"):
+            expected = space["f"](x, a)
+    except UnboundLocalError:
+        return None
+    if not np.isfinite(expected) or abs(expected) > 1e6:
+        return None
+    return told(check(space["f"], (x, a)))
+
+
+def test_random_programs(tmp_path):
+    found = [check_program(seed, tmp_path) for seed in range(6)]
+    assert {"kept"} in found
