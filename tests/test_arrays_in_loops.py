@@ -193,9 +193,154 @@ def in_a_closure(x):
     return np.sum(u)
 
 
-@pytest.mark.parametrize("f", [other_name, part_behind, last_of_inner, named_anew, in_a_closure], ids=lambda f: f.__name__)
+def same_in_rounds(x):
+    z, s = x.copy(), 0.0
+    for i in range(7):
+        a = z
+        s += a[i] * x[1]
+    a[0] = 5.0 * x[2]
+    return s + np.sum(z * x)
+
+
+def same_on_one_path(x):
+    z, a, s = x.copy(), x * 2, 0.0
+    for i in range(7):
+        if x[i] > 0.7:
+            a = z
+        s += a[i] * x[1]
+    z[0] = 5.0 * x[1]
+    return s + np.sum(a * x)
+
+
+def same_before(x):
+    z = x.copy()
+    a, s = z, 0.0
+    for i in range(7):
+        s += a[0]
+        z[0] = z[0] + x[i]
+    return s + np.sum(a * x)
+
+
+def same_one_round_later(x):
+    a, b, s = x * 2, x * 3, 0.0
+    for i in range(7):
+        b = a
+        a = a * 1.1
+        s += b[i]
+    b[0] = 7.0 * x[3]
+    return s + np.sum(a * b)
+
+
+def one_object(x):
+    for _ in range(7):
+        a = b = x * 0.5
+    b[0] = 7.0 * x[2]
+    return np.sum(a * b)
+
+
+def same_list(x):
+    y = [x[0]]
+    for i in range(7):
+        y.append(x[i] * y[-1])
+        same = y
+    same.append(3.0)
+    return sum(y) * len(y)
+
+
+def no_round(x):
+    z, k = x.copy(), 0
+    a = z
+    while x[0] * k > 3.0:
+        a, k = a * 2, k + 1
+    a[0] = 7.0
+    return np.sum(z * x)
+
+
+def in_a_tuple(x):
+    z = x.copy()
+    parts = (z, 0.0)
+    for i in range(7):
+        parts = (parts[0], parts[1] + x[i])
+    parts[0][0] = 9 * x[1]
+    return np.sum(z * x) + parts[1]
+
+
+def part_of_rows(x):
+    m = x[:, None] * x
+    part = m[1]
+    for i in range(7):
+        for j in range(i + 1, 7):
+            m[i, j] = m[i, j] * x[0] + part[j]
+    return np.sum(m * np.sin(m))
+
+
+def by_two_names(x):
+    m = x[:, None] * x
+    n = m
+    for i in range(7):
+        for j in range(7):
+            m[i, j] = n[j, i] * x[0]
+    return np.sum(m * np.sin(m))
+
+
+NAMES = [
+    other_name, part_behind, last_of_inner, named_anew, in_a_closure, same_in_rounds, same_on_one_path, same_before, no_round,
+    same_one_round_later, one_object, same_list, in_a_tuple, part_of_rows, by_two_names,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", NAMES, ids=lambda f: f.__name__)
 def test_arrays_with_other_names_are_right_all_the_same(f):
     check(f, (VECTOR,))
+
+
+def name_of_a_comprehension(x):
+    v, s = x.copy(), 0.0
+    for i in range(7):
+        s += sum(0.1 * v for v in (x[i], x[0])) + sum([0.2 * v for v in (x[i], x[1])])
+        v[i] = s
+    return np.sum(v * x)
+
+
+def captured_on_two_levels(x):
+    s = 0.0
+    for i in range(7):
+        u, v = x[i] * x[1], np.cos(x[i])
+        for j in range(6):
+            t = u * x[j]
+            for k in range(5):
+                s = s + (t * v if s < u else v * u) * x[k]
+    return s
+
+
+@pytest.mark.parametrize("f", [name_of_a_comprehension, captured_on_two_levels], ids=lambda f: f.__name__)
+def test_names_and_values_of_other_scopes(f):
+    assert told(check(f, (VECTOR,))) == {"kept"}
+
+
+def test_loops_end_on_paths_that_are_not_taken():
+    def doubled(x):
+        if x > 0.05:
+            a = x
+            while a < 10:
+                a = a * 2
+            return a
+        return -x
+
+    def left(x):
+        a = x
+        if x > 0.05:
+            while True:
+                a = a * 2
+                if a > 10:
+                    break
+        return a
+
+    for f in (doubled, left):
+        df, graph = sd.grad(f, loops="keep"), sd.trace(f, sd.Spec(()), loops="keep")
+        for x in (0.3, 0.0, -0.7, 20.0):
+            assert graph(x) == f(x)
+            assert df(x) == (f(x) / x if x > 0.05 else -1.0 if f is doubled else 1.0)
 
 
 def test_the_caller_s_own_array_is_not_changed():

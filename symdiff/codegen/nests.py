@@ -209,6 +209,7 @@ class Nest:
         self.leaves = leaves
         self.wholes = wholes
         self.targets = targets or {}
+        self.told: list[Count | None] = []  # what is known as a whole number, by positions
         self.values: dict[int, Any] = {}
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.uses = uses_of(program)
@@ -318,7 +319,11 @@ class Nest:
 
     def whole_of(self, position: int) -> Count | None:
         """A value as a whole number that is known by the numbers of rounds and sizes, None where it is not."""
-        node = self.program.nodes[position]
+        for node in self.program.nodes[len(self.told) : position + 1]:
+            self.told.append(self._told(node))
+        return self.told[position]
+
+    def _told(self, node: Node) -> Count | None:
         if node.op == "input":
             return self.wholes[node.params[0]] if not node.shape else None
         if node.op == "size":
@@ -327,12 +332,12 @@ class Nest:
             return int(node.params) if node.dtype == "d" and float(node.params).is_integer() else None
         if node.op not in ("add", "sub", "mul", "neg") or node.shape:
             return None
-        found = [self.whole_of(o) for o in node.operands]
+        found = [self.told[o] for o in node.operands]
         if any(f is None for f in found):
             return None
         if node.op == "mul":
             return None if all(isinstance(f, Extent) for f in found) else found[0] * found[1]  # type: ignore[operator]
-        return -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]  # type: ignore
+        return -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]
 
     def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
         """The rows that a whole number, or the cells of an array of them, tell."""

@@ -136,20 +136,22 @@ class Thinness:
 
     def _inputs(self, atom: Atom) -> frozenset[Any]:
         """The inputs that a value is a function of which is no number all around a point; empty where it is none such."""
+        return worked_out(atom, self._free, self._moving_in, self._found)  # type: ignore[no-any-return]
+
+    def _moving_in(self, atom: Atom) -> tuple[Atom, ...]:
+        made = None if atom in self.wrt or not self.activity.has(atom) else self.made.get(atom)
+        return () if made is None else made.operands
+
+    def _found(self, atom: Atom) -> frozenset[Any]:
         if atom in self.wrt:
             return frozenset([atom])
-        made = self.made.get(atom)
-        if made is None or not self.activity.has(atom):
-            return frozenset()
-        if atom not in self._free:
-            self._free[atom] = self._computed(made)
-        return self._free[atom]
+        return self._computed(self.made[atom]) if self._moving_in(atom) else frozenset()
 
     def _computed(self, made: Node) -> frozenset[Any]:
         op, operands = made.op, made.operands
         if op == "item" and operands[0] in self.wrt:
             return frozenset([(operands[0], made.params)])
-        found = [self._inputs(o) for o in operands]
+        found = [self._free[o] for o in operands]
         if op == "array":
             return frozenset().union(*found) if all(found) else frozenset()
         if op in _MOVING or (op == "pow" and isinstance(operands[1], Constant) and operands[1].value != 0):

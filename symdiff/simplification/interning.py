@@ -166,8 +166,9 @@ class Numbered:
             source: Any = place
             if place >= own:
                 outer = list(builder.captures)[place - own]
-                path = builder.captured[place - own].builder.path
-                source = ("captured", id(outer) if path is None else path.number(outer))
+                owner = builder.captured[place - own].builder
+                known = id(outer) if owner.path is None else owner.path.number(outer)
+                source = ("captured", owner.level, known)  # each level has numbers of its own
             self.numbers[symbol] = self.values.put("input", (), symbol.shape, symbol.dtype, source)
         self._inputs = len(builder.inputs)
         for k in range(self._bindings, len(builder.bindings)):

@@ -94,6 +94,7 @@ class Path:
         self.met: list[int] = []  # equalities
         self._thinness: Thinness | None = None
         self.decisions: list[Decision] = []
+        self.turned: list[tuple[Atom, bool]] = []  # the conditions that choose the path, and their values
         self.builder: Builder | None = None
         self.problem: Unmergeable | None = None
         self._room = LIMIT - finished - sum(not d.last for d in forced)
@@ -154,6 +155,8 @@ class Path:
             self._known.learn(stripped, value)
             if self.given is not None:
                 self.decisions.append(Decision(stripped, value, origin))
+            if self._is_thin(atom) is None:  # of the path beside an equality more than the values there are taken
+                self.turned.append((atom, value == upright))
         return value == upright
 
     def _met(self, atom: Atom, number: int, value: bool, upright: bool) -> bool:

@@ -26,17 +26,20 @@ _SCOPES = (
 NAMES = (".rounds", ".header", ".storing", ".summed")
 
 
-def bound_names(node: Any) -> list[str]:
-    """The names that a loop binds; those of comprehensions, which have their own, left out."""
-    found: set[str] = set()
-    stack: list[Any] = [*_head(node), *node.body]
+def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
+    """Where parts of a function bind a name; those of functions and comprehensions, which have their own, left out."""
+    stack = list(parts)
     while stack:
         part = stack.pop()
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-            found.add(part.id)
-        if not isinstance(part, (ast.ListComp, ast.SetComp, ast.DictComp)):
+            yield part
+        if not isinstance(part, _SCOPES):
             stack += ast.iter_child_nodes(part)
-    return sorted(found)
+
+
+def bound_names(node: Any) -> list[str]:
+    """The names that a loop binds."""
+    return sorted({part.id for part in _bindings([*_head(node), *node.body])})
 
 
 def _consumes(node: ast.Call) -> bool:
@@ -82,8 +85,7 @@ def _changed(node: Any) -> tuple[set[str], set[str]]:
     """The names of what a loop does not bind: what it assigns to items of, and what it changes in place."""
     inside = [p for statement in node.body for p in ast.walk(statement)]
     places = [p.target for p in inside if isinstance(p, ast.AugAssign) and isinstance(p.target, ast.Name)]
-    bound = [*inside, *(p for head in _head(node) for p in ast.walk(head))]
-    names = {p.id for p in bound if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store) and p not in places}
+    names = {p.id for p in _bindings([*_head(node), *node.body]) if p not in places}
     return {p.id for p in _stores(node)} - names, {p.id for p in places} - names
 
 
@@ -124,17 +126,9 @@ def _own_names(function: Any) -> set[str]:
     """The names that a function binds itself."""
     args = function.args
     found = {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg) if a is not None}
-    stack: list[Any] = list(function.body) if isinstance(function.body, list) else [function.body]
-    others: set[str] = set()
-    while stack:
-        part = stack.pop()
-        if isinstance(part, (ast.Global, ast.Nonlocal)):
-            others.update(part.names)
-        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-            found.add(part.id)
-        if not isinstance(part, _SCOPES):
-            stack += ast.iter_child_nodes(part)
-    return found - others
+    body: list[Any] = list(function.body) if isinstance(function.body, list) else [function.body]
+    others = {n for b in body for p in ast.walk(b) if isinstance(p, (ast.Global, ast.Nonlocal)) for n in p.names}
+    return (found | {p.id for p in _bindings(body)}) - others
 
 
 class Kept:
@@ -271,7 +265,8 @@ class Kept:
     def _set(self, node: Any, loop: str, names: list[str]) -> Any:
         """`if loop.moved:` each name gets the value that there is for it, or is unbound where there is none."""
         text = "\n".join(
-            f" if {n!r} in L.values: {n} = L.values[{n!r}]\n elif {n!r} in L.unbound:\n  {n} = None\n  del {n}" for n in names
+            f" if {n!r} in L.values: {n} = L.values.pop({n!r})\n elif {n!r} in L.unbound:\n  {n} = None\n  del {n}"
+            for n in names
         )
         found = ast.parse(f"if L.moved:\n pass\n{text}").body[0]
         for part in ast.walk(found):

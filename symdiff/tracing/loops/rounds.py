@@ -167,6 +167,7 @@ class KeptRounds:
         self.behind = told.behind
         self.leaves = told.leaves
         self.tested = told.leaves or items.count is None or items.goes_on is not None
+        self.endless = items.count is None
         self.windows: dict[Any, list[_Value]] = {}
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -189,8 +190,20 @@ class KeptRounds:
         if np.shape(goes_on) or not (_is_value(goes_on) or isinstance(goes_on, np.bool_)):
             raise self.keeping.refuse("a condition that is no number")
         traced = isinstance(goes_on, Tracer)
-        self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
+        found = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
+        self._goes_on = found if self._where is True else np.logical_and(self._where, found)
         return False
+
+    def _on_path(self) -> Any:
+        """Whether the enclosing runs are on their paths: beside them a loop might never end."""
+        found: Any = True
+        builder: Builder | None = self.outer
+        while builder is not None:
+            for atom, value in () if builder.path is None else builder.path.turned:
+                truth = Tracer(builder, atom)  # type: ignore[arg-type]
+                found = np.logical_and(found, truth if value else np.logical_not(truth))
+            builder = builder.parent
+        return found
 
     def leave(self) -> None:
         """The loop ends with this round."""
@@ -225,9 +238,11 @@ class KeptRounds:
         outer = active_builders()[-1]
         self._check_reach()
         self.outer, self.count = outer, count
+        self._where = self._on_path() if self.endless else True
         self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
         self.carried = self._carried()
-        apart = {n for n in self.stored if n not in self.added and isinstance(self.frame.f_locals.get(n), Tracer)}
+        self._shared: list[Storage] = []
+        apart = {n for n in self.stored if n not in self.added}
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
@@ -263,6 +278,7 @@ class KeptRounds:
             active_builders().append(builder)
             index = Integer(builder, k, PYTHON)
             self.symbols: list[tuple[_Value, Node]] = []
+            self._entered: list[tuple[_Value, Tracer]] = []
             self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
             known = (*skeletons, *self.targets, *self.stores)
             self.unbound = [name for name in self.names if name not in known]
@@ -309,6 +325,7 @@ class KeptRounds:
             given.append(leaves)
             ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in outputs))))
             forced = next_decisions(path.decisions)
+            self._note_shared(after)
         path, run = runs[0]
         if len(runs) > 1:
             self.keeping.open.append(self)
@@ -387,8 +404,38 @@ class KeptRounds:
 
     def _check_lists(self) -> None:
         held = self.frame.f_locals
-        if any(held.get(s.name) is not s.list for s in self.stores.values() if isinstance(s, ListStore)):
-            raise self.keeping.refuse("a list that a round appends to is named anew")
+        for store in (s for s in self.stores.values() if isinstance(s, ListStore)):
+            if held.get(store.name) is not store.list:
+                raise self.keeping.refuse("a list that a round appends to is named anew")
+            if references(self.frame, store.name) > ALONE + 1:  # the store has it, too
+                raise self.keeping.refuse(f"a round knows the list {store.name} by another name")
+
+    def _note_shared(self, after: dict[str, Any]) -> None:
+        """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
+        begun = {id(root_of(x.shared().storage)): v for v, x in self._entered}
+        known: set[int] = set()
+        for x in (x for value in after.values() for x in _arrays(value)):
+            storage = root_of(x.shared().storage)
+            value = begun.get(id(storage))
+            begin = None if value is None else value.begin
+            if storage.builder is not self._path.builder:
+                self._shared.append(storage)
+            elif id(storage) in known or begin is not None:
+                self._shared += [root_of(begin.shared().storage)] if isinstance(begin, Tracer) else [storage]
+            known.add(id(storage))
+
+    def _watch(self) -> None:
+        """Changes of arrays that may be the same ones as others, behind the loop, are refused."""
+        skipped = [v.begin for v, _ in self._entered] if self.tested else []
+        self._shared += [root_of(x.shared().storage) for x in skipped if isinstance(x, Tracer)]
+        if self._shared:
+            made = [root_of(x.shared().storage) for value in self.values.values() for x in _arrays(value)]
+            for storage in (*made, *self._shared):
+                storage.watch = self._changed
+
+    def _changed(self) -> None:
+        self.keeping.open.append(self)
+        raise self.keeping.refuse(f"{user_line()}: an array is changed that a loop may have given another name")
 
     def store_of(self, x: Tracer, writes: bool) -> Store | None:
         """Where the cells of an array are that rounds give; None for other arrays."""
@@ -445,7 +492,10 @@ class KeptRounds:
         self.symbols.append((spread, symbol))
         if all(f.whole for f in spread.forms):
             return Integer(builder, symbol, kind)
-        return Tracer.argument(builder, symbol, kind) if form.shape else Tracer(builder, symbol, kind)
+        if not form.shape:
+            return Tracer(builder, symbol, kind)
+        self._entered.append((spread, Tracer.argument(builder, symbol, kind)))
+        return self._entered[-1][1]
 
     def _which(self) -> int:
         if self.outer not in active_builders():
@@ -635,6 +685,7 @@ class KeptRounds:
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
         if self.items.count is None or self.items.goes_on is not None:
             self._forget(skeletons)
+        self._watch()
         behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}
         for c in self.carried:
             c.close(traced_atom(behind[c.value], outer, self.origin))
@@ -712,7 +763,7 @@ _LEAF, _ABSENT = object(), object()
 def _arrays(value: Any) -> Iterator[Tracer]:
     """The traced arrays in tuples and lists."""
     if isinstance(value, Tracer):
-        yield value
+        yield from (value,) if value.shape or value.held is not None else ()
     elif type(value) in (list, tuple):
         for part in value:
             yield from _arrays(part)

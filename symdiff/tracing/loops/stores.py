@@ -99,8 +99,7 @@ class ArrayStore(Store):
         self.code = self.storage.code
         self.key: Any = None
         self.stale = True
-        self.storage.guard = self.met
-        self.storage.version = object()
+        self.storage.given(self.met)
 
     def unknown(self, reason: str) -> BaseException:
         """What is to be raised: the loop hands on the whole array, or is not kept."""
@@ -163,8 +162,7 @@ class CarriedStore:
         self.storage: Storage = target.shared().storage
         self.begin = self._over(self.storage.builder, self.storage.whole(loop.origin))
         self.loop = loop
-        self.storage.guard = self.met
-        self.storage.version = object()
+        self.storage.given(self.met)
         self.copy: Any = None
 
     def _over(self, builder: Builder, atom: Atom) -> Tracer:

@@ -33,6 +33,7 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
         write(target, key, value, origin)
         return
     view = target.shared()
+    view.storage.check_open(origin)
     try:
         found = view.sliced(view_key(key)) if is_basic(key) else view.numbers()[key]
     except IndexError as error:

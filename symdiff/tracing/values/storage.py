@@ -29,7 +29,7 @@ CELLS = 64  # arrays up to this size are kept as cells once single ones are assi
 class Storage:
     """The cells of an array: a symbol, up to `CELLS` of them also one by one, and those assigned to since by number."""
 
-    __slots__ = ("builder", "cells", "code", "guard", "images", "memory", "pending", "refusal", "symbol", "version")
+    __slots__ = ("builder", "cells", "code", "guard", "images", "memory", "pending", "refusal", "symbol", "version", "watch")
 
     def __init__(self, builder: Builder, held: Atom | np.ndarray, code: str, refusal: str = "") -> None:
         self.builder = builder
@@ -42,12 +42,19 @@ class Storage:
         self.images: list[Any] = []  # arrays of objects, made for code that is not followed, which do not see changes
         self.version: Any = object()
         self.guard: Callable[[], None] | None = None  # what refuses to read cells, which rounds of a loop are giving
+        self.watch: Callable[[], None] | None = None  # what refuses changes, which another array may have to see
 
     def become(self, atom: Atom) -> None:
         """All cells are those of an atom, and open again."""
         self.guard = None
         self.symbol, self.cells, self.pending = atom, None, {}
         self.version = object()
+
+    def given(self, guard: Callable[[], None]) -> None:
+        """From now on rounds of a loop give the cells."""
+        if self.watch is not None:
+            self.watch()
+        self.guard, self.version = guard, object()
 
     def stamp(self) -> Any:
         """What is another object after a change."""
@@ -88,7 +95,7 @@ class Storage:
 
     def write(self, place: np.ndarray, value: Atom | np.ndarray, origin: str) -> None:
         """Cells get the value, an atom or an array of atoms that broadcasts to their shape."""
-        self._check_open(origin)
+        self.check_open(origin)
         if not place.flags.writeable:
             raise TraceError(f"{origin}: NumPy has this view as read-only, it is assigned to; take a copy first: y = y.copy()")
         shape = _without_leading_ones(value.shape, place.ndim)
@@ -108,9 +115,11 @@ class Storage:
             self._write_region(place, value, origin)
         self.version = object()
 
-    def _check_open(self, origin: str) -> None:
-        if self.guard is not None:
-            self.guard()
+    def check_open(self, origin: str) -> None:
+        """Raise where the cells must not be changed."""
+        for refuses in (self.guard, self.watch):
+            if refuses is not None:
+                refuses()
         inner = active_builders()[-1] if active_builders() else self.builder
         if inner is not self.builder and inner.path is not None and inner.path.is_round:
             raise inner.path.changed(self, f"{origin}: a round assigns to cells of an array")
@@ -159,7 +168,7 @@ class Storage:
 
     def write_at(self, chosen: np.ndarray, value: Atom | np.ndarray, origin: str) -> None:
         """Cells with these numbers get the value; of equal numbers the last counts."""
-        self._check_open(origin)
+        self.check_open(origin)
         shape = _without_leading_ones(value.shape, chosen.ndim)
         if not _fits(shape, chosen.shape):
             raise TraceError(f"{origin}: an array of shape {value.shape} for {chosen.shape} cells does not broadcast")
@@ -201,6 +210,10 @@ class Lens:
     def stamp(self) -> Any:
         """What is another object after a change."""
         return self.of.storage.stamp()
+
+    def check_open(self, origin: str) -> None:
+        """Raise where the cells must not be changed."""
+        root_of(self).check_open(origin)
 
     def whole(self, origin: str) -> Atom:
         """All cells as they are now."""
