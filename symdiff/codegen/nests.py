@@ -332,12 +332,13 @@ class Nest:
             return int(node.params) if node.dtype == "d" and float(node.params).is_integer() else None
         if node.op not in ("add", "sub", "mul", "neg") or node.shape:
             return None
-        found = [self.told[o] for o in node.operands]
+        found: list[Any] = [self.told[o] for o in node.operands]
         if any(f is None for f in found):
             return None
         if node.op == "mul":
-            return None if all(isinstance(f, Extent) for f in found) else found[0] * found[1]  # type: ignore[operator]
-        return -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]
+            return None if all(isinstance(f, Extent) for f in found) else found[0] * found[1]
+        whole: Count = -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]
+        return whole
 
     def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
         """The rows that a whole number, or the cells of an array of them, tell."""
