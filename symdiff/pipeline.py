@@ -46,6 +46,7 @@ from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
 from symdiff.vocabulary.extents import extents_in, sizes_in
+from symdiff.vocabulary.traits import operations
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
 # to WHOLE it is one function; up to QUICK it is optimised, which makes it a fifth faster and compiling four times slower.
@@ -62,6 +63,7 @@ class Options:
 
 
 DEFAULT = Options()
+_AT_PLACES = operations("takes_places")
 
 
 def program_of(
@@ -124,8 +126,7 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
         whole = computable(unroll_calls(graph), options.exact)
 
         def lowered(body: Graph) -> Program:
-            whole = any(sizes_of_binding(b) or b.op in ("gather", "scatter_at") for b in body.bindings)
-            body = body if whole else settled(body)
+            body = body if any(sizes_of_binding(b) or _moves_cells(b) for b in body.bindings) else settled(body)
             found = program_of(body, options) if in_unrolled_regime(body) else looped_of(body, options)
             assert isinstance(found, Program)
             return found
@@ -136,6 +137,12 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
             check_bindings(whole)
             check_program(program)
         return program
+
+
+def _moves_cells(binding: Node) -> bool:
+    """Whether cells of arrays are read or changed at places: written out, each is a choice between all cells."""
+    inside = binding.params.body.bindings if binding.op == "loop" else ()
+    return binding.op in _AT_PLACES or any(map(_moves_cells, inside))
 
 
 def call_program_of(graph: Graph, options: Options, backend: str) -> Program | Fused:

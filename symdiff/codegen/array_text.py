@@ -209,8 +209,16 @@ def _scatter(node: Node, texts: list[str], target: str, params: dict[str, str], 
 
 
 def _scatter_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    places = f"{np}.asarray({texts[1]}).astype({np}.intp).clip(0, {node.shape[0] - 1})"
-    return _added_at(target, places, texts[1], texts[0], np)
+    return _added_at(target, _places(texts[1], node.shape[0], np), texts[1], texts[0], np)
+
+
+def _assign_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+    return [_copied(target, texts[0], np), f"{target}[{_places(texts[1], node.shape[0], np)}] = {texts[2]}"]
+
+
+def _places(text: str, n: Any, np: str) -> str:
+    """Whole numbers as places of rows, of which there are n."""
+    return f"{np}.asarray({text}).astype({np}.intp).clip(0, {n - 1})"
 
 
 def _added_at(target: str, places: str, shown: str, text: str, np: str) -> list[str]:
@@ -316,6 +324,7 @@ _FILLING = {
     "set_at": _set_at,
     "scatter": _scatter,
     "scatter_at": _scatter_at,
+    "assign_at": _assign_at,
     "embed": _embed,
     "put_along": _put_along,
 }

@@ -29,6 +29,7 @@ from symdiff.vocabulary.ops import OPS
 SMALL = 64  # cells of an array that is a variable of the function
 _DEEP = 50  # arrays inside one another, at which one is put into memory
 Index = tuple[Count, ...]
+_END = -1  # reads the results
 Number = Any  # a target's text of a number: names of registers, or an expression
 
 
@@ -201,9 +202,12 @@ class Nest:
 
     def __init__(
         self, words: Words, program: Program, leaves: Sequence[Any], wholes: Sequence[Count | None],
-        targets: dict[int, Buffer] | None = None,
+        targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None,
     ) -> None:  # fmt: skip
-        """`leaves` are the inputs, of which `wholes` tells those known to be whole numbers; `targets` are places for values."""
+        """`leaves` are the inputs, of which `wholes` tells those known to be whole numbers; `targets` are places for values.
+
+        `ends` are the values that are read at the end, where these are not all results.
+        """
         self.words = words
         self.program = program
         self.leaves = leaves
@@ -218,6 +222,10 @@ class Nest:
         self.numbered: dict[tuple[int, Count], Count] = {}
         self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
+        self.writing: set[int] = set()  # the nodes that wait for others to read what they write
+        self.own: set[str] = set()  # names of memory that nothing outside the program reads
+        self.added = _added_parts(program, self.uses)
+        self.roots, self.readers = self._memory(program.results if ends is None else ends)
 
     def run(self, positions: Iterable[int] | None = None) -> None:
         """Say what is computed."""
@@ -227,6 +235,9 @@ class Nest:
 
     def _add(self, position: int) -> None:
         node = self.program.nodes[position]
+        if position in self.added:
+            self.values[position] = None
+            return
         if self.counting:
             self.run(self.counting[name] for name in self.counting.keys() & sizes_of_node(node))
         if node.op == "loop":
@@ -265,9 +276,19 @@ class Nest:
         if node.op == "size":
             return self.words.real(node.params)
         if node.op in OPS:
-            return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
+            return self._added_to(position, node) or Cells(
+                node.shape, node.dtype, lambda index: self._elementwise(position, node, index)
+            )
+        if node.op == "reshape" and node.shape and isinstance(source := self.values[node.operands[0]], Cells):
+            whole = self.in_memory(source).buffer
+            assert whole is not None
+            return self.words.cells(whole._replace(shape=node.shape))
         if (part := _part(self.program, node)) is not None:
-            buffer = self.targets.get(position) or self.words.buffer("", node.shape, node.dtype)
+            memory = self.taken(position, 0, node.dtype) if node.op in _REPLACING else None
+            if memory is not None:
+                _REPLACING[node.op](self, node, _writer(self.words, memory))
+                return self.words.cells(memory)
+            buffer = self.targets.get(position) or self._new(node)
             self.words.reserve(buffer, node.shape[0])
             part(self, node, _writer(self.words, buffer))
             return self.words.cells(buffer)
@@ -289,10 +310,96 @@ class Nest:
         """An array in memory."""
         if array.buffer is not None and buffer is None:
             return array
-        buffer = buffer or self.words.buffer("", array.shape, array.dtype)
+        buffer = buffer or self._new(array)
         self.words.reserve(buffer, array.shape[0] if array.shape else 1)
         self._fill(array, _writer(self.words, buffer))
         return self.words.cells(buffer)
+
+    def _new(self, like: Node | Cells) -> Buffer:
+        """Memory of the program's own."""
+        found = self.words.buffer("", like.shape, like.dtype)
+        self.own.add(found.name)
+        return found
+
+    # -- memory that is written anew
+
+    def _memory(self, ends: Iterable[int]) -> tuple[list[int], dict[int, set[int]]]:
+        """For each value the one in whose memory it lies, and what reads the memory of a value; the end reads `ends`."""
+        nodes = self.program.nodes
+        roots = [p if n.op != "reshape" or not n.shape else -1 for p, n in enumerate(nodes)]
+        for p, node in enumerate(nodes):
+            roots[p] = roots[node.operands[0]] if roots[p] < 0 else p
+        readers: dict[int, set[int]] = {}
+        reader, user = list(range(len(nodes))), [_END] * len(nodes)
+        for end in ends:
+            readers.setdefault(roots[end], set()).add(_END)
+        for p in range(len(nodes) - 1, -1, -1):
+            node = nodes[p]
+            if p in self.added or self._is_late(p, roots[p] == p):
+                reader[p] = reader[user[p]] if user[p] != _END else _END
+            for o in node.operands:
+                user[o] = p
+                if roots[p] == p:
+                    readers.setdefault(roots[o], set()).add(reader[p])
+        return roots, readers
+
+    def _is_late(self, position: int, own: bool) -> bool:
+        """Whether an array is computed where it is read, with `own` cells, once."""
+        node = self.program.nodes[position]
+        adding = node.op == "add" and any(o in self.added for o in node.operands)
+        formula = bool(node.shape) and own and not adding and (node.op in OPS or node.op in _FORMULAS)
+        return formula and self.uses[position] == 1 and position not in self.inside and position not in self.targets
+
+    def taken(self, position: int, place: int, code: str, more: Iterable[int] = ()) -> Buffer | None:
+        """The memory of an operand that nothing reads any more once a node has, which may read `more`; None for others."""
+        operands = self.program.nodes[position].operands
+        value, root = self.values[operands[place]], self.roots[operands[place]]
+        memory = value.buffer if isinstance(value, Cells) else None
+        if memory is None or memory.name not in self.own or memory.dtype != code:
+            return None
+        if not self._are_read(self.readers[root] - {position}, position):
+            return None
+        others = [*(o for k, o in enumerate(operands) if k != place and o not in self.added), *more]
+        if any(self.roots[o] == root for o in others):
+            return None
+        for o in others:
+            if isinstance(other := self.values[o], Cells) and other.buffer is None:
+                self.values[o] = self.in_memory(other)  # its cells may be those that are written
+        return memory
+
+    def _are_read(self, readers: Iterable[int], position: int) -> bool:
+        """Whether these have read the memory that a node is about to write, which they do now where they can."""
+        for p in readers:
+            if p not in self.values and p != _END and p not in self.writing:
+                cone = program_cone(self.program, (p,))
+                if position not in cone:
+                    self.writing.add(position)
+                    self.run(sorted(cone))
+                    self.writing.discard(position)
+            if p not in self.values:
+                return False
+        return True
+
+    def _added_to(self, position: int, node: Node) -> Cells | None:
+        """A sum in the memory of an operand to whose cells others are added."""
+        late = [o for o in node.operands if o in self.added]
+        if not late:
+            return None
+        place = node.operands.index(late[0])
+        part = self.added[late[0]]
+        memory = self.taken(position, 1 - place, node.dtype, self.program.nodes[part].operands)
+        if memory is None:
+            memory = self.targets.get(position) or self._new(node)
+            self.words.reserve(memory, node.shape[0])
+            self._fill(self.values[node.operands[1 - place]], _writer(self.words, memory))
+        self._give_part(part, _writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
+        return self.words.cells(memory)
+
+    def _give_part(self, position: int, write: "Write", add: bool) -> None:
+        node = self.program.nodes[position]
+        part = _part(self.program, node)
+        assert part is not None
+        part(self, node, write, add)
 
     def _fill(self, value: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, all cells of a value."""
@@ -310,10 +417,7 @@ class Nest:
         elif value in self.values:
             self._fill(self.values[value], write, add)
         else:
-            node = self.program.nodes[value]
-            part = _part(self.program, node)
-            assert part is not None
-            part(self, node, write, add)
+            self._give_part(value, write, add)
 
     # -- whole numbers
 
@@ -357,18 +461,26 @@ class Nest:
         """The rounds; the results."""
         words, loop = self.words, node.params
         body, carried, results = loop.body, loop.carried, loop.results
-        given = [self.values[o] for o in node.operands]
         sums = carried + len(loop.stacks)
-        buffers = []
+        buffers: list[Any] = []
+        kept: set[int] = set()
         for place, result in enumerate(results[: sums + loop.sums]):
             target = self.targets.get(self.parts.get((position, place), -1))
             few = not result.shape or (is_small(result.shape) and not carried <= place < sums)
-            buffers.append(words.buffer(result.name, result.shape, result.dtype) if target is None or few else target)
+            memory = self.taken(position, place, result.dtype) if place < carried and result.shape and target is None else None
+            if memory is not None:
+                kept.add(place)
+            elif target is None or few:
+                memory = words.buffer(result.name, result.shape, result.dtype)
+            buffers.append(memory or target)
+        self.own.update(b.name for b in buffers if b.shape)
+        given = [self.values[o] for o in node.operands]
         for place, buffer in enumerate(buffers):
             if buffer.shape and not (loop.tested and carried <= place < sums):
                 words.reserve(buffer, buffer.shape[0])
             if place < carried:
-                self._fill(given[place], _writer(words, buffer))
+                if place not in kept:
+                    self._fill(given[place], _writer(words, buffer))
             elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
                 words.clear(buffer)
         count = loop.limit if loop.tested else loop.rounds
@@ -380,7 +492,7 @@ class Nest:
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 wholes.append(self.whole_of(node.operands[place]) if place >= carried and row is None else None)
-            self._round(loop, Nest(words, body, leaves, wholes), k, buffers)
+            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
 
@@ -390,16 +502,24 @@ class Nest:
         if loop.tested:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
+        inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
+        stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
+        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, loop.tested)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
         late = {v for v in summed if v >= 0 and _part(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
-        for buffer, stack, output in zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False):
-            if loop.tested:
-                words.reserve(buffer, k + 1)
-            inner.give(output, _writer(words, buffer, (stack.place.at(k),)))
+        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, loop.tested)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             inner.give(output, _writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
+
+    def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, tested: bool) -> None:
+        """The rows that a round gives."""
+        inner.run(cell for _, _, output in stacks for cell in output.cells)
+        for buffer, stack, output in stacks:
+            if tested:
+                self.words.reserve(buffer, k + 1)
+            inner.give(output, _writer(self.words, buffer, (stack.place.at(k),)))
 
     def _carry(self, inner: "Nest", nexts: list[tuple[Buffer, Any]]) -> None:
         """The carried values for the next round, all of which are computed before one is written."""
@@ -440,6 +560,36 @@ def _writer(words: Words, buffer: Buffer, before: Index = ()) -> Write:
         words.store(buffer, (*before, *index), value, add)
 
     return write
+
+
+def _is_leaf(body: Program, output: Output) -> bool:
+    """Whether a round gives a whole value as it took it: it is read before the round changes it."""
+    value = whole_value(body, output)
+    return value >= 0 and body.nodes[value].op == "input"
+
+
+def _ends(loop: Any) -> list[int]:
+    """What is read at the end of a round."""
+    body, first = loop.body, loop.carried
+    outputs = [o for k, o in enumerate(body.outputs) if not (first <= k < first + len(loop.stacks) and _is_leaf(body, o))]
+    return [cell for output in outputs for cell in output.cells]
+
+
+def _added_parts(program: Program, uses: list[int]) -> dict[int, int]:
+    """Parts of arrays that are zero elsewhere, each added to another array and read by nobody else; and by their reshaped
+    forms the parts.
+    """
+    found: dict[int, int] = {}
+    for node in program.nodes:
+        operands = [(o, program.nodes[o]) for o in node.operands]
+        if node.op != "add" or not node.shape or any((x.shape, x.dtype) != (node.shape, node.dtype) for _, x in operands):
+            continue
+        for o, x in operands:
+            part = x.operands[0] if x.op == "reshape" else o
+            if uses[o] == uses[part] == 1 and program.nodes[part].op in _ADDING:
+                found |= {o: part, part: part}
+                break
+    return found
 
 
 def is_small(shape: Shape) -> bool:
@@ -690,14 +840,19 @@ def _embed(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
     nest._fill(nest.values[node.operands[0]], lambda index, value, add: write((*index, index[-1]), value, add), add)
 
 
-@_onto_first
 def _set(nest: Nest, node: Node, write: Write) -> None:
     region = HEADS["getitem"].shape(node.shape, key=node.params["key"])
     moved = _region(node.params["key"], node.shape)
     nest.words.each(region, lambda index: write(moved(index), nest.value_at(node.operands[1], index), False))
 
 
-@_onto_first
+def _assign_at(nest: Nest, node: Node, write: Write) -> None:
+    size, rows = node.shape[0], node.operands[2]
+    row, axes = nest.row_number(node.operands[1], size), nest.program.nodes[node.operands[1]].shape
+    n = len(axes)
+    nest.words.each((*axes, *node.shape[1:]), lambda i: write((row(i[:n]), *i[n:]), nest.value_at(rows, i), False))
+
+
 def _set_at(nest: Nest, node: Node, write: Write) -> None:
     indices = node.params["indices"].ravel()
     if len(node.shape) > 1 and any(isinstance(n, Extent) for n in node.shape):
@@ -741,9 +896,11 @@ _FORMULAS: dict[str, Callable[[Nest, Node], Callable[[Index], Number]]] = {
     "diagonal": _formula_diagonal, "amax": _joining("max"), "amin": _joining("min"), "prod": _joining("mul", 1.0),
     "any": _joining("or", False), "all": _joining("and", True),
 }  # fmt: skip
+_ADDING: dict[str, Callable[..., None]] = {"put": _put, "scatter_at": _scatter, "scatter": _scatter, "embed": _embed}
+_REPLACING: dict[str, Callable[[Nest, Node, Write], None]] = {"set": _set, "set_at": _set_at, "assign_at": _assign_at}
 _PARTS: dict[str, Callable[..., None]] = {
-    "matmul": _matmul, "put": _put, "scatter_at": _scatter, "concatenate": _concatenate, "cells": _cells, "embed": _embed,
-    "scatter": _scatter, "set": _set, "set_at": _set_at, "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
+    "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, **_ADDING,
+    **{op: _onto_first(part) for op, part in _REPLACING.items()}, "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
 }  # fmt: skip
 
 

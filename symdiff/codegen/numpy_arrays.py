@@ -34,6 +34,7 @@ from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
+from symdiff.lowering.arrays.planning import OVERWRITING
 from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
 from symdiff.vocabulary.extents import equal_counts
 from symdiff.vocabulary.literals import number_literal
@@ -374,7 +375,7 @@ class ArrayWriter(Shell):
             places = [(region(self.text(value), key, node.shape), self.text(o)) for o, key in task.pending]
             return [added_text(place, text, self.words.np) for place, text in places]
         source = node.operands[0] if node.operands else -1
-        if node.op in ("set", "set_at") and self.plan.places.get(source) == self.plan.places[value]:
+        if node.op in OVERWRITING and self.plan.places.get(source) == self.plan.places[value]:
             texts = [self.text(o) for o in node.operands]
             self.texts[value] = self.text(source)
             return emit_step(self.nodes, value, texts, self.texts[value], True, self.array, self.words)[1:]

@@ -8,7 +8,9 @@ derivatives that do not exist, with `NonHolomorphicError`.
 Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., chapter 12, with a checkpoint in every round.
 """
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -21,10 +23,14 @@ from symdiff.errors import NonHolomorphicError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
-from symdiff.ir.loops import Loop, Place, Rounds, Stack, pulled_through, pushed_through
+from symdiff.ir.loops import Loop, Place, Rounds, Stack, pulled_through, pushed_through, trimmed_bindings, with_leaves
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import active_symbols
+from symdiff.vocabulary.extents import Extent, Shape
 from symdiff.vocabulary.ops import is_complex, join_dtype_codes
+
+_LARGER = 4  # times the cells of what is read of an array, from which on the array is not stacked itself
+_MANY = 100  # cells along an axis whose length a call tells
 
 
 @pushed_through.written
@@ -133,11 +139,21 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
             kind: list[Any] = rounds.sums if row is None else rounds.stacks
             results[place] = kind, len(kind)
             kind.append(bar_of(place) if row is None else (bar_of(place), Stack(row, binding.operands[place].shape[0])))
-    taped, tapes = _taped(builder, binding)
-    rounds.rows += [(leaf, tape, Place()) for (leaf, *_), tape in zip(body.carried, tapes, strict=True)] + body.rows
+    both = whole.builder.graph("", (*rounds.outputs(), *body.outputs()))
+    count = len(rounds.outputs())
+    inside, forward = (
+        replace(both, inputs=whole.graph.inputs, outputs=o) for o in (both.outputs[:count], both.outputs[count:])
+    )
+    own = {leaf.node for leaf in whole.graph.inputs}
+    reads = [] if binding in builder.wider else _reads(inside, [leaf.node for leaf, *_ in body.carried], own)
+    leaves = [_input(whole.builder, b, b.shape, "read", b.dtype) for b in reads]
+    taped, tapes = _taped(builder, binding, forward, reads)
+    kept = [leaf for leaf, *_ in body.carried] + leaves
+    rounds.rows += [(leaf, tape, Place()) for leaf, tape in zip(kept, tapes, strict=True)] + body.rows
     rounds.others += body.others
     backward = loop.backward != bool(rounds.carried)
-    made = _bound(builder, rounds, taped, whole.builder, tested=False, limit=None, backward=backward)
+    inside = with_leaves(inside, {b: leaf.node for b, leaf in zip(reads, leaves, strict=True)})
+    made = _put(builder, rounds.bound(taped, inside, tested=False, limit=None, backward=backward))
     starts = (rounds.carried, 0), (rounds.stacks, len(rounds.carried)), (rounds.sums, len(rounds.carried) + len(rounds.stacks))
     first = {id(kind): start for kind, start in starts}
     bars_of = {place: builder.part(made, first[id(kind)] + k) for place, (kind, k) in results.items()}
@@ -177,14 +193,46 @@ def _asked(loop: Loop, results: Iterable[int], active: set[Atom]) -> set[int]:
         carried |= more
 
 
-def _taped(builder: Builder, binding: Node) -> tuple[Node, list[Atom]]:
-    """A loop that stacks its carried values as well, in place of one that does not; and the stacks."""
+def _reads(inside: Graph, carried: list[Node], primal: set[Node]) -> list[Node]:
+    """What rounds read of arrays that are handed on, where they need no more of them: it is stacked in place of the arrays."""
+    large = {leaf: _size(leaf.shape) for leaf in carried if leaf.shape}  # and what is as large, by the cells
+    sources: dict[Node, set[Node]] = {leaf: {leaf} for leaf in large}
+    bars: set[Node] = set()  # what depends on more than the round took
+    reads: dict[Node, int] = {}
+    needed = {o.atom for o in inside.outputs}
+    for b in inside.bindings:
+        if any(o in bars or (o.op == "input" and o not in primal) for o in b.operands):
+            bars.add(b)
+            needed.update(b.operands)
+            continue
+        cells = max((large[o] for o in b.operands if o in large), default=0)
+        if not cells:
+            continue
+        if b.op == "loop" or _size(b.shape) * _LARGER > cells:
+            large[b] = cells
+        else:
+            reads[b] = _size(b.shape)
+        sources[b] = set().union(*(sources[o] for o in b.operands if o in sources))
+    whole = set().union(*(sources[o] for o in needed if o in large))
+    found = [b for b in reads if sources[b].isdisjoint(whole)]
+    gone = {leaf for b in found for leaf in sources[b]}
+    return found if sum(reads[b] for b in found) * _LARGER <= sum(large[leaf] for leaf in gone) else []
+
+
+def _size(shape: Shape) -> int:
+    return math.prod(_MANY if isinstance(n, Extent) else n for n in shape)
+
+
+def _taped(builder: Builder, binding: Node, body: Graph, reads: list[Node]) -> tuple[Node, list[Atom]]:
+    """A loop that stacks its carried values, and `reads` of another `body`, in place of one that does not; the stacks."""
     made, _ = builder.wider.get(binding, (binding, ()))
-    old, rounds = Rounds.of(binding), Rounds.of(made)
+    old, rounds = Rounds.of(binding), Rounds.of(made, body if reads else None)
     known, stack = len(rounds.stacks), Stack(Place(), binding.params.rounds)
-    tapes = [rounds.stack(GraphOutput(f"{leaf.name}_was", leaf.node), stack) for leaf, _, _ in old.carried]
+    leaves = [GraphOutput(f"{leaf.name}_was", leaf.node) for leaf, *_ in old.carried]
+    tapes = [rounds.stack(o, stack) for o in (*leaves, *(GraphOutput(f"{b.name}_read", b) for b in reads))]
     if len(rounds.stacks) > known:
-        made = _put(builder, rounds.bound(made, Graph("", (), rounds.outputs(), made.params.body.bindings)))
+        live, outputs = trimmed_bindings(body.bindings if reads else made.params.body.bindings, rounds.outputs(), {})
+        made = _put(builder, rounds.bound(made, Graph("", (), outputs, live)))
         builder.wider[binding] = made, rounds.places(old)
     return made, [builder.part(made, len(rounds.carried) + k) for k in tapes]
 

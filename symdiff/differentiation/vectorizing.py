@@ -228,6 +228,11 @@ class _Batch:
             places = self.numbered(a, operands[1], params["size"])
             found = a.bind("scatter_at", x, places, size=self.count * params["size"])
             return a.reshape(found, (self.count, *binding.shape))
+        if op == "assign_at":
+            n, rest = operands[0].shape[0], operands[0].shape[1:]
+            rows = a.broadcast_to(self.aligned(operands[2], len(rest), a), (self.count, *operands[1].shape, *rest))
+            found = a.bind("assign_at", a.reshape(x, (self.count * n, *rest)), self.numbered(a, operands[1], n), rows)
+            return a.reshape(found, (self.count, *binding.shape))
         if op == "searchsorted":
             return self.places(a, operands, params["side"])
         if op == "matmul":

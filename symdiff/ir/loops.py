@@ -306,6 +306,7 @@ def narrowed_binding(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, 
             kept[k] = True
     if all(kept[: whole.ends]) and read.issuperset(leaf.node for leaf, *_ in (*whole.rows, *whole.others)):
         return binding, tuple(range(len(kept)))
+    live, outputs = trimmed_bindings(bindings, outputs, {})
     body = Graph("", (), outputs, live)
     stacks = len(whole.carried) + len(whole.stacks)
     small = Rounds(
@@ -318,6 +319,19 @@ def narrowed_binding(binding: Node, wanted: set[int]) -> tuple[Node, tuple[int, 
     )  # fmt: skip
     kept[whole.ends :] = [True] * (len(kept) - whole.ends)
     return small.bound(binding, body), tuple(sum(kept[:k]) for k in range(len(kept)))
+
+
+def with_leaves(graph: Graph, leaves: Mapping[Node, Atom]) -> Graph:
+    """The outputs of a graph from other symbols in place of some bindings, and what they need."""
+    made: dict[Atom, Atom] = dict(leaves)
+    kept: list[Node] = []
+    for b in graph.bindings:
+        if b not in leaves:
+            if any(o in made for o in b.operands):
+                made[b] = b.on(tuple(made.get(o, o) for o in b.operands))
+            kept.append(made.get(b, b))  # type: ignore[arg-type]
+    live, outputs = trimmed_bindings(kept, outputs_at(graph.outputs, made), {})
+    return Graph(graph.name, graph.inputs, outputs, live, None, graph.origin)
 
 
 @dataclass(slots=True)

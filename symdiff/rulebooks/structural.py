@@ -232,6 +232,10 @@ def _erased_at(a: Arrays, x: Atom, indices: np.ndarray) -> Atom:
     return a.bind("set_at", x, Constant(0.0), indices=indices)
 
 
+def _erased_rows(a: Arrays, x: Atom, i: Atom) -> Atom:
+    return a.bind("assign_at", x, i, Constant(0.0))
+
+
 def _spread_at(a: Arrays, x: Atom, indices: np.ndarray, of: Atom) -> Atom:
     """Zeros like `of` with x in the cells of flat index `indices`."""
     rows = a.broadcast_to(x, indices.shape)
@@ -308,6 +312,7 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "take_along": lambda a, x, i, axis: a.bind("take_along", x, i, axis=axis),
     "put_along": lambda a, x, i, axis: a.bind("put_along", x, i, axis=axis),
     "gather": lambda a, x, i: a.bind("gather", x, i),
+    "erase_rows": _erased_rows,
     "scatter_at": lambda a, x, i, of: a.bind("scatter_at", x, i, size=of.shape[0]),
     "embed": lambda a, x: a.embed(x),
     "embed_in": _embed_in,

@@ -159,6 +159,13 @@ def head_scatter_at(x: Any, i: Any, size: int) -> Any:
     return head_scatter(x, np.clip(np.asarray(i).astype(np.intp), 0, size - 1), size)
 
 
+def head_assign_at(x: Any, i: Any, y: Any) -> Any:
+    """x with y in the rows at whole numbers, the nearest ones there are."""
+    made = np.array(x)
+    made[np.clip(np.asarray(i).astype(np.intp), 0, len(made) - 1)] = y
+    return made
+
+
 def head_put_along(x: Any, indices: Any, axis: int) -> Any:
     """Zeros with the cells of x where a permutation along the axis took them from."""
     made = _zeros(np.shape(x), x)
@@ -324,8 +331,8 @@ _ROWS = [
     Head("getitem", lambda x, key: np.asarray(x)[head_slices(key)], _sliced, "{0}[{key}]", view=True,
          traits="moves_constants picks masked keeps_zero thin analytic asks"),
     Head("put", head_put, lambda s, key, shape: shape, traits="moves_constants written_out keeps_zero fills"),
-    Head("set", head_set, lambda s, v, key: s, traits="written_out cellwise moves_truths keeps_zero fills"),
-    Head("set_at", head_set_at, lambda s, v, indices: s, traits="written_out cellwise moves_truths fills"),
+    Head("set", head_set, lambda s, v, key: s, traits="written_out cellwise moves_truths keeps_zero fills overwrites"),
+    Head("set_at", head_set_at, lambda s, v, indices: s, traits="written_out cellwise moves_truths fills overwrites"),
     Head("take", lambda x, indices: np.take(x, indices, axis=0), lambda s, indices: (*indices.shape, *s[1:]),
          "{np}.take({0}, {indices}, axis=0{clip})", out=True, traits="moves_constants written_out picks keeps_zero analytic"),
     Head("scatter", head_scatter, lambda s, indices, size: (size, *s[indices.ndim:]), cost=_size, traits="moves_truths fills"),
@@ -363,6 +370,9 @@ _ROWS = [
          unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i), traits="takes_places gathers cellwise"),
     Head("scatter_at", head_scatter_at, lambda s, i, size: (size, *s[len(i):]), cost=_size,
          unrolled=lambda s, i, size: 3 * size * math.prod(s), traits="takes_places cellwise fills"),
+    Head("assign_at", head_assign_at, lambda s, i, y: s, cost=_size,
+         unrolled=lambda s, i, y: 3 * math.prod(s) * math.prod(i),
+         traits="takes_places cellwise moves_truths fills overwrites"),
     Head("argmax", lambda x, axis: np.argmax(x, axis=axis), lambda s, axis: _without(s, (axis,)),
          "{np}.argmax({0}, axis={axis}).astype(float)", result="count", cost=_size, unrolled=lambda s, axis: 5 * math.prod(s),
          traits="flat of_axis tells_places"),

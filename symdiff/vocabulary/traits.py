@@ -62,6 +62,7 @@ TRAITS = {
     "picks": "its cells are some of its operand's",
     "rearranges": "its cells are its operand's, in another shape or order",
     "gathers": "its cells are its operand's at places that are operands",
+    "overwrites": "its first operand's cells, some of which are replaced",
     "takes_places": "its second operand tells places",
     "tells_places": "its cells are places, which jump",
     "masked": "hands on which cells of a cotangent are zero",

@@ -139,7 +139,7 @@ def _gathered(arrays: Arrays, x: Atom, taken: list[Any], apart: bool = False) ->
     rest = tuple(x.shape[a] for a in others)
     rows = arrays.reshape(arrays.transpose(x, (*places, *others)), (int(np.prod(sizes)), *rest))
     if any(isinstance(t, Node) for t in integers):
-        flat = _flat(arrays, integers, sizes)
+        flat = flat_places(arrays, integers, sizes)
         found = arrays.bind("gather", rows, flat)
     else:
         together = np.broadcast_arrays(*integers)
@@ -153,7 +153,7 @@ def _gathered(arrays: Arrays, x: Atom, taken: list[Any], apart: bool = False) ->
     return arrays.transpose(found, order)
 
 
-def _flat(arrays: Arrays, integers: list[Any], sizes: Shape) -> Any:
+def flat_places(arrays: Arrays, integers: list[Any], sizes: Shape) -> Any:
     """Places along several axes as places in the merged one."""
     total: Any = None
     for part, n in zip(integers, sizes, strict=True):

@@ -29,6 +29,9 @@ from symdiff.lowering.scheduling import NOT_IN_PLACE, schedule
 from symdiff.lowering.walks import last_uses
 from symdiff.vocabulary.extents import Example, equal_counts, larger
 from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.traits import operations
+
+OVERWRITING = operations("overwrites")
 
 
 def plan_arrays(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
@@ -151,7 +154,7 @@ def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> 
     task = plan.fused.tasks[index]
     nodes = plan.program.nodes
     if not isinstance(task, Kernel):
-        source = nodes[value].operands[0] if nodes[value].op in ("set", "set_at") else -1
+        source = nodes[value].operands[0] if nodes[value].op in OVERWRITING else -1
         place = plan.places.get(source)
         if place is None or place[0] != "work" or last[source] > index or nodes[source].dtype != nodes[value].dtype:
             return None

@@ -81,6 +81,23 @@ def _scatter_at(x: Any, i: Any, size: int) -> Any:
     return made
 
 
+def _assign_at(x: Any, i: Any, y: Any) -> Any:
+    made, rest = np.array(x, dtype=object), np.shape(x)[1:]
+    rows = np.broadcast_to(np.asarray(y, dtype=object), (*np.shape(i), *rest))
+    for at in np.ndindex(np.shape(i)):
+        place = np.asarray(i, dtype=object)[at]
+        for k in range(len(made)):
+            here = _is_there(place, k, len(made))
+            for cell in np.ndindex(rest):
+                made[(k, *cell)] = np.where(here, rows[(*at, *cell)], made[(k, *cell)])
+    return made
+
+
+def _is_there(place: Any, k: int, n: int) -> Any:
+    """Whether a row is at a place; the first and last ones are the nearest of those beside them, too."""
+    return True if n == 1 else place < 1.0 if k == 0 else place >= float(k) if k == n - 1 else place == float(k)
+
+
 def _each(function: Callable[[Any], Any], places: Any, rest: tuple[int, ...] = ()) -> Any:
     """A function of every place, its results in the shape of the places."""
     places = np.asarray(places, dtype=object)
@@ -96,5 +113,6 @@ CELLS: dict[str, Callable[..., Any]] = {
     "searchsorted": _searchsorted,
     "gather": _gather,
     "scatter_at": _scatter_at,
+    "assign_at": _assign_at,
     "sum_of": lambda x, m, axes, along: np.sum(x, axis=axes),
 }

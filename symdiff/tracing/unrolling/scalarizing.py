@@ -15,7 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, GraphOutput, outputs_at
-from symdiff.ir.loops import sizes_of_binding
+from symdiff.ir.loops import repeated_bindings, sizes_of_binding
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.choosing import cells_of_binding, chosen_bindings
@@ -87,15 +87,13 @@ def _is_short(graph: Graph, most: int) -> bool:
     """Whether all of a graph is unrolled without being asked."""
     if sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
         return False
-    cells = 0
+    cells = 0.0
     for binding in graph.bindings:
-        if binding.op == "loop":
-            if binding.params.tested or sizes_of_binding(binding):
-                return False
-            cells += binding.params.operations()
+        if binding.op == "loop" and (binding.params.tested or sizes_of_binding(binding)):
+            return False
         if binding.op in HEADS and not HEADS[binding.op].cells:
             return False
-        cells += cells_of_binding(binding)
+        cells += repeated_bindings((binding,), cells_of_binding)
         if cells > most:
             return False
     return True

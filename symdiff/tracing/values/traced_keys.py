@@ -5,13 +5,15 @@ negative places counted from the end, and `IndexError` at the arguments where Nu
 and become conditions. Refuses, with `TraceError`, floating numbers as an index.
 """
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.arrays.indexing import bind_item, is_basic, normal_key
+from symdiff.ir.arrays.indexing import bind_item, flat_places, is_basic, normal_key
 from symdiff.ir.building import active_builders
 from symdiff.tracing.values.integers import Integer, is_integer_value, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
@@ -98,7 +100,7 @@ def read(x: Any, key: Any, origin: str) -> Any:
     mask = _first_mask(parts)
     if mask is not None:
         return _selected(x[_behind(mask, parts)] if len(parts) > 1 else x, mask, origin)
-    outer = _outermost(parts) if isinstance(x, Tracer) and len(parts) == x.ndim else None
+    outer = _outermost(x, parts) if isinstance(x, Tracer) and len(parts) == x.ndim else None
     if outer is not None:
         rest = tuple(p for k, p in enumerate(parts) if k != outer)
         return (np.moveaxis(x, outer, 0) if outer else x)[parts[outer]][rest]
@@ -120,10 +122,10 @@ def read(x: Any, key: Any, origin: str) -> Any:
     return found.like(View.over(storage))
 
 
-def _outermost(parts: list[Any]) -> int | None:
+def _outermost(x: Tracer, parts: list[Any]) -> int | None:
     """Of single places, the axis of one that an outer run has, whose row is the same in all rounds of the inner one."""
     levels = [p.builder.level for p in parts if isinstance(p, Integer) and not p.ndim]
-    if len(levels) < len(parts) or min(levels) == max(levels):
+    if len(levels) < len(parts) or min(levels) == max(levels) or x.builder.level > min(levels):
         return None
     return levels.index(min(levels))
 
@@ -239,12 +241,39 @@ def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
 
 
 def _write_place(target: Any, parts: list[Any], value: Any, origin: str) -> None:
-    """Single places: every cell that may be meant becomes a selection between the value and what it was."""
+    """Single places, beside slices."""
     written = normal_key(tuple(parts), target.ndim, origin)
     if any(p is None for p in written):
         raise TraceError(f"{origin}: traced places beside None are assigned to; leave the new axis away")
-    whole = tuple(slice(None) if isinstance(p, Integer) else p for p in written)
     bounded = _bounded(parts, target.shape, origin)
+    leading = list(itertools.takewhile(lambda p: not isinstance(p, slice), bounded))
+    whole = all(_is_all(p, n) for p, n in zip(bounded[len(leading) :], target.shape[len(leading) :], strict=True))
+    if whole and target.dtype.char in "fdFD" and not (np.iscomplexobj(value) and target.dtype.kind == "f"):
+        _write_rows(target, leading, value, origin)
+    else:
+        _write_where(target, written, bounded, value)
+
+
+def _is_all(part: Any, n: int) -> bool:
+    return isinstance(part, slice) and part.indices(n) == (0, n, 1)
+
+
+def _write_rows(target: Any, places: list[Any], value: Any, origin: str) -> None:
+    """The row at places of the first axes."""
+    builder = traced_builder([target, value, *places])
+    arrays, sizes, rest = Arrays(builder, origin), target.shape[: len(places)], target.shape[len(places) :]
+    known = [traced_atom(p, builder, origin) if isinstance(p, Tracer) else np.asarray(p) for p in places]
+    at = flat_places(arrays, known, sizes)
+    value = np.broadcast_to(value, rest) if np.ndim(value) else value
+    row = builder.cast(traced_atom(value, builder, origin), target.dtype.char)
+    rows = arrays.reshape(traced_atom(target, builder, origin), (math.prod(sizes), *rest))
+    found = arrays.bind("assign_at", rows, at, arrays.broadcast_to(row, rest))
+    target[...] = Tracer(builder, arrays.reshape(found, target.shape))  # type: ignore[arg-type]
+
+
+def _write_where(target: Any, written: list[Any], bounded: list[Any], value: Any) -> None:
+    """Single places beside slices: every cell that may be meant becomes a selection between the value and what it was."""
+    whole = tuple(slice(None) if isinstance(p, Integer) else p for p in written)
     region = target if all(p == slice(None) for p in whole) else target[whole]
     here: Any = None
     axes = []
