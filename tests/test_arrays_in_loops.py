@@ -143,6 +143,115 @@ def test_rounds_that_change_arrays_are_kept(f):
     assert told(check(f, KEPT[f])) == {"kept"}
 
 
+# -- cells written in place
+
+
+def cells_of_cells(x):
+    u = x.copy()
+    for i in range(7):
+        for j in range(i + 1):
+            before = u[j]
+            u[j] = u[i] * 0.9 + before * x[j]
+    return np.sum(u * u)
+
+
+def rows_of_rows(x):
+    a = x[:, None] * np.sin(x)
+    for i in range(8):
+        for j in range(8):
+            a[i] = a[j] * 0.5 + a[i, j] * x
+            a[j, i] += a[i, 0]
+    return np.sum(np.sin(a))
+
+
+def read_before_and_behind(x):
+    a, s = x[:, None] * np.sin(x), 0.0
+    for i in range(7):
+        old = a * 1.0
+        for j in range(7):
+            a[i, j] = a[i, j] * x[j] + old[j, i]
+        s += np.sum(old * a)
+    return s
+
+
+def while_cells(x):
+    a, k = x[:, None] * np.sin(x), 0
+    while a[0, 0] < 3.0 and k < 20:
+        for j in range(8):
+            a[j, j] = a[j, j] * 1.1 + 0.1 * a[0, j]
+        k += 1
+    return np.sum(a * a)
+
+
+def complex_cells(x):
+    z = (x + 1j * x).copy()
+    for i in range(8):
+        for j in range(4):
+            z[i] = z[i] * 1j + x[j] * z[j]
+    return np.sum(np.abs(z) ** 2)
+
+
+def three_axes(x):
+    a = np.zeros((8, 8, 3))
+    for i in range(8):
+        for j in range(8):
+            a[i, j] = x[i] * np.array([x[j], 1.0, x[i]])
+            a[i, j, 1] += a[j, i, 0]
+    return np.sum(a * a)
+
+
+def swept(x):
+    a = x[:, None] * np.sin(x)
+    for i in range(1, 7):
+        for j in range(1, 7):
+            a[i, j] = 0.25 * (a[i - 1, j] + a[i + 1, j] + a[i, j - 1] + a[i, j + 1])
+    return np.sum(a * a)
+
+
+IN_PLACE = [cells_of_cells, rows_of_rows, read_before_and_behind, while_cells, complex_cells, three_axes, swept]
+
+
+@pytest.mark.parametrize("f", IN_PLACE, ids=lambda f: f.__name__)
+def test_cells_written_in_place(f):
+    assert "kept" in told(check(f, (VECTOR,)))
+    expected = sd.grad(f, loops="unroll", scalarize=False, backend="numpy")(VECTOR)
+    df = sd.grad(f, loops="keep")
+    np.testing.assert_allclose(df(VECTOR), expected, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(sd.vmap(df)(np.stack([VECTOR, VECTOR]))[1], expected, rtol=1e-9, atol=1e-11)
+
+
+def test_a_round_writes_its_cells_only():
+    def product(a, b):
+        c = np.zeros((len(a), len(a)))
+        for i in range(len(a)):
+            for j in range(len(a)):
+                for k in range(len(a)):
+                    c[i, j] += a[i, k] * b[k, j]
+        return np.sum(c * c)
+
+    graph = sd.value_and_grad(product, (0, 1), loops="keep").graph(np.ones((30, 30)), np.ones((30, 30)))
+    forward, backward = (b.params for b in graph.bindings if b.op == "loop")
+    assert (forward.carried, forward.stacks, backward.carried) == (1, (), 1)  # no array is kept for each round
+
+
+def test_rows_are_assigned_at_places():
+    def f(x, k):
+        y = x.copy()
+        y[int(k)] = np.sin(x[0]) * x[1]
+        return np.sum(y * y)
+
+    x = np.linspace(0.2, 0.9, 5)
+    assert "assign_at" in {b.op for b in sd.grad(f, scalarize=False).graph(x, 2.0).bindings}
+    for scalarize in (True, False):
+        for k in (0.0, 2.0, 4.0):
+            df = sd.grad(f, scalarize=scalarize)
+            differences = [(f(x + 1e-6 * e, k) - f(x - 1e-6 * e, k)) / 2e-6 for e in np.eye(5)]
+            np.testing.assert_allclose(df(x, k), differences, rtol=1e-6)
+            np.testing.assert_allclose(sd.vmap(df)(np.stack([x, x]), np.array([k, k]))[1], differences, rtol=1e-6)
+            tangent = sd.jvp(f, scalarize=scalarize)(x, k, np.ones(5))[1]
+            np.testing.assert_allclose(tangent, np.sum(differences), rtol=1e-6)
+
+
 # -- what is written out
 
 

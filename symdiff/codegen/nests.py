@@ -831,8 +831,8 @@ def _concatenate(nest: Nest, node: Node, write: Write, add: bool = False) -> Non
 
 
 def _cells(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-    for operand, index in zip(node.operands, itertools.product(*map(range, node.shape)), strict=True):
-        write(index, nest.values[operand], add)
+    for place, index in enumerate(itertools.product(*map(range, node.shape))):
+        write(index, _typed(nest, node, place, ()), add)
 
 
 @_onto_zeros
@@ -843,14 +843,13 @@ def _embed(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
 def _set(nest: Nest, node: Node, write: Write) -> None:
     region = HEADS["getitem"].shape(node.shape, key=node.params["key"])
     moved = _region(node.params["key"], node.shape)
-    nest.words.each(region, lambda index: write(moved(index), nest.value_at(node.operands[1], index), False))
+    nest.words.each(region, lambda index: write(moved(index), _typed(nest, node, 1, index), False))
 
 
 def _assign_at(nest: Nest, node: Node, write: Write) -> None:
-    size, rows = node.shape[0], node.operands[2]
-    row, axes = nest.row_number(node.operands[1], size), nest.program.nodes[node.operands[1]].shape
+    row, axes = nest.row_number(node.operands[1], node.shape[0]), nest.program.nodes[node.operands[1]].shape
     n = len(axes)
-    nest.words.each((*axes, *node.shape[1:]), lambda i: write((row(i[:n]), *i[n:]), nest.value_at(rows, i), False))
+    nest.words.each((*axes, *node.shape[1:]), lambda i: write((row(i[:n]), *i[n:]), _typed(nest, node, 2, i), False))
 
 
 def _set_at(nest: Nest, node: Node, write: Write) -> None:
@@ -859,7 +858,7 @@ def _set_at(nest: Nest, node: Node, write: Write) -> None:
         raise BackendError(f"{nest.program.name}: single cells of an array whose sizes a call tells")
     places = [indices] if len(node.shape) == 1 else np.unravel_index(indices, node.shape)
     rows = [_rows(nest, cells, n) for cells, n in zip(places, node.shape, strict=True)]
-    nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), nest.value_at(node.operands[1], i), False))
+    nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), _typed(nest, node, 1, i), False))
 
 
 def _running(op: str, start: float) -> Callable[..., None]:
@@ -884,6 +883,15 @@ def _running(op: str, start: float) -> Callable[..., None]:
     return part
 
 
+def _typed(nest: Nest, node: Node, place: int, index: Index) -> Number:
+    """A cell of an operand as one of the node's dtype."""
+    value, code = nest.value_at(node.operands[place], index), nest.program.nodes[node.operands[place]].dtype
+    if code == node.dtype:
+        return value
+    cast = Program("", (), (), [Node("input", (), (), code, (0, 0)), Node("cast", (0,), (), node.dtype)])
+    return nest.words.cell(cast, 1, {0: value})
+
+
 def _number(nest: Nest, node: Node, value: Any) -> Number:
     """A number of a node's dtype."""
     kind = {"?": bool, "D": complex, "F": complex}.get(node.dtype, float)
@@ -900,7 +908,8 @@ _ADDING: dict[str, Callable[..., None]] = {"put": _put, "scatter_at": _scatter, 
 _REPLACING: dict[str, Callable[[Nest, Node, Write], None]] = {"set": _set, "set_at": _set_at, "assign_at": _assign_at}
 _PARTS: dict[str, Callable[..., None]] = {
     "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, **_ADDING,
-    **{op: _onto_first(part) for op, part in _REPLACING.items()}, "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
+    **{op: _onto_first(part) for op, part in _REPLACING.items()},
+    "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
 }  # fmt: skip
 
 
