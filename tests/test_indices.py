@@ -456,6 +456,7 @@ def test_no_number_is_an_index_nor_an_empty_extreme():
         (lambda x: np.digitize(0.3, x), "traced edges"),
         (lambda x: np.unravel_index(np.argmax(x), (2, 3), order="F"), "order='F'"),
         (lambda x: np.putmask(np.zeros(6, int), x > 0, x), "made elsewhere"),
+        (lambda x: (x * 1).flat.__setitem__(np.argsort(x), x), r"int\(x\)"),
     ],
 )
 def test_refusals_say_what_to_write(f, message):
@@ -605,6 +606,56 @@ def test_places_that_occur_twice():
     for x in CLOUDS:
         assert value(x) == f(x)
         np.testing.assert_allclose(df(x), slopes(f, x), rtol=1e-7, atol=1e-8)
+
+
+def a_permutation_of_itself(x, w, v, i):
+    w[i] = w
+    return w
+
+
+def a_view_at_places(x, w, v, i):
+    w[i, i[::-1]] = v[2:6]
+    v[i] = w[0]
+    w[i] = v[4:8]
+    w[i, 0] = w[:, 0]
+    w[1, i] = w[:, 2]
+    w[i, i] = w.diagonal()
+    return w
+
+
+def along_an_axis(x, w, v, i):
+    np.put_along_axis(w, np.argsort(w, axis=0), w[::-1], 0)
+    np.put_along_axis(w, np.argsort(w, axis=1), w.T, 1)
+    return w
+
+
+def places_that_are_assigned_to(x, w, v, i):
+    q = i[::-1]
+    i[q] = i
+    i[i] = q
+    return w * i
+
+
+def parts_of_complex_numbers(x, w, v, i):
+    z = w * (1 + 1j)
+    z.real[i] = z.imag
+    z.imag[i] = z.real[::-1]
+    return z.real * 3 - z.imag
+
+
+@pytest.mark.parametrize(
+    "change",
+    [a_permutation_of_itself, a_view_at_places, along_an_axis, places_that_are_assigned_to, parts_of_complex_numbers],
+    ids=lambda f: f.__name__,
+)
+def test_what_is_assigned_is_read_before(change):
+    def f(x):
+        w = np.outer(x, x[::-1])
+        return np.sum(change(x, w, w.ravel(), np.argsort(x)) * np.arange(1.0, 17.0).reshape(4, 4))
+
+    value = Plain(f)
+    for x in np.array([[1.3, 0.4, 2.2, 0.9], [0.3, 1.4, 1.2, 0.99]]):
+        np.testing.assert_allclose(value(x), f(x), rtol=1e-13)
 
 
 # -- files

@@ -43,6 +43,7 @@ from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
+from symdiff.vocabulary.libraries import name_unless_library
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
 
@@ -424,7 +425,8 @@ def _explained(error: IndexError) -> Exception:
     """The same error, or a `TraceError` where NumPy's says nothing of its cause: that the index is a traced number."""
     if "valid indices" not in str(error):
         return error
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    places = traceback.extract_tb(error.__traceback__)
+    place = next((p for p in reversed(places) if name_unless_library(p.filename)), places[-1])
     where = f"{os.path.basename(place.filename)}:{place.lineno}"
     return TraceError(f"{where}: an index must be an integer: write int(x), or x.astype(int) for an array of them")
 
