@@ -469,9 +469,10 @@ class Tracer(Operators):
         flat = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self._line() if self.shape else [self.of_kind(self.kind) if self.has_memory() else self]):
             flat[i] = cell
+        shares = copy is not True and self.has_memory()  # what is written would be lost
+        flat.flags.writeable = not shares
         cells = flat.reshape(self.shape)
-        if copy is not True and self.has_memory():  # it would share memory: what is written would be lost
-            cells.flags.writeable = False
+        if shares:
             root_of(self.shared().storage).images.append(weakref.ref(flat))
             if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
                 note_stuck()
