@@ -843,3 +843,54 @@ def test_derivatives_by_single_cells_are_assembled_at_once(cells):
     assert sd.grad(f).program(x).operations() <= 2000 + 2 * cells
     matrix = x.reshape(20, 50)
     np.testing.assert_allclose(sd.grad(lambda a: f(a.ravel()))(matrix), wanted.reshape(20, 50), 1e-14)
+
+
+COUNTS = np.array([5, 3, 7])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n: np.reciprocal(n), lambda n: np.reciprocal(n[0] * 2), lambda n: np.full_like(n, 1.9),
+        lambda n: put(n.copy(), 1.5), lambda n: put(np.zeros_like(n), n / 2), lambda n: put(n * 2, 1.5),
+        lambda n: put(np.sort(n)[::-1], 1.5), lambda n: put(np.empty_like(n, shape=2), np.sqrt(n[:2])),
+        lambda n: put(np.stack([n, n]), 0.5),
+    ],
+)  # fmt: skip
+def test_what_numpy_rounds_to_integers_is_refused(f):
+    for df in (sd.grad(lambda n: np.sum(f(n)) * 1.0), sd.jacobian(f)):
+        with pytest.raises(sd.TraceError, match=r"test_indices\.py:\d+: .*integers.*n\.astype\(float\)"):
+            df(COUNTS)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n: np.reciprocal(n * 1.0), lambda n: put(n.astype(float), 1.5), lambda n: put(np.array(n, float), n / 2),
+        lambda n: put(put(np.zeros(3), n), 2.5), lambda n: put(n * 1.0, 1.5), lambda n: put(n.copy(), n[2]) + np.ones_like(n),
+        lambda n: put(np.zeros_like(n.astype(float) * 2), 1.5), lambda n: put(np.concatenate([n, [0.5]]), 1.5),
+        lambda n: put(np.zeros_like(n, dtype=float), n / 2), lambda n: put(n.copy(), 4) * n.mean(), lambda n: -n // 2 + n % 3,
+    ],
+)  # fmt: skip
+def test_arguments_of_integers_are_those_of_the_plain_function(f):
+    np.testing.assert_allclose(sd.value_and_grad(lambda n: np.sum(f(n)) * 1.0)(COUNTS)[0], np.sum(f(COUNTS)))
+
+
+def put(cells, value):
+    cells[...] = value
+    return cells
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "uint64"])
+def test_arithmetic_that_wraps_round_is_refused(dtype):
+    n = COUNTS.astype(dtype)
+    doors = [
+        lambda: sd.grad(lambda n: np.sum(-n * n))(n), lambda: sd.grad(lambda n: 3 - n)(n[0]),
+        lambda: sd.hessian(np.negative)(n), lambda: sd.jacobian(np.diff)(n), lambda: sd.derivative(lambda n: n - 4)(n),
+        lambda: sd.jacobian(lambda n: np.cross(n, -n[::-1]))(n),
+    ]  # fmt: skip
+    for door in doors:
+        with pytest.raises(sd.TraceError, match="wraps round"):
+            door()
+    assert sd.grad(lambda x, n: np.sum(n * x), 0)(2.0, n) == np.sum(n)
+    np.testing.assert_allclose(sd.grad(lambda n: np.sum(n[::-1] / n))(n), sd.grad(lambda n: np.sum(n[::-1] / n))(COUNTS))

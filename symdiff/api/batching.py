@@ -97,10 +97,11 @@ class Derivative(Function):
         need_all_contents()
         check_plain(self.where, points)
         values = points.array if device else np.asarray(points)
+        counted = values.dtype if values.dtype.kind in "iu" else None
         if values.dtype.kind in "iub":
             check_digits(self.where, values)
             values = values.astype(float)
-        scalar = Spec((), values.dtype)
+        scalar = PointSpec((), values.dtype, counted=counted)
         call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
         place = call.traced.index(call.wrt[0])
         key = ("elementwise", self._key(call), device)
@@ -168,12 +169,13 @@ class _Whole(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PointSpec(Spec):
-    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order, and `whole`
-    says that its numbers are integers.
+    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order. `whole` says
+    that its numbers are integers, `counted` of which dtype those are that are taken as floating-point numbers.
     """
 
     order: tuple[int, ...] = ()
     whole: bool = False
+    counted: np.dtype | None = None
 
 
 class Vectorised(Function):
@@ -229,7 +231,8 @@ class Vectorised(Function):
                     shape = value.shape[1:] if axis == 0 else value.shape[:-1]
                     order = traced_points_order(value, axis)
                     whole = dtype.kind in "iu" and place not in numbers
-                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, whole))
+                    counted = np.dtype(int) if dtype.kind in "iu" and place in numbers else None
+                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, whole, counted))
                     leaves.append(value)
                     leaf_axes.append(axis)
                 else:

@@ -86,6 +86,13 @@ def is_whole(leaf: Any) -> bool:
     return isinstance(leaf, Spec) and getattr(leaf, "whole", False)
 
 
+def integer_dtype(leaf: Any) -> Any:
+    """The dtype of an argument that is an integer, or an array of them, and is taken as floating-point; None of others."""
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype if leaf.dtype.kind in "iu" else None
+    return np.dtype(int) if type(leaf) is int else getattr(leaf, "counted", None)
+
+
 def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
     """Shape and dtype code of a traced argument leaf."""
     check_plain(where, leaf)
@@ -344,13 +351,16 @@ def _traced(
         builder.path = path
         if attempt.patient:
             builder.patience, builder.tired = SHORT, Tired.told
-        filled, attempt.given = list(leaves), {}
+        filled, attempt.given, attempt.integers = list(leaves), {}, {}
         for place, own, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
             kind, order = traced_argument_kind(leaves[place]), traced_order(leaves[place])
             traced_kind = Integer if is_whole(leaves[place]) else Tracer
             filled[place] = made = traced_kind.argument(builder, symbol, kind, order)
             attempt.given[id(made)] = made, leaves[place]
+            if (counted := integer_dtype(leaves[place])) is not None:
+                attempt.integers[symbol] = counted
+                made.shared().storage.counted = True
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)

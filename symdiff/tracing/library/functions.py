@@ -24,7 +24,7 @@ from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awa
 from symdiff.tracing.values.answers import check_answer, check_flat_answer
 from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import NUMPY, resulting
+from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
@@ -116,6 +116,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         if all(part is not None for part in parts):
             return tuple(in_traced_order(trace_rule_call(part, inputs, origin), inputs) for part in parts)
     rule = book.lookup(module, name, len(inputs))
+    if ufunc is np.reciprocal and (inputs[0].whole or inputs[0].is_of_integers()):
+        refuse_integers("np.reciprocal of")
     if rule is None:
         reason = functions_without_rule().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")

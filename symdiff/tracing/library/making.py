@@ -82,7 +82,7 @@ def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kw
     """A traced value as NumPy's maker gives it: itself, another view or a copy, as NumPy answers for its memory."""
     place = x._place()
     asked = native(place, None, *args, **kwargs)
-    x = x.astype(dtype) if dtype is not None and np.dtype(dtype) != x.dtype else x
+    x = x.astype(dtype) if dtype is not None and (np.dtype(dtype) != x.dtype or x.is_of_integers()) else x
     if asked.shape != x.shape:
         x = x[(None,) * (asked.ndim - x.ndim)]
     if not x.has_memory():
@@ -240,7 +240,10 @@ for _maker in (np.arange, np.zeros, np.ones, np.empty, np.eye, np.identity, np.f
 def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
     a = as_array(a)
     kind = np.int64 if isinstance(a, Integer) else a.dtype
-    return filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
+    found = filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
+    if dtype is None and a.is_of_integers():
+        found.shared().storage.counted = True
+    return found
 
 
 @stands_for(np.full_like)
@@ -252,7 +255,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
 
 @stands_for(np.ones_like)
 def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
-    return full_like(a, 1.0, dtype, order, subok, shape)
+    return full_like(a, 1, dtype, order, subok, shape)
 
 
 # -- functions of SciPy's that are written in Python, by their rules
