@@ -456,6 +456,7 @@ def test_no_number_is_an_index_nor_an_empty_extreme():
         (lambda x: np.digitize(0.3, x), "traced edges"),
         (lambda x: np.unravel_index(np.argmax(x), (2, 3), order="F"), "order='F'"),
         (lambda x: np.putmask(np.zeros(6, int), x > 0, x), "made elsewhere"),
+        (lambda x: (x * 1).flat.__setitem__(np.argsort(x), x), r"int\(x\)"),
     ],
 )
 def test_refusals_say_what_to_write(f, message):
@@ -605,6 +606,56 @@ def test_places_that_occur_twice():
     for x in CLOUDS:
         assert value(x) == f(x)
         np.testing.assert_allclose(df(x), slopes(f, x), rtol=1e-7, atol=1e-8)
+
+
+def a_permutation_of_itself(x, w, v, i):
+    w[i] = w
+    return w
+
+
+def a_view_at_places(x, w, v, i):
+    w[i, i[::-1]] = v[2:6]
+    v[i] = w[0]
+    w[i] = v[4:8]
+    w[i, 0] = w[:, 0]
+    w[1, i] = w[:, 2]
+    w[i, i] = w.diagonal()
+    return w
+
+
+def along_an_axis(x, w, v, i):
+    np.put_along_axis(w, np.argsort(w, axis=0), w[::-1], 0)
+    np.put_along_axis(w, np.argsort(w, axis=1), w.T, 1)
+    return w
+
+
+def places_that_are_assigned_to(x, w, v, i):
+    q = i[::-1]
+    i[q] = i
+    i[i] = q
+    return w * i
+
+
+def parts_of_complex_numbers(x, w, v, i):
+    z = w * (1 + 1j)
+    z.real[i] = z.imag
+    z.imag[i] = z.real[::-1]
+    return z.real * 3 - z.imag
+
+
+@pytest.mark.parametrize(
+    "change",
+    [a_permutation_of_itself, a_view_at_places, along_an_axis, places_that_are_assigned_to, parts_of_complex_numbers],
+    ids=lambda f: f.__name__,
+)
+def test_what_is_assigned_is_read_before(change):
+    def f(x):
+        w = np.outer(x, x[::-1])
+        return np.sum(change(x, w, w.ravel(), np.argsort(x)) * np.arange(1.0, 17.0).reshape(4, 4))
+
+    value = Plain(f)
+    for x in np.array([[1.3, 0.4, 2.2, 0.9], [0.3, 1.4, 1.2, 0.99]]):
+        np.testing.assert_allclose(value(x), f(x), rtol=1e-13)
 
 
 # -- files
@@ -792,3 +843,54 @@ def test_derivatives_by_single_cells_are_assembled_at_once(cells):
     assert sd.grad(f).program(x).operations() <= 2000 + 2 * cells
     matrix = x.reshape(20, 50)
     np.testing.assert_allclose(sd.grad(lambda a: f(a.ravel()))(matrix), wanted.reshape(20, 50), 1e-14)
+
+
+COUNTS = np.array([5, 3, 7])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n: np.reciprocal(n), lambda n: np.reciprocal(n[0] * 2), lambda n: np.full_like(n, 1.9),
+        lambda n: put(n.copy(), 1.5), lambda n: put(np.zeros_like(n), n / 2), lambda n: put(n * 2, 1.5),
+        lambda n: put(np.sort(n)[::-1], 1.5), lambda n: put(np.empty_like(n, shape=2), np.sqrt(n[:2])),
+        lambda n: put(np.stack([n, n]), 0.5),
+    ],
+)  # fmt: skip
+def test_what_numpy_rounds_to_integers_is_refused(f):
+    for df in (sd.grad(lambda n: np.sum(f(n)) * 1.0), sd.jacobian(f)):
+        with pytest.raises(sd.TraceError, match=r"test_indices\.py:\d+: .*integers.*n\.astype\(float\)"):
+            df(COUNTS)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n: np.reciprocal(n * 1.0), lambda n: put(n.astype(float), 1.5), lambda n: put(np.array(n, float), n / 2),
+        lambda n: put(put(np.zeros(3), n), 2.5), lambda n: put(n * 1.0, 1.5), lambda n: put(n.copy(), n[2]) + np.ones_like(n),
+        lambda n: put(np.zeros_like(n.astype(float) * 2), 1.5), lambda n: put(np.concatenate([n, [0.5]]), 1.5),
+        lambda n: put(np.zeros_like(n, dtype=float), n / 2), lambda n: put(n.copy(), 4) * n.mean(), lambda n: -n // 2 + n % 3,
+    ],
+)  # fmt: skip
+def test_arguments_of_integers_are_those_of_the_plain_function(f):
+    np.testing.assert_allclose(sd.value_and_grad(lambda n: np.sum(f(n)) * 1.0)(COUNTS)[0], np.sum(f(COUNTS)))
+
+
+def put(cells, value):
+    cells[...] = value
+    return cells
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "uint64"])
+def test_arithmetic_that_wraps_round_is_refused(dtype):
+    n = COUNTS.astype(dtype)
+    doors = [
+        lambda: sd.grad(lambda n: np.sum(-n * n))(n), lambda: sd.grad(lambda n: 3 - n)(n[0]),
+        lambda: sd.hessian(np.negative)(n), lambda: sd.jacobian(np.diff)(n), lambda: sd.derivative(lambda n: n - 4)(n),
+        lambda: sd.jacobian(lambda n: np.cross(n, -n[::-1]))(n),
+    ]  # fmt: skip
+    for door in doors:
+        with pytest.raises(sd.TraceError, match="wraps round"):
+            door()
+    assert sd.grad(lambda x, n: np.sum(n * x), 0)(2.0, n) == np.sum(n)
+    np.testing.assert_allclose(sd.grad(lambda n: np.sum(n[::-1] / n))(n), sd.grad(lambda n: np.sum(n[::-1] / n))(COUNTS))

@@ -372,3 +372,16 @@ def test_formulas_of_series_are_derived_by_the_chain_rule():
     shown = str(sd.taylor(lambda x: np.sin(x) / x, 2).graph(0.3, 1.0).formula.latex)
     assert shown.count(r"\\") == 2 and "select" not in shown and r"\dot{x}^{2}" in shown
     assert "infinity" not in str(sd.taylor(lambda x: np.sin(x) / x, 6).graph(0.3, 1.0).formula)  # these are read as they are
+
+
+@pytest.mark.parametrize("backend", ["python", "numpy", "native"])
+def test_derivatives_of_what_is_given_up_are_given_up(backend):
+    def f(x):
+        return np.log(np.sin(x) / x)
+
+    third = sd.derivative(f, order=3)
+    doors = [sd.grad, sd.jacobian, sd.derivative, sd.hessian, lambda g, **kw: lambda x: sd.jvp(g, **kw)(x, 1.0)[1]]
+    for door in doors:
+        df = door(third, backend=backend)
+        assert np.isnan(third(0.0)) and np.isnan(df(0.0)) and np.isfinite(df(1.3))
+    np.testing.assert_allclose(sd.grad(third, backend=backend)(1.3), sd.derivative(f, order=4)(1.3), rtol=1e-9)

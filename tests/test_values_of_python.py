@@ -136,6 +136,27 @@ def test_integers_of_many_points_are_integers(name, dtype, backend):
     np.testing.assert_array_equal(sd.vmap(sd.grad(lambda n: n * n * 0.5), backend=backend)(points), points.astype(float))
 
 
+BITS_AND_TRUTHS = {
+    "xor": lambda n, b: n ^ 3, "xor_of_both": lambda n, b: 5 ^ (n + b), "invert": lambda n, b: ~n * 2.0,
+    "or": lambda n, b: n | 4, "ufunc": lambda n, b: np.bitwise_xor(n, 3), "not": lambda n, b: ~b,
+    "shift": lambda n, b: (n << 2) + (1 << abs(n)),
+    "truth_xor": lambda n, b: b ^ True, "sum_of_truths": lambda n, b: b + b, "branch": lambda n, b: 3.0 if ~b else n ^ 1,
+    "class": lambda n, b: (n ^ 3) * (2.0 if isinstance(n, np.integer) and isinstance(b, np.bool_) else 3.0),
+    "loop": lambda n, b: sum(0.5 * i for i in range(abs(int(n)))) + (n ^ 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BITS_AND_TRUTHS)
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_bits_and_truths_of_many_points(name, backend):
+    f, n, b = BITS_AND_TRUTHS[name], np.array([5, 3, 7, 0, -2, 3]), np.array([True, False, True, True, False, True])
+    wanted = np.array([f(*point) for point in zip(n, b, strict=True)], float)
+    for order in (slice(None), slice(None, None, -1)):
+        np.testing.assert_array_equal(sd.vmap(f, backend=backend)(n[order], b[order]), wanted[order])
+        slope = sd.vmap(sd.grad(lambda x, n, b: x * x * f(n, b)), backend=backend)(np.full(6, 1.5), n[order], b[order])
+        np.testing.assert_allclose(slope, 3.0 * wanted[order])
+
+
 # -- which object a value is
 
 Z = np.array([1.0, 2.0])

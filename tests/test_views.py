@@ -467,15 +467,71 @@ def single(x):
     z = np.ma.asarray(y[0, ...]).data
     y *= 2.0
     return np.sum(z)
+
+def opened(x):
+    y = x * 1.5
+    z = y.__array__().reshape(2, 2)
+    z.setflags(write=True)
+    z[0] = 9.0
+    return np.sum(y)
 """
+FILLING = [
+    "np.add(z, x[0], z)", "np.clip(y, 0, 1, z)", "np.matmul(np.outer(x, x), x, z)", "np.modf(y, z, np.empty(4))", "z += x",
+    "np.round(x, 1, z)", "np.copyto(z, x)", "np.cumsum(x, out=z)", "np.put(z, [0, 1], x[:2])", "np.add.at(z, [0], x[:1])",
+    "np.fill_diagonal(z.reshape(2, 2), x[0])", "z.sort()", "z.fill(x[0])", "np.maximum.accumulate(x, 0, None, z)",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["written", "masked", "single"])
+@pytest.mark.parametrize("name", ["written", "masked", "single", "opened", *FILLING])
 def test_arrays_that_code_without_source_makes_are_not_written_through(name):
     space = {"np": np}
-    exec(compile(WITHOUT_SOURCE, "nowhere.py", "exec"), space)
-    with pytest.raises(sd.TraceError, match=r"nowhere\.py:\d+: .*(y\.copy\(\)|numpy\.ma\.core\.asarray)"):
-        sd.grad(space[name])(X)
+    text = f"def filled(x):\n    y = x * 1.5\n    z = y.__array__()\n    {name}\n    return np.sum(y)\n"
+    exec(compile(text if name in FILLING else WITHOUT_SOURCE, "nowhere.py", "exec"), space)
+    with pytest.raises(sd.TraceError, match=r"nowhere\.py:\d+: .*(y = y|y\.copy\(\)|copy it|numbers first|ma\.core\.asarray)"):
+        sd.grad(space["filled" if name in FILLING else name])(X)
+
+
+def an_array_of_objects(x):
+    y = np.empty(4, dtype=object)
+    y[:] = list(x)
+    return y
+
+
+VIEWS_OF_OBJECTS = [
+    lambda y: np.reshape(y, (2, 2)), np.ravel, np.transpose, np.atleast_2d, lambda y: np.diagonal(np.reshape(y, (2, 2))),
+    lambda y: np.split(y, 2)[0], lambda y: np.broadcast_arrays(y, y)[0], lambda y: np.expand_dims(y, 0), np.real, np.squeeze,
+    lambda y: np.flip(np.flip(y)), lambda y: np.moveaxis(y.reshape(2, 2), 0, 1), np.require,
+    lambda y: y[:2], lambda y: next(iter(y.reshape(2, 2))), lambda y: np.broadcast_to(y, (2, 4)), np.copy,
+    np.lib.stride_tricks.as_strided, lambda y: np.asarray(y, dtype=object), lambda y: np.array(y, dtype=object),
+    lambda y: np.hsplit(y, 2)[0], lambda y: np.einsum("i->i", y), lambda y: np.add(y, 1.0, y), lambda y: np.add(y, y[1], out=y),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("view", VIEWS_OF_OBJECTS)
+@pytest.mark.parametrize("make", [lambda x: x * 1, lambda x: np.array([*x], dtype=object), an_array_of_objects])
+def test_views_of_arrays_of_objects_show_every_change(make, view):
+    def f(x):
+        y = make(x)
+        z = view(y)
+        y[0] = x[3] * 7
+        found = z.ravel()[0] * x[1]
+        if z.flags.writeable:
+            z[(0,) * z.ndim] = x[2] * 3
+        return found + y[0] * x[2]
+
+    for x in (X, X[::-1].copy()):
+        np.testing.assert_allclose(sd.value_and_grad(f)(x)[0], f(x))
+
+
+@pytest.mark.parametrize("held", [lambda p: p.coeffs, lambda p: p.__array__(), lambda p: np.ravel(a=p.coeffs)])
+def test_arrays_that_an_object_of_a_library_holds_are_not_new(held):
+    def f(x):
+        p = np.poly1d([1.0, 2.0, 3.0])
+        held(p)[0] = x[0]
+        return p(x[1])
+
+    with pytest.raises(sd.TraceError, match=r"test_views.py:\d+"):
+        sd.grad(f)(X)
 
 
 @pytest.mark.parametrize("join", [lambda a: np.c_[a, a], lambda a: np.r_[a, a], lambda a: np.hstack([a, a])])

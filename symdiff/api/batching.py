@@ -4,6 +4,7 @@ Assumes functions of one point. Guarantees results with the points axis where it
 over blocks of points. Refuses axes other than the first and the last, and arguments with different numbers of points.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,7 @@ from symdiff.tracing.branches.paths import Unmergeable
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.replaying import innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
-from symdiff.tracing.trace import Spec, is_static
+from symdiff.tracing.trace import PointNumber, Spec, is_static
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
 from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_order
 from symdiff.vocabulary import structures
@@ -97,10 +98,11 @@ class Derivative(Function):
         need_all_contents()
         check_plain(self.where, points)
         values = points.array if device else np.asarray(points)
+        counted = values.dtype if values.dtype.kind in "iu" else None
         if values.dtype.kind in "iub":
             check_digits(self.where, values)
             values = values.astype(float)
-        scalar = Spec((), values.dtype)
+        scalar = PointSpec((), values.dtype, counted=counted)
         call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
         place = call.traced.index(call.wrt[0])
         key = ("elementwise", self._key(call), device)
@@ -168,12 +170,13 @@ class _Whole(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PointSpec(Spec):
-    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order, and `whole`
-    says that its numbers are integers.
+    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order. `own` is the
+    dtype of integers and truths, `counted` that of integers that are taken as floating-point numbers.
     """
 
     order: tuple[int, ...] = ()
-    whole: bool = False
+    own: np.dtype | None = None
+    counted: np.dtype | None = None
 
 
 class Vectorised(Function):
@@ -209,12 +212,16 @@ class Vectorised(Function):
             raise ShapeError(f"{self.where}: in_axes has {len(self.in_axes)} entries for {count} arguments")
         return list(self.in_axes)
 
+    def _numbers(self, args: tuple[Any, ...]) -> set[int]:
+        """The arguments whose integers are numbers like others: those that are differentiated, and tangents."""
+        count = len(args) - self.inner.extra
+        return {*self.inner.positions(count), *range(count, len(args))}
+
     def point_arguments(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any], list[int | None]]:
         """The arguments with each batched leaf replaced by the `Spec` of one point, the leaves and their axes."""
         axes = self._axes(len(args))
         shown, leaves, leaf_axes = [], [], []
-        inner = self.inner
-        numbers = {*inner.positions(len(args) - inner.extra), *range(len(args) - inner.extra, len(args))}
+        numbers = self._numbers(args)
         for place, (arg, axis) in enumerate(zip(args, axes, strict=True)):
             flat, tree = structures.flatten(arg, none_is_leaf=True)
             points = []
@@ -228,8 +235,9 @@ class Vectorised(Function):
                     dtype = np.dtype(value.dtype)
                     shape = value.shape[1:] if axis == 0 else value.shape[:-1]
                     order = traced_points_order(value, axis)
-                    whole = dtype.kind in "iu" and place not in numbers
-                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, whole))
+                    own = dtype if dtype.kind in "iub" and place not in numbers else None
+                    counted = np.dtype(int) if dtype.kind in "iu" and place in numbers else None
+                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, own, counted))
                     leaves.append(value)
                     leaf_axes.append(axis)
                 else:
@@ -378,9 +386,10 @@ class Vectorised(Function):
 
     def _picked(self, args: tuple[Any, ...], k: int) -> tuple[Any, ...]:
         """The arguments of one point."""
+        numbers = self._numbers(args)
         return tuple(
-            arg if axis is None else structures.map_leaves(lambda a, axis=axis: _picked(a, axis, k), arg)
-            for arg, axis in zip(args, self._axes(len(args)), strict=True)
+            arg if axis is None else structures.map_leaves(functools.partial(_picked, axis, k, place in numbers), arg)
+            for place, (arg, axis) in enumerate(zip(args, self._axes(len(args)), strict=True))
         )
 
     def _each(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -410,12 +419,13 @@ class Vectorised(Function):
         return self.inner.graph(*self.point_arguments(args)[0], **kwargs)
 
 
-def _picked(array: Any, axis: int, k: int) -> Any:
-    """A point of an array, whose integers are numbers like others."""
-    if not isinstance(array, Tracer) and np.asarray(array).dtype.kind in "iub":
-        check_digits(user_line(), np.asarray(array))
-        array = np.asarray(array, dtype=float)
-    return array[k] if axis == 0 else array[..., k]
+def _picked(axis: int, k: int, number: bool, array: Any) -> Any:
+    """A point of an array; its integers are numbers like others where the function takes them as a `number`."""
+    if isinstance(array, Tracer) or (own := np.asarray(array).dtype).kind not in "iub":
+        return array[k] if axis == 0 else array[..., k]
+    check_digits(user_line(), np.asarray(array))
+    found = np.asarray(array, dtype=float)[k if axis == 0 else (..., k)]
+    return found if number or found.shape else PointNumber(found, own)
 
 
 def _is_plain(arg: Any, axis: int | None) -> bool:

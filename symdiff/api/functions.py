@@ -56,7 +56,15 @@ from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
-from symdiff.tracing.trace import definition_line, function_name, function_signature, is_whole, trace_leaves, traced_type
+from symdiff.tracing.trace import (
+    PointNumber,
+    definition_line,
+    function_name,
+    function_signature,
+    own_kind,
+    trace_leaves,
+    traced_type,
+)
 from symdiff.tracing.unrolling.scalarizing import WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_order
@@ -255,6 +263,7 @@ class Function:
         leaves = list(call.leaves)
         for place, leaf in zip(call.traced, fed, strict=False):
             leaves[place] = leaf
+        leaves = [leaf.plain if type(leaf) is PointNumber else leaf for leaf in leaves]
         args, kwargs = structures.unflatten(call.tree, leaves)
         self.f(*args, **kwargs)
 
@@ -273,7 +282,7 @@ class Function:
     def _key(self, call: Call) -> Any:
         chosen = set(call.traced)
         parts = [
-            (traced_type(leaf, self.where), is_whole(leaf), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
+            (traced_type(leaf, self.where), own_kind(leaf), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)

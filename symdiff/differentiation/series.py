@@ -439,7 +439,7 @@ class Series:
         return self._kept(result, k, b.select(is_nearer, regular, found), b.select(is_nearer, *errors))
 
     def _kept(self, result: Atom, k: int, found: Atom, error: Atom) -> Atom:
-        """A coefficient that is known but for an error; NaN where not even its size is."""
+        """A coefficient that is known but for an error; NaN where not even its size is, and with it all its derivatives."""
         b, (eps, _, tiny) = self.builder, self._limits(result)
         self._errors[result, k] = error
         share = 1e4 * eps.params  # of the largest coefficient so far, which is enough
@@ -448,7 +448,7 @@ class Series:
             before = b.emit("max", (self._size(result), Constant(tiny.params / share)))
         scale = self._scales[result] = b.emit("max", (before, size))
         enough = b.emit("max", (size, b.mul(Constant(share), scale)))
-        return b.select(b.emit("le", (b.mul(Constant(1e3), error), enough)), found, Constant(math.nan))
+        return b.select(b.emit("le", (b.mul(Constant(1e3), error), enough)), found, b.mul(Constant(math.nan), found))
 
     def _limits(self, atom: Atom) -> tuple[Constant, Constant, Constant]:
         """The precision of a value's dtype, the least number, and the least one with all digits."""

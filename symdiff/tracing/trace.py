@@ -37,12 +37,13 @@ from symdiff.tracing.loops.keeping import LOOPS, SHORT, Again, Keeping, Tired
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import traced_argument_kind
+from symdiff.tracing.values.kinds import NUMPY, traced_argument_kind
 from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
+from symdiff.vocabulary.libraries import name_unless_library
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
 
@@ -80,9 +81,33 @@ def is_static(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray) and leaf.dtype.kind not in "fcO"
 
 
-def is_whole(leaf: Any) -> bool:
-    """Whether what stands for an argument stands for integers."""
-    return isinstance(leaf, Spec) and getattr(leaf, "whole", False)
+class PointNumber(float):
+    """An integer or a truth at one of many points, which is traced as such."""
+
+    def __new__(cls, value: Any, own: np.dtype) -> "PointNumber":
+        self = super().__new__(cls, value)
+        self.own = own
+        return self
+
+    own: np.dtype
+
+    @property
+    def plain(self) -> Any:
+        """The number as the function itself takes it."""
+        return self.own.type(self)
+
+
+def own_kind(leaf: Any) -> str:
+    """Whether what stands for an argument stands for integers, "i", or truths, "b"."""
+    own = getattr(leaf, "own", None) if isinstance(leaf, (Spec, PointNumber)) else None
+    return "" if own is None else "b" if own.kind == "b" else "i"
+
+
+def integer_dtype(leaf: Any) -> Any:
+    """The dtype of an argument that is an integer, or an array of them, and is taken as floating-point; None of others."""
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype if leaf.dtype.kind in "iu" else None
+    return np.dtype(int) if type(leaf) is int else getattr(leaf, "counted", None)
 
 
 def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
@@ -343,13 +368,20 @@ def _traced(
         builder.path = path
         if attempt.patient:
             builder.patience, builder.tired = SHORT, Tired.told
-        filled, attempt.given = list(leaves), {}
-        for place, own, (shape, code) in zip(traced, names, types, strict=False):
-            symbol = builder.input(own, shape, "d" if code == "?" else code, paths[place])
-            kind, order = traced_argument_kind(leaves[place]), traced_order(leaves[place])
-            traced_kind = Integer if is_whole(leaves[place]) else Tracer
-            filled[place] = made = traced_kind.argument(builder, symbol, kind, order)
+        filled, attempt.given, attempt.integers = list(leaves), {}, {}
+        for place, called, (shape, code) in zip(traced, names, types, strict=False):
+            symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])
+            own, order = own_kind(leaves[place]), traced_order(leaves[place])
+            kind = NUMPY if own else traced_argument_kind(leaves[place])
+            filled[place] = made = (Integer if own == "i" else Tracer).argument(builder, symbol, kind, order)
             attempt.given[id(made)] = made, leaves[place]
+            if (counted := integer_dtype(leaves[place])) is not None:
+                attempt.integers[symbol] = counted
+                made.shared().storage.counted = True
+            if own:
+                path.discrete.add(symbol)
+            if own == "b":
+                filled[place] = made != 0
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
@@ -424,7 +456,8 @@ def _explained(error: IndexError) -> Exception:
     """The same error, or a `TraceError` where NumPy's says nothing of its cause: that the index is a traced number."""
     if "valid indices" not in str(error):
         return error
-    place = traceback.extract_tb(error.__traceback__)[-1]
+    places = traceback.extract_tb(error.__traceback__)
+    place = next((p for p in reversed(places) if name_unless_library(p.filename)), places[-1])
     where = f"{os.path.basename(place.filename)}:{place.lineno}"
     return TraceError(f"{where}: an index must be an integer: write int(x), or x.astype(int) for an array of them")
 

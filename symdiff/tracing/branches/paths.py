@@ -92,6 +92,7 @@ class Path:
         self.limit = limit  # bindings of all paths
         self.beside = beside
         self.met: list[int] = []  # equalities
+        self.discrete: set[Atom] = set()  # inputs that are integers or truths, for which no equality is met
         self._thinness: Thinness | None = None
         self.decisions: list[Decision] = []
         self.turned: list[tuple[Atom, bool]] = []  # the conditions that choose the path, and their values
@@ -173,7 +174,7 @@ class Path:
     def _is_thin(self, atom: Atom) -> bool | None:
         assert self.builder is not None
         if self._thinness is None:
-            self._thinness = Thinness([leaf.node for leaf in self.builder.inputs])
+            self._thinness = Thinness([leaf.node for leaf in self.builder.inputs if leaf.node not in self.discrete])
         self._thinness.include(self.builder.bindings[len(self._thinness.made) :])
         return self._thinness.of(atom)
 

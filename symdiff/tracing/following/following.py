@@ -420,7 +420,7 @@ def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
         if traced and function is not None and owner.dtype != object:
             return follow(function)(owner, *args, **kwargs)
         result = f(*args, **kwargs)
-        return fresh_numpy_array(result, (owner, *args)) if attempt.thorough else result
+        return fresh_numpy_array(result, (owner, *args, *kwargs.values())) if attempt.thorough else result
 
     return method
 
@@ -512,10 +512,22 @@ def _note_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         note_stuck()
 
 
-def _locked(f: Any, array: Any) -> Any:
-    """An array of traced objects as a traced one, whose views NumPy would write to the objects."""
+def _gives_views(f: Any, args: tuple[Any, ...]) -> bool:
+    """Whether a function gives views of arrays of objects, or writes to them, which is NumPy's own affair."""
+    if not minds_memory(f) or not any(isinstance(a, np.ndarray) and a.dtype == object for a in args):
+        return False
+    if any(isinstance(a, Tracer) and a.shape for a in args):
+        raise TraceError(
+            f"{user_line()}: np.{f.__name__} of an array of objects beside a traced one, which would not see each other's "
+            "changes; make an array of numbers first: np.array(list(y))"
+        )
+    return True
+
+
+def _locked(array: Any) -> Any:
+    """An array of traced objects as a traced one, which NumPy would write to the objects: itself as `out`."""
     found = as_array(array)
-    if isinstance(array, np.ndarray) and isinstance(found, Tracer) and minds_memory(f):
+    if isinstance(array, np.ndarray) and isinstance(found, Tracer):
         found.shared().storage.refusal = "an array of objects is assigned to by another name; take a copy first: y = y.copy()"
     return found
 
@@ -525,9 +537,11 @@ def _of_lists(f: Anything) -> Anything:
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         _note_objects(args, kwargs)
+        if _gives_views(f, args):
+            return f(*args, **kwargs)
         own = args and isinstance(args[0], Tracer) and type(args[0]) is not Tracer  # integers have a protocol of their own
         if not own and takes_traced(args, kwargs):
-            args = tuple(_locked(f, a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
+            args = tuple(_locked(a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
             return call_library_function(f, args, kwargs, user_line())
         return f(*args, **kwargs)
 
@@ -553,10 +567,14 @@ class _OfCells(_Standing):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         f = self._function
+        if type(f) is np.ufunc and len(args) > f.nin:
+            args, kwargs = args[: f.nin], {**kwargs, "out": (*args[f.nin :], *(None,) * (f.nargs - len(args)))}
         _note_objects(args, kwargs)
+        if _gives_views(f, args):
+            return f(*args, **kwargs)
         held = [not isinstance(a, Tracer) and holds_traced(a) for a in (args[:1] if self._first else args)]
         if any(held) and f not in _OF_PARTS:
-            args = (*(_locked(f, a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
+            args = (*(_locked(a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
         elif not any(map(holds_traced, args)):
             return f(*args, **kwargs)
         try:
@@ -578,7 +596,7 @@ class _Made(_Standing):
     """A function of NumPy's in a thorough run: its new arrays can take traced values."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return fresh_numpy_array(self._function(*args, **kwargs), args)
+        return fresh_numpy_array(self._function(*args, **kwargs), (*args, *kwargs.values()))
 
 
 def _recorded(f: Anything, rule: Any) -> Anything:

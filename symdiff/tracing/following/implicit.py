@@ -218,7 +218,7 @@ def item(call: Call, owner: Any, key: Any) -> Any:
     if isinstance(owner, _JOINING):  # np.r_ makes new arrays
         found = fresh_numpy_array(owner[key], ())
         return turned(owner.__getitem__, (key,), {}, found.like(found.atom)) if isinstance(found, Tracer) else found
-    return owner[key] if kind is np.ndarray else fresh_numpy_array(owner[key], ())
+    return owner[key]
 
 
 def iterated(call: Call, values: Any) -> Any:

@@ -24,7 +24,7 @@ from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awa
 from symdiff.tracing.values.answers import check_answer, check_flat_answer
 from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import NUMPY, resulting
+from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
@@ -116,6 +116,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         if all(part is not None for part in parts):
             return tuple(in_traced_order(trace_rule_call(part, inputs, origin), inputs) for part in parts)
     rule = book.lookup(module, name, len(inputs))
+    if ufunc is np.reciprocal and (inputs[0].whole or inputs[0].is_of_integers()):
+        refuse_integers("np.reciprocal of")
     if rule is None:
         reason = functions_without_rule().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
@@ -145,16 +147,16 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
     """`function(*args, out=out, **kwargs)`; with `where=`, cells of `out` for which it does not hold stay."""
     where = kwargs.pop("where", True) if isinstance(getattr(function, "__self__", function), np.ufunc) else True
     name = getattr(getattr(function, "__self__", None) or function, "__name__", "function")
-    if any(o is not None and not isinstance(o, Tracer) for o in (out if isinstance(out, tuple) else (out,))):
+    outs = out if isinstance(out, tuple) else (out,)
+    if any(o is not None and not isinstance(o, Tracer) and o.dtype != object for o in outs):
         note_stuck()
         raise TraceError(
             f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
             "and leave out= away"
         )
     results = function(*args, **kwargs)
-    outs = out if isinstance(out, tuple) else (out,)
     shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
-    if len(outs) > 1 and outs[0] is not None and outs[1] is not None and outs[0].shared().overlaps(outs[1].shared()):
+    if len(outs) > 1 and outs[0] is not None and outs[1] is not None and _overlap(*outs[:2]):
         raise TraceError(f"{origin}: np.{name}: the arrays of out= share memory; give each one of its own")
     found = []
     for target, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
@@ -165,15 +167,22 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
             continue
         if target.shape != np.shape(result) and np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
             raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
-        target[...] = result if where is True else np.where(where, result, target)  # type: ignore[call-overload]
+        result = result if where is True else np.where(where, result, target)  # type: ignore[call-overload]
+        target[...] = result.__array__(copy=True) if isinstance(target, np.ndarray) and isinstance(result, Tracer) else result
         found.append(target)
     return tuple(found) if isinstance(results, tuple) else found[0]
+
+
+def _overlap(x: Any, y: Any) -> bool:
+    if isinstance(x, Tracer) and isinstance(y, Tracer):
+        return x.shared().overlaps(y.shared())
+    return type(x) is type(y) and np.shares_memory(x, y)
 
 
 def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
     """`ufunc.at(y, index, values)`: cell by cell, so that an index may occur twice."""
     target, index, *values = inputs
-    values = [v.copy() if isinstance(v, Tracer) else v for v in values]  # for they may be cells of the target
+    values = [v.copy() if isinstance(v, Tracer) else v for v in values]  # for they may be cells of the target, as places may
     if not isinstance(target, Tracer):
         note_stuck()
         raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
@@ -190,7 +199,7 @@ def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
 
 def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]) -> None:
     """`ufunc.at` at traced places, one after the other."""
-    parts = traced_key_parts(index)
+    parts = [p.like(p.atom) if isinstance(p, Tracer) else p for p in traced_key_parts(index)]
     shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
     spread = [np.broadcast_to(p, shape) for p in parts]
     given = [np.broadcast_to(v, shape) for v in values]

@@ -5,7 +5,7 @@ that every floating or complex array NumPy makes can take traced values. Refuses
 static.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,31 @@ Standing = Callable[..., Any]
 
 
 def fresh_numpy_array(result: Any, args: tuple[Any, ...]) -> Any:
-    """A new array that NumPy made as one that can take traced values; a view of an argument stays as it is."""
+    """A new array that NumPy made as one that can take traced values; a view of what an argument holds stays as it is.
+
+    So does an array of objects that was asked for.
+    """
     if type(result) is not np.ndarray or result.dtype.char not in "fdFDO" or not active_builders():
         return result
-    if any(type(a) is np.ndarray and np.may_share_memory(a, result) for a in args):
+    if result.dtype == object and any(map(_asks_for_objects, args)):
+        return result
+    if any(type(a) is np.ndarray and np.may_share_memory(a, result) for given in args for a in _held_arrays(given)):
         return result
     return filled(active_builders()[-1], result)
+
+
+def _held_arrays(given: Any) -> Iterable[Any]:
+    """What an argument holds: itself, a list's items, the attributes of an object such as a polynomial."""
+    return given if isinstance(given, (list, tuple)) else (given, *getattr(given, "__dict__", {}).values())
+
+
+def _asks_for_objects(given: Any) -> bool:
+    return given.dtype == object if isinstance(given, np.ndarray) else _is_objects(given)
+
+
+def _is_objects(dtype: Any) -> bool:
+    """Whether what is given for dtype= is that of objects."""
+    return isinstance(dtype, (type, str, np.dtype)) and dtype in (object, "O", "object")
 
 
 def _array(native: Standing) -> Standing:
@@ -41,7 +60,8 @@ def _array(native: Standing) -> Standing:
     def standing(values: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not holds_traced(values):
             return native(values, dtype, *args, **kwargs)
-        if isinstance(values, np.ndarray):
+        if isinstance(values, np.ndarray) or _is_objects(dtype):
+            values = values.__array__(object, True) if isinstance(values, Tracer) else values
             return native(values, dtype, *args, **kwargs)
         if isinstance(values, Tracer):
             return _as_array(native, values, dtype, args, kwargs)
@@ -49,7 +69,7 @@ def _array(native: Standing) -> Standing:
         result = _stacked(values) if cells is None else filled(traced_builder(cells.flat), cells)
         if dtype is None and cells is not None and all(map(is_integer_value, cells.flat)):
             return Integer.of(result)
-        if dtype is not None and np.dtype(dtype) != result.dtype and np.dtype(dtype) != object:
+        if dtype is not None and np.dtype(dtype) != result.dtype:
             result = result.astype(dtype)
         while result.ndim < kwargs.get("ndmin", 0):
             result = result[None]
@@ -62,7 +82,7 @@ def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kw
     """A traced value as NumPy's maker gives it: itself, another view or a copy, as NumPy answers for its memory."""
     place = x._place()
     asked = native(place, None, *args, **kwargs)
-    x = x.astype(dtype) if dtype is not None and np.dtype(dtype) not in (x.dtype, object) else x
+    x = x.astype(dtype) if dtype is not None and (np.dtype(dtype) != x.dtype or x.is_of_integers()) else x
     if asked.shape != x.shape:
         x = x[(None,) * (asked.ndim - x.ndim)]
     if not x.has_memory():
@@ -220,7 +240,10 @@ for _maker in (np.arange, np.zeros, np.ones, np.empty, np.eye, np.identity, np.f
 def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
     a = as_array(a)
     kind = np.int64 if isinstance(a, Integer) else a.dtype
-    return filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
+    found = filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
+    if dtype is None and a.is_of_integers():
+        found.shared().storage.counted = True
+    return found
 
 
 @stands_for(np.full_like)
@@ -232,7 +255,7 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subo
 
 @stands_for(np.ones_like)
 def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
-    return full_like(a, 1.0, dtype, order, subok, shape)
+    return full_like(a, 1, dtype, order, subok, shape)
 
 
 # -- functions of SciPy's that are written in Python, by their rules

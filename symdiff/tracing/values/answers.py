@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import Form, traced_form, traced_sample
+from symdiff.tracing.values.kinds import Form, dtype_of_integers, note_integers, traced_form, traced_sample
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 
@@ -83,6 +83,9 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
     arrays = [v for v in (*leaves, *results) if isinstance(v, (Tracer, np.ndarray))]
     if any(isinstance(v, np.ndarray) and v.dtype == object for v in results):  # traced cells, which are no array yet
         return
+    counted = [isinstance(v, Tracer) and v.is_of_integers() for v in leaves]
+    if any(counted):
+        _note_integers(function, leaves, forms, tree, counted, results)
     if any(f is not None and f.kind.several for f in forms) or sum(v.size for v in arrays) > _LARGEST:
         return
     key = (
@@ -108,6 +111,22 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
             f"{origin}: {name} with these arguments gives {_listed(answer.parts)}, which is not followed "
             f"(it would be {_listed(own)}); use other arguments, or write it with simpler functions"
         )
+
+
+def _note_integers(
+    function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, counted: list[bool], results: list[Any]
+) -> None:
+    """Note which results are of integers, where arguments are that the derivative takes as floating-point numbers."""
+    dtypes = [dtype_of_integers(v.atom) or np.dtype(int) if c else None for v, c in zip(leaves, counted, strict=True)]
+
+    def sample(form: Form, place: int) -> Any:
+        found = np.asarray(traced_sample(form)).astype(dtypes[place])
+        return found if form.shape or form.kind.array else found[()]
+
+    answer = _tried(function, leaves, forms, tree, sample)
+    for value, (_, code) in zip(results, answer.parts, strict=False) if isinstance(answer, Answer) else ():
+        if isinstance(value, Tracer):
+            note_integers(value.atom, np.dtype(code), function)
 
 
 def raises_itself(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

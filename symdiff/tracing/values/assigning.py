@@ -15,8 +15,9 @@ from symdiff.ir.arrays.indexing import is_basic, view_key
 from symdiff.ir.building import Builder
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.integers import Integer, is_integer_value, truncated
+from symdiff.tracing.values.kinds import refuse_integers
 from symdiff.tracing.values.operands import as_array, as_atom
-from symdiff.tracing.values.storage import CELLS, Storage, View, storage_cells, storage_constant
+from symdiff.tracing.values.storage import CELLS, Storage, View, root_of, storage_cells, storage_constant
 from symdiff.tracing.values.traced_keys import is_traced_key, write
 from symdiff.tracing.values.tracer import Tracer, assigned, copy_of, traced_builder
 from symdiff.vocabulary import structures
@@ -34,6 +35,8 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
         return
     view = target.shared()
     view.storage.check_open(origin)
+    if root_of(view.storage).counted and not _holds_integers(value):
+        refuse_integers("assignment of other numbers into what is made of")
     try:
         found = view.sliced(view_key(key)) if is_basic(key) else view.numbers()[key]
     except IndexError as error:
@@ -48,6 +51,8 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
 def converted(target: Tracer, value: Any, origin: str) -> Atom | np.ndarray:
     """A value with the array's dtype, as NumPy's assignment gives it: an atom, or an array of atoms."""
     builder, dtype = target.builder, target.dtype
+    if isinstance(value, Tracer) and value.is_of_integers() and not target.is_of_integers():
+        value = value * 1.0
     if isinstance(target, Integer):
         value = _whole(value)
     elif dtype.kind == "b" and not (isinstance(value, Tracer) and value.dtype.kind == "b"):
@@ -69,6 +74,12 @@ def _cast(builder: Builder, atom: Atom, dtype: Any, origin: str) -> Atom:
     if isinstance(atom, Constant):
         return Constant(dtype.type(atom.value).item(), "D" if dtype.char == "D" else None)
     return builder.cast(atom, dtype.char)
+
+
+def _holds_integers(value: Any) -> bool:
+    if isinstance(value, Tracer):
+        return value.is_of_integers() or is_integer_value(value)
+    return is_integer_value(value if isinstance(value, int) else np.asarray(value))
 
 
 def array_dtype(x: Any) -> Any:

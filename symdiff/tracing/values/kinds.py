@@ -3,8 +3,8 @@
 Assumes a dtype and a shape beside it. Guarantees that the kind of a result is what Python and NumPy give for values of the
 operands' kinds; that what is asked of a type, of an attribute or of a truth is answered for the value's own kind, and is noted
 in the run where another kind of argument would be answered otherwise: calls are then told apart by the kinds of their
-arguments. A value picked among several kinds is of the one that conditions tell, once this matters. Refuses types that depend
-on too many conditions, with `TraceError`.
+arguments. A value picked among several kinds is of the one that conditions tell, once this matters. Refuses, with `TraceError`,
+types that depend on too many conditions, and what NumPy rounds, or wraps round, of integers that are taken as other numbers.
 """
 
 import functools
@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.tracing.state.attempt import note_kinds
+from symdiff.ir.node import ArrayConstant, Atom, Constant
+from symdiff.tracing.state.attempt import current, note_kinds
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.traits import operations
 
 # What a run has asked: whether a number is Python's or NumPy's, whether it is an array of shape (), whether it is an integer,
 # whether two arguments are one object.
@@ -78,6 +80,7 @@ def kind_of(value: Any) -> Kind:
 
 def traced_argument_kind(value: Any) -> Kind:
     """The kind of an argument: a number may be of another one in the next call."""
+    value = getattr(value, "plain", value)  # what a point of many stands for
     if not isinstance(value, (int, float, complex, np.generic, np.ndarray)) or np.shape(value) != ():
         return kind_of(value)
     integer = not isinstance(value, (bool, float, complex)) and np.asarray(value).dtype.kind in "iu"
@@ -227,3 +230,89 @@ def asked(kind: Kind, what: int = SCALARS) -> None:
     """Note that a result depends on the kind of an argument."""
     if kind.given:
         note_kinds(what)
+
+
+# -- arguments of integers that are differentiated, and so taken as floating-point numbers
+
+_COMPUTED = (operations("whole") - {"max", "min"}) | {"pow"}
+_MOVED = frozenset(
+    """max min item array select sum amax amin prod cumsum cumprod reshape transpose broadcast_to getitem put set set_at take
+    scatter concatenate cells diagonal embed matmul convolve take_along put_along gather scatter_at kth""".split()
+)
+_GROWING = frozenset("dot vdot inner outer matmul tensordot einsum kron convolve correlate diff ediff1d cross vander".split())
+
+
+def dtype_of_integers(atom: Atom) -> Any:
+    """The dtype of a value that is computed of integers alone, some of them arguments taken as floating-point; or None."""
+    attempt = current()
+    if attempt is None or not attempt.integers or isinstance(atom, (Constant, ArrayConstant)):
+        return None
+    known, waiting = attempt.integers, [atom]
+    while waiting:
+        found = waiting[-1]
+        parts = found.operands[1:] if found.op == "select" else found.operands
+        closed = found.op in _COMPUTED or found.op in _MOVED
+        missing = [p for p in parts if p not in known] if closed and found not in known else []
+        waiting += missing
+        if not missing:
+            waiting.pop()
+            if found not in known:
+                known[found] = _joined([known[p] for p in parts]) if closed and parts else _of_constant(found)
+    return known[atom]
+
+
+def is_of_integers(held: Atom | np.ndarray) -> bool:
+    """Whether a value, or each of an array of them, is computed of integers alone."""
+    return all(dtype_of_integers(a) is not None for a in (held.flat if isinstance(held, np.ndarray) else (held,)))
+
+
+def check_wrapping(atom: Atom, op: str) -> None:
+    """Refuse an operation on integers of a dtype in which it wraps round."""
+    dtype = dtype_of_integers(atom)
+    if dtype is not None and (dtype.itemsize < 4 or (dtype.kind == "u" and op in ("sub", "neg", "not"))):
+        refuse_wrapping(dtype)
+
+
+def note_integers(atom: Atom, dtype: Any, function: Any) -> None:
+    """Note which integers a function gives, or that it gives others."""
+    attempt = current()
+    if attempt is None or isinstance(atom, (Constant, ArrayConstant)):
+        return
+    attempt.integers[atom] = dtype if dtype.kind in "iu" else None
+    if dtype.char == "e":
+        refuse_wrapping("a short integer dtype")
+    computes = isinstance(function, np.ufunc) or getattr(function, "__name__", "") in _GROWING
+    if dtype.kind in "iu" and computes:
+        check_wrapping(atom, "sub" if function in (np.subtract, np.negative, np.diff) else "")
+
+
+def _joined(dtypes: list[Any]) -> Any:
+    if None in dtypes:
+        return None
+    given = [d for d in dtypes if d is not _WEAK]
+    return np.result_type(*given) if given else _WEAK
+
+
+_WEAK = np.dtype(bool)  # of Python's own integers, which take any dtype
+
+
+def _of_constant(atom: Atom) -> Any:
+    if isinstance(atom, ArrayConstant):
+        return atom.value.dtype if atom.value.dtype.kind in "iu" else None
+    return _WEAK if isinstance(atom, Constant) and isinstance(atom.value, (int, np.integer)) else None
+
+
+def refuse_integers(what: str) -> None:
+    """Refuse what NumPy would round."""
+    raise TraceError(
+        f"{user_line()}: {what} an argument of integers, which NumPy would round to integers and the derivative takes as "
+        "floating-point numbers; pass it as float(n) or n.astype(float)"
+    )
+
+
+def refuse_wrapping(dtype: Any) -> None:
+    """Refuse arithmetic that is another one than that of floating-point numbers."""
+    raise TraceError(
+        f"{user_line()}: arithmetic of an argument of {dtype}, which wraps round or is rough where that of floating-point "
+        "numbers, as which the derivative takes it, is not; pass it as n.astype(float), or n.astype(int)"
+    )

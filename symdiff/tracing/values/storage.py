@@ -17,6 +17,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_take, normal_slice
 from symdiff.ir.building import Builder, active_builders, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+from symdiff.tracing.values.kinds import is_of_integers
 from symdiff.vocabulary.heads import Shape, Slice
 
 _IMAGED = (
@@ -29,7 +30,9 @@ CELLS = 64  # arrays up to this size are kept as cells once single ones are assi
 class Storage:
     """The cells of an array: a symbol, up to `CELLS` of them also one by one, and those assigned to since by number."""
 
-    __slots__ = ("builder", "cells", "code", "guard", "images", "memory", "pending", "refusal", "symbol", "version", "watch")
+    __slots__ = (
+        "builder", "cells", "code", "counted", "guard", "images", "memory", "pending", "refusal", "symbol", "version", "watch",
+    )  # fmt: skip
 
     def __init__(self, builder: Builder, held: Atom | np.ndarray, code: str, refusal: str = "") -> None:
         self.builder = builder
@@ -41,6 +44,7 @@ class Storage:
         self.refusal = refusal
         self.images: list[Any] = []  # arrays of objects, made for code that is not followed, which do not see changes
         self.version: Any = object()
+        self.counted = is_of_integers(held)  # as NumPy has it
         self.guard: Callable[[], None] | None = None  # what refuses to read cells, which rounds of a loop are giving
         self.watch: Callable[[], None] | None = None  # what refuses changes, which another array may have to see
 

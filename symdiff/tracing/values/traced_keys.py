@@ -227,7 +227,8 @@ def _write_selected(target: Any, mask: Tracer, value: Any, origin: str) -> None:
 
 
 def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
-    """Arrays of places, one after the other, so that of equal ones the last wins."""
+    """Arrays of places, one after the other, so that of equal ones the last wins; places and values as they were before."""
+    parts, value = [_as_they_are(p) for p in parts], _as_they_are(value)
     places = [p for p in parts if isinstance(p, (Tracer, np.ndarray, list, int, np.integer)) and not isinstance(p, slice)]
     if len(places) != len(parts):
         raise TraceError(f"{origin}: traced places beside slices, None or an ellipsis are assigned to; assign row by row")
@@ -238,6 +239,11 @@ def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
     for at in np.ndindex(shape):
         cell = values[at] if shape else values
         target[tuple(p[at] if isinstance(p, Tracer) else int(p[at]) for p in spread)] = cell
+
+
+def _as_they_are(value: Any) -> Any:
+    """A value that sees no later change of an array that it shows."""
+    return value.like(value.atom) if isinstance(value, Tracer) else value
 
 
 def _write_place(target: Any, parts: list[Any], value: Any, origin: str) -> None:

@@ -36,7 +36,9 @@ from symdiff.tracing.values.kinds import (
     Kind,
     answered,
     asked,
+    check_wrapping,
     example_of_kind,
+    is_of_integers,
     joined_kind,
     resulting,
     traced_form,
@@ -291,6 +293,10 @@ class Tracer(Operators):
             self._held = View.over(Storage(self.builder, self._value, self.dtype.char, _CALLERS if callers else ""))
         return self._held
 
+    def is_of_integers(self) -> bool:
+        """Whether NumPy has integers here, which are arguments taken as floating-point numbers or computed of them."""
+        return self.kind.integer or (is_of_integers(self.atom) if self._held is None else root_of(self._held.storage).counted)
+
     def has_memory(self) -> bool:
         """Whether the value is an array, of shape () too, which others may see the cells of."""
         if self._shape or self._held is not None:
@@ -469,9 +475,10 @@ class Tracer(Operators):
         flat = np.empty(self.size, dtype=object)
         for i, cell in enumerate(self._line() if self.shape else [self.of_kind(self.kind) if self.has_memory() else self]):
             flat[i] = cell
+        shares = copy is not True and self.has_memory()  # what is written would be lost
+        flat.flags.writeable = not shares
         cells = flat.reshape(self.shape)
-        if copy is not True and self.has_memory():  # it would share memory: what is written would be lost
-            cells.flags.writeable = False
+        if shares:
             root_of(self.shared().storage).images.append(weakref.ref(flat))
             if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
                 note_stuck()
@@ -642,6 +649,8 @@ class Tracer(Operators):
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
         cast = self.builder.cast(self.atom, char)
+        if cast is self.atom and self.is_of_integers():
+            cast = self.builder.emit("mul", (cast, Constant(1.0)), None, user_line())
         if not self.has_memory():
             return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
         place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
@@ -992,4 +1001,6 @@ def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -
             parts = tuple(builder.real(o) if is_complex(dtype_of_atoms((o,))) else o for o in operands)
             either = [Tracer(builder, builder.emit(op, each, None, origin)) for each in (parts, operands)]
             return np.where(real, *either).atom  # type: ignore[attr-defined, no-any-return]
-    return builder.emit(op, operands, None, origin)  # type: ignore[return-value]
+    found: Node = builder.emit(op, operands, None, origin)  # type: ignore[assignment]
+    check_wrapping(found, op)
+    return found
