@@ -19,6 +19,9 @@ REGULAR = {
     "a mean of exponentials": (lambda x, m: (m.exp(x) - 1) / x, 0.0),
     "Planck": (lambda x, m: x**3 / (m.exp(x) - 1), 0.0),
     "Bernoulli": (lambda x, m: 2.5 * x / (m.exp(2.5 * x) - 1), 0.0),
+    "explosive parts": (lambda x, m: x * m.exp(x) / (m.exp(x) - 1), 0.0),
+    "Einstein's energy": (lambda x, m: x**2 * m.exp(x) / (m.exp(x) - 1) ** 2, 0.0),
+    "a product at two points": (lambda x, m: x * m.exp(x) / (m.exp(x) - 1) * m.sin(x - 1) / (x - 1), 1.0),
     "Langevin": (lambda x, m: 1 / m.tanh(x) - 1 / x, 0.0),
     "double poles": (lambda x, m: 1 / x**2 - 1 / m.sin(x) ** 2, 0.0),
     "poles at one": (lambda x, m: 1 / m.log(x) - 1 / (x - 1), 1.0),
@@ -46,6 +49,23 @@ def test_first_and_second_derivatives_near_common_zeros(name):
                     lambda t: f(t, mpmath), mpmath.mpf(x) + mpmath.mpf(10) ** -25, order, h=mpmath.mpf(10) ** -30
                 )
                 assert abs(derived(x) - wanted) <= 1e-6 * abs(wanted) + 1e-12, (order, d)
+
+
+@pytest.mark.parametrize("name", ["explosive parts", "Einstein's energy", "a product at two points", "form factor"])
+def test_higher_orders_and_every_door(name):
+    f, at = REGULAR[name]
+    over_array = sd.hessian(lambda x: np.sum(f(x, np)), scalarize=False)
+    doors = [sd.grad(sd.grad(lambda x: f(x, np))), sd.hessian(lambda x: f(x, np)), lambda x: over_array(np.array([x, x]))[0, 0]]
+    for order in (2, 3, 4, 6):
+        derived = sd.derivative(lambda x: f(x, np), order=order)
+        for d in (1e-12, 1e-7, 1e-5, 1e-3, 0.01, 0.1, -1e-9, -0.2):
+            x = at + d
+            with mpmath.workdps(150):
+                wanted = mpmath.diff(
+                    lambda t: f(t, mpmath), mpmath.mpf(x) + mpmath.mpf(10) ** -25, order, h=mpmath.mpf(10) ** -15
+                )
+            for door in [derived, *doors][: 4 if order == 2 else 1]:
+                assert abs(door(x) - wanted) <= 1e-6 * abs(wanted) + 1e-12, (order, d)
 
 
 @pytest.mark.parametrize("scalarize", [True, False])

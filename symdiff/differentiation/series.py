@@ -29,9 +29,9 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
-from symdiff.simplification.facts import Facts, known_column
+from symdiff.simplification.facts import known_column
 from symdiff.simplification.polynomials import Polynomials
-from symdiff.simplification.removable import outside_discs, regular
+from symdiff.simplification.removable import outside_discs
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
@@ -152,11 +152,9 @@ class Series:
         self.builder = open_.builder
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
-        facts = known_bindings(open_.bindings, self.builder, seeds)
-        found = regular(facts, self.builder, seeds, order)
-        facts = facts if found is facts.bindings else Facts(found)
-        self._far = {b.result for b in found} - outside_discs(found)  # what counts only where polynomials do not
-        self.polynomials = Polynomials(self.builder, found)
+        facts = known_bindings(open_.bindings, self.builder, seeds, order)
+        self._far = facts.made.keys() - outside_discs(facts.bindings)  # what counts only where polynomials do not
+        self.polynomials = Polynomials(self.builder, facts.bindings)
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)
         self._facts = facts

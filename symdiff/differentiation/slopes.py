@@ -17,9 +17,7 @@ from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.simplification.facts import Facts
 from symdiff.simplification.polynomials import Polynomials
-from symdiff.simplification.removable import regular
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.simplification.sign_factors import watch_signs
@@ -45,8 +43,6 @@ class Slopes:
         self.builder = builder
         self.written = bindings
         facts = known_bindings(bindings, builder, wrt)
-        found = regular(facts, builder, wrt)
-        facts = facts if found is facts.bindings else Facts(found)
         self.bindings = facts.bindings
         watch_signs(builder, facts)
         self.partials = Partials(builder, facts, rules)

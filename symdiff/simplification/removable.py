@@ -31,6 +31,7 @@ _KNOWN = {*OPERATIONS, "cast"}
 _FOLLOWED = operations("polynomial") - operations("pole") | {"div"}
 Function = Callable[[Any], Any]
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
+_HUGE = 4000  # binary digits of a whole number beyond which nothing is worked out
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
@@ -227,7 +228,10 @@ class _Removing:
                 self._evaluated(self.facts.node(o), known) if n is None else n
                 for o, n in zip(binding.operands, numbers, strict=True)
             ]
-            known[binding.result] = values[0] if binding.op == "cast" else OPERATIONS[binding.op](*values)
+            found = values[0] if binding.op == "cast" else OPERATIONS[binding.op](*values)
+            if found and mpmath.mag(found) > _HUGE:
+                raise OverflowError
+            known[binding.result] = found
         return known[binding.result]
 
     # -- what the sweeps see

@@ -1,24 +1,27 @@
-"""A function's bindings as the sweeps see them, with what is known of the values: selects at equalities, rewrites, sums of
-exponentials.
+"""A function's bindings as the sweeps see them, with what is known of the values: selects at equalities, rewrites, quotients
+at common zeros, sums of exponentials.
 
 Assumes bindings in order. Guarantees the same values; what the user wrote is computed as it stands.
 """
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import zip_longest
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Node
 from symdiff.simplification.equalities import simplify_selects
 from symdiff.simplification.facts import Facts
+from symdiff.simplification.removable import regular
 from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.shifting import shifted
 
 
-def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]) -> Facts:
-    """The facts of the bindings that take the place of these, which they hold; new symbols are bound on the builder."""
+def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], order: int = 2) -> Facts:
+    """The facts of the bindings that take the place of these, which they hold, for derivatives up to an order; new symbols are
+    bound on the builder."""
     facts = Facts(simplify_selects(bindings, builder, wrt))
-    for rewrite in (rewritten, shifted):
+    for rewrite in (rewritten, partial(regular, wrt=wrt, order=order), shifted):
         found = rewrite(facts, builder)
         if any(new is not old for new, old in zip_longest(found, facts.bindings)):
             facts = Facts(found)
