@@ -445,6 +445,14 @@ def test_loops_end_on_paths_that_are_not_taken():
                     break
         return a
 
+    def told_in_the_round(x):
+        s = 0.0
+        while s < 5:
+            s += x if x > 0 else 0.5
+        return s
+
+    graph = sd.trace(told_in_the_round, sd.Spec(()), loops="keep")
+    assert [graph(x) for x in (0.75, -0.3)] == [told_in_the_round(x) for x in (0.75, -0.3)]
     for f in (doubled, left):
         df, graph = sd.grad(f, loops="keep"), sd.trace(f, sd.Spec(()), loops="keep")
         for x in (0.3, 0.0, -0.7, 20.0):

@@ -190,8 +190,7 @@ class KeptRounds:
         if np.shape(goes_on) or not (_is_value(goes_on) or isinstance(goes_on, np.bool_)):
             raise self.keeping.refuse("a condition that is no number")
         traced = isinstance(goes_on, Tracer)
-        found = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
-        self._goes_on = found if self._where is True else np.logical_and(self._where, found)
+        self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
         return False
 
     def _on_path(self) -> Any:
@@ -238,7 +237,6 @@ class KeptRounds:
         outer = active_builders()[-1]
         self._check_reach()
         self.outer, self.count = outer, count
-        self._where = self._on_path() if self.endless else True
         self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
         self.carried = self._carried()
         self._shared: list[Storage] = []
@@ -311,7 +309,8 @@ class KeptRounds:
             leaves += [c.copy for c in self.carried]
             spread.update({_Key(c): 1 for c in self.carried})
             if self.tested:
-                leaves += [self._goes_on, not self._left]
+                where = self._on_path() if self.endless else True
+                leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
             if given and spread != self._spreads:
                 raise self.keeping.refuse("the ways through a round give values of different structures")
             self._spreads = spread
