@@ -446,7 +446,7 @@ def test_loops_end_on_paths_that_are_not_taken():
         return a
 
     def told_in_the_round(x):
-        s = 0.0
+        s = 0.0 * x
         while s < 5:
             s += x if x > 0 else 0.5
         return s

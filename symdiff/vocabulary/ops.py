@@ -88,7 +88,8 @@ _ROWS = [
     _unary(
         "exp",
         True,
-        traits="complex_libm libm raises_complex raises exponential in_forms loses_zero positive reciprocal folded numpy_vectors",
+        traits="complex_libm libm raises_complex raises exponential in_forms loses_zero positive reciprocal folded "
+        "numpy_vectors",
     ),
     _unary("sin", True, traits="complex_libm libm raises_complex raises keeps_zero thin analytic"),
     _unary("cos", True, traits="complex_libm libm raises_complex raises loses_zero thin analytic"),
