@@ -451,8 +451,10 @@ def test_loops_end_on_paths_that_are_not_taken():
             s += x if x > 0 else 0.5
         return s
 
-    graph = sd.trace(told_in_the_round, sd.Spec(()), loops="keep")
-    assert [graph(x) for x in (0.75, -0.3)] == [told_in_the_round(x) for x in (0.75, -0.3)]
+    graph = sd.trace(told_in_the_round, 0.75, loops="keep", paths="guard")
+    assert told(graph) == {"kept"} and graph(0.8) == told_in_the_round(0.8)
+    with pytest.raises(sd.TraceError, match="other arguments"):
+        graph(-0.3)
     for f in (doubled, left):
         df, graph = sd.grad(f, loops="keep"), sd.trace(f, sd.Spec(()), loops="keep")
         for x in (0.3, 0.0, -0.7, 20.0):
