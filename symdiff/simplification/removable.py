@@ -19,6 +19,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.precision import OPERATIONS
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import LOGARITHMS, Facts
+from symdiff.simplification.interning import worked_out
 from symdiff.simplification.polynomials import in_horners_form, is_disc
 from symdiff.vocabulary.traits import operations
 
@@ -221,14 +222,15 @@ class _Removing:
         return found if mpmath.isfinite(found) else None
 
     def _evaluated(self, binding: Node, known: dict[Atom, Any]) -> Any:
-        if binding.result not in known:
-            numbers = [_number(o) for o in binding.operands]
-            values = [
-                self._evaluated(self.facts.node(o), known) if n is None else n
-                for o, n in zip(binding.operands, numbers, strict=True)
-            ]
-            known[binding.result] = values[0] if binding.op == "cast" else OPERATIONS[binding.op](*values)
-        return known[binding.result]
+        def applied(atom: Atom) -> Any:
+            made = self.facts.node(atom)
+            values = [known[o] if (n := _number(o)) is None else n for o in made.operands]
+            return values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
+
+        def below(atom: Atom) -> list[Atom]:
+            return [o for o in self.facts.node(atom).operands if _number(o) is None]
+
+        return worked_out(binding.result, known, below, applied)
 
     # -- what the sweeps see
 
