@@ -83,3 +83,18 @@ def test_a_file_of_python_has_the_functions_own_arguments():
     exec(text, space)
     found = space["swing_value_and_grad"](start, 400, step=0.01)
     assert found[0] == pytest.approx(value, rel=1e-12) and found[1] == pytest.approx(slope, rel=1e-12)
+
+
+def growing(x):
+    values = [x[0]]
+    for i in range(2000):
+        values.append(values[-1] * 0.99 + x[1] * i)
+    total = 0.0
+    for v in values:
+        total = total + v * v
+    return total
+
+
+@pytest.mark.parametrize("target", ["c", "python"])
+def test_a_list_that_grows_long_is_written(target):
+    assert len(sd.value_and_grad(growing, loops="keep").source(np.ones(2), target=target)) > 1000

@@ -383,3 +383,42 @@ def test_costs_are_in_terms_of_sizes():
     cost = sd.cost(lambda W, x: np.sum((W @ x) ** 2), S(("m", "n")), S("n"))
     assert str(cost.value.operations) == "2*m*n + 2*m" and str(cost.value.by_kind["matmul"]) == "2*m*n"
     assert str(sd.cost(rosenbrock, S("n")).value.operations) == "7*n-7"
+
+
+def halved(x):
+    s = x[0]
+    while s > 0.01:
+        s = s * 0.5
+    return np.sum(x) * s
+
+
+def counted(x):
+    k = 0
+    while k < 5:
+        k += 1
+    return x[0] * k
+
+
+def listed(x):
+    s, found = 1.0, []
+    while s > 0.1:
+        s = s * 0.5
+        found.append(s * x[0])
+    return sum(found) + x[-1]
+
+
+def shrunk(x):
+    s = x * 1.0
+    while np.sum(s * s) > 0.01:
+        s = s * 0.5
+    return np.sum(s)
+
+
+@pytest.mark.parametrize("f", [halved, counted, listed, shrunk])
+def test_loops_that_count_their_rounds_are_for_any_size(f):
+    df = sd.value_and_grad(f)
+    graph = df.graph(sd.Spec(("n",)))
+    for n in (1, 2, 5, 40):
+        x = np.linspace(0.4, 1.3, n)
+        for found, wanted in zip(graph(x), df(x), strict=True):
+            np.testing.assert_allclose(found, wanted)

@@ -23,12 +23,13 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of
 from symdiff.tracing.trace import Spec
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.extents import Amount, Example, Extent, Size, extents_in, numbers
+from symdiff.vocabulary.extents import Amount, Example, Extent, Size, extents_in, names_in_extents, numbers
 from symdiff.vocabulary.libraries import is_library
 
 SMALL = (0, 1, 2, 3, 4, 5, 8, 16)
 LARGE = (257, 1009)
 LARGEST = 10**5  # that is tried
+COUNTED = 3  # rounds of a loop that counts them, at which rows and shapes are looked at
 ROW = 4  # sizes after the first that are tried, too: an even one, a multiple of 3, ...
 NEAR = 1e-9  # of values that are compared where graphs are built otherwise
 Graphs = tuple[Graph, ...]
@@ -123,7 +124,8 @@ class _Family:
         if max(sizes.values()) > max(FIRST):
             return False
         general = self.merged([Size(name, 0) for name in self.names])
-        if any(n.at(sizes) < 0 for graph in general for n in _extents(graph)):
+        extents = [n for graph in general for n in _extents(graph)]
+        if any(n.at(dict.fromkeys(names_in_extents(n), rounds) | sizes) < 0 for n in extents for rounds in (0, COUNTED)):
             return False
         return all(_same_values(one, other, sizes) for one, other in zip(general, graphs, strict=True))
 
@@ -260,17 +262,18 @@ def _same_values(general: Graph, graph: Graph, sizes: Mapping[str, int]) -> bool
 
 
 def _has_its_rows(graph: Graph, sizes: Mapping[str, int]) -> bool:
-    """Whether the rows that loops read and give are among those that there are."""
+    """Whether the rows that loops read and give are among those that there are; `COUNTED`, where rounds are counted."""
     for binding in graph.bindings:
         if binding.op != "loop":
             continue
         loop = binding.params
+        sizes = dict.fromkeys(names_in_extents(loop.rounds), COUNTED) | dict(sizes)
         arrays = [(p, o.shape[0]) for p, o in zip(loop.places(), binding.operands, strict=True) if p is not None]
-        rounds = 0 if loop.tested else numbers(loop.rounds, sizes)
+        rounds = numbers(loop.rounds, sizes)
         for place, size in [*arrays, *loop.stacks] if rounds else ():
             rows = [numbers(place.at(k), sizes) for k in (0, rounds - 1)]
             if min(rows) < 0 or max(rows) >= numbers(size, sizes):
                 return False
-        if loop.tested or not _has_its_rows(loop.body, sizes):
+        if not _has_its_rows(loop.body, sizes):
             return False
     return True

@@ -12,7 +12,7 @@ import numpy as np
 from symdiff.ir.node import Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.simplification.facts import Facts
-from symdiff.simplification.interning import Values
+from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
@@ -53,17 +53,28 @@ class Conditions(Facts):
 
     def known(self, number: int) -> bool | None:
         """The value of a condition, None where it is open."""
+        found: dict[int, bool | None] = {}
+
+        def below(n: int) -> tuple[int, ...]:
+            return () if n in self._truths or not self._is_joined(n) else self.values.nodes[n].operands
+
+        return worked_out(number, found, below, lambda n: self._told(n, found))  # type: ignore[no-any-return]
+
+    def _is_joined(self, number: int) -> bool:
+        return self.values.nodes[number].op in ("not", "and", "or")
+
+    def _told(self, number: int, parts_known: dict[int, bool | None]) -> bool | None:
+        """The value of a condition whose parts are known as far as they are."""
         found = self._truths.get(number)
         if found is not None:
             return found
         node = self.values.nodes[number]
         if node.op == "const":
             return bool(node.params)
+        parts = [parts_known[o] for o in node.operands] if self._is_joined(number) else []
         if node.op == "not":
-            inside = self.known(node.operands[0])
-            return None if inside is None else not inside
-        if node.op in ("and", "or"):
-            parts = [self.known(o) for o in node.operands]
+            return None if parts[0] is None else not parts[0]
+        if parts:
             deciding = node.op == "or"
             return deciding if deciding in parts else None if None in parts else not deciding
         if node.op not in _HOLDS:
@@ -75,18 +86,20 @@ class Conditions(Facts):
 
     def learn(self, number: int, value: bool) -> None:
         """Take a condition as true or false from here on."""
-        self._truths[number] = value
-        node = self.values.nodes[number]
-        if node.op == "not":
-            self.learn(node.operands[0], not value)
-        elif node.op == "isfinite" and value:
-            self._narrow(node.operands[0], Fact(nan=False, finite=True))
-        elif node.op in ("and", "or") and value == (node.op == "and"):
-            for operand in node.operands:
-                self.learn(operand, value)
-        elif node.op in _HOLDS:
-            holds = _HOLDS[node.op] if value else _ANY & ~_HOLDS[node.op]
-            self._restrict(*node.operands, self._possible(*node.operands) & holds)
+        waiting = [(number, value)]
+        while waiting:
+            number, value = waiting.pop()
+            self._truths[number] = value
+            node = self.values.nodes[number]
+            if node.op == "not":
+                waiting.append((node.operands[0], not value))
+            elif node.op == "isfinite" and value:
+                self._narrow(node.operands[0], Fact(nan=False, finite=True))
+            elif node.op in ("and", "or") and value == (node.op == "and"):
+                waiting += [(operand, value) for operand in reversed(node.operands)]
+            elif node.op in _HOLDS:
+                holds = _HOLDS[node.op] if value else _ANY & ~_HOLDS[node.op]
+                self._restrict(*node.operands, self._possible(*node.operands) & holds)
 
     def _possible(self, a: int, b: int) -> int:
         """The relations that a and b can have."""

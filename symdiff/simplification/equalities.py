@@ -40,6 +40,7 @@ class Thinness:
         self.wrt = set(wrt)
         self.made: dict[Atom, Node] = {}
         self._free: dict[Atom, frozenset[Any]] = {}
+        self._thin: dict[Atom, bool | None] = {}
         self._trials: dict[Atom, Any] = {}
 
     def include(self, bindings: Iterable[Node]) -> None:
@@ -50,6 +51,14 @@ class Thinness:
 
     def of(self, condition: Atom) -> bool | None:
         """Whether a condition holds on a set without inside (True), beside one (False), or neither (None)."""
+        return worked_out(condition, self._thin, self._parts_of, self._is_thin)  # type: ignore[no-any-return]
+
+    def _parts_of(self, condition: Atom) -> tuple[Atom, ...]:
+        """The conditions that a condition is put together of."""
+        made = self.made.get(condition)
+        return () if made is None or made.op not in _ASKING or made.op in ("eq", "ne") or made.op in _BEYOND else made.operands
+
+    def _is_thin(self, condition: Atom) -> bool | None:
         made = self.made.get(condition)
         op = "" if made is None else made.op
         if made is None or op not in _ASKING:
@@ -58,7 +67,7 @@ class Thinness:
             return (op == "eq") if self._parts(*made.operands) else None
         if op in _BEYOND:
             return _BEYOND[op] if self._inputs(made.operands[0]) else None
-        parts = [self.of(o) for o in made.operands]
+        parts = [self._thin[o] for o in made.operands]
         if op not in ("and", "or"):
             return (None if parts[0] is None else not parts[0]) if op == "not" else parts[0]
         deciding = op == "and"  # a thin part makes "and" thin, one beside a thin set makes "or" such

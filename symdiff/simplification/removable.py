@@ -19,6 +19,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.precision import OPERATIONS
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import LOGARITHMS, Facts
+from symdiff.simplification.interning import worked_out
 from symdiff.simplification.polynomials import in_horners_form, is_disc
 from symdiff.vocabulary.traits import operations
 
@@ -222,6 +223,7 @@ class _Removing:
         return found if mpmath.isfinite(found) else None
 
     def _evaluated(self, binding: Node, known: dict[Atom, Any]) -> Any:
+<<<<<<< HEAD
         if binding.result not in known:
             numbers = [_number(o) for o in binding.operands]
             values = [
@@ -233,6 +235,17 @@ class _Removing:
                 raise OverflowError
             known[binding.result] = found
         return known[binding.result]
+=======
+        def applied(atom: Atom) -> Any:
+            made = self.facts.node(atom)
+            values = [known[o] if (n := _number(o)) is None else n for o in made.operands]
+            return values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
+
+        def below(atom: Atom) -> list[Atom]:
+            return [o for o in self.facts.node(atom).operands if _number(o) is None]
+
+        return worked_out(binding.result, known, below, applied)
+>>>>>>> h13
 
     # -- what the sweeps see
 

@@ -9,6 +9,7 @@ from collections.abc import Set
 from symdiff.lowering.program import Program
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only
+from symdiff.simplification.interning import worked_out
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
@@ -29,16 +30,13 @@ def with_reciprocals(program: Program, fixed: Set[int] = frozenset()) -> Program
     table = Table()
     at: dict[int, int] = {}
 
-    def put(place: int) -> int:
-        operands: tuple[int, ...]
-        if place not in at:
-            n = nodes[place]
-            if place in opposite:
-                operands = table.constant(1.0, n.dtype), put(opposite[place])
-                at[place] = table.put("div", operands, n.dtype, None, n.origin, n.primal)
-            else:
-                operands = tuple([put(o) for o in n.operands])
-                at[place] = table.put(n.op, operands, n.dtype, n.params, n.origin, n.primal, n.shape)
-        return at[place]
+    def below(place: int) -> tuple[int, ...]:
+        return (opposite[place],) if place in opposite else nodes[place].operands
 
-    return live_only(program.over(table.nodes, [put(place) for place in range(len(nodes))]))
+    def put(place: int) -> int:
+        n, operands = nodes[place], tuple([at[o] for o in below(place)])
+        if place in opposite:
+            return table.put("div", (table.constant(1.0, n.dtype), *operands), n.dtype, None, n.origin, n.primal)
+        return table.put(n.op, operands, n.dtype, n.params, n.origin, n.primal, n.shape)
+
+    return live_only(program.over(table.nodes, [worked_out(place, at, below, put) for place in range(len(nodes))]))
