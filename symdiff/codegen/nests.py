@@ -22,8 +22,6 @@ from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
-from symdiff.simplification.interning import worked_out
-from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
@@ -222,7 +220,6 @@ class Nest:
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
         self.numbered: dict[tuple[int, Count], Count] = {}
         self.counts: dict[int, Count | None] = {}
-        self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
         self.own: set[str] = set()  # names of memory that nothing outside the program reads
@@ -425,23 +422,11 @@ class Nest:
 
     def whole_of(self, position: int) -> Count | None:
         """A value as a whole number that is known by the numbers of rounds and sizes, None where it is not."""
-<<<<<<< HEAD
         for node in self.program.nodes[len(self.told) : position + 1]:
             self.told.append(self._told(node))
         return self.told[position]
 
     def _told(self, node: Node) -> Count | None:
-=======
-        return worked_out(position, self.counts, self._counted, self._whole_made)  # type: ignore[no-any-return]
-
-    def _counted(self, position: int) -> tuple[int, ...]:
-        node = self.program.nodes[position]
-        return node.operands if node.op in ("add", "sub", "mul", "neg") and not node.shape else ()
-
-    def _whole_made(self, position: int) -> Count | None:
-        """The same, where what it is computed of is known."""
-        node = self.program.nodes[position]
->>>>>>> h13
         if node.op == "input":
             return self.wholes[node.params[0]] if not node.shape else None
         if node.op == "size":
@@ -450,11 +435,7 @@ class Nest:
             return int(node.params) if node.dtype == "d" and float(node.params).is_integer() else None
         if node.op not in ("add", "sub", "mul", "neg") or node.shape:
             return None
-<<<<<<< HEAD
         found: list[Any] = [self.told[o] for o in node.operands]
-=======
-        found = [self.counts[o] for o in node.operands]
->>>>>>> h13
         if any(f is None for f in found):
             return None
         if node.op == "mul":

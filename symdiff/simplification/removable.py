@@ -223,29 +223,18 @@ class _Removing:
         return found if mpmath.isfinite(found) else None
 
     def _evaluated(self, binding: Node, known: dict[Atom, Any]) -> Any:
-<<<<<<< HEAD
-        if binding.result not in known:
-            numbers = [_number(o) for o in binding.operands]
-            values = [
-                self._evaluated(self.facts.node(o), known) if n is None else n
-                for o, n in zip(binding.operands, numbers, strict=True)
-            ]
-            found = values[0] if binding.op == "cast" else OPERATIONS[binding.op](*values)
-            if found and mpmath.mag(found) > _HUGE:
-                raise OverflowError
-            known[binding.result] = found
-        return known[binding.result]
-=======
         def applied(atom: Atom) -> Any:
             made = self.facts.node(atom)
             values = [known[o] if (n := _number(o)) is None else n for o in made.operands]
-            return values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
+            found = values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
+            if found and mpmath.mag(found) > _HUGE:
+                raise OverflowError
+            return found
 
         def below(atom: Atom) -> list[Atom]:
             return [o for o in self.facts.node(atom).operands if _number(o) is None]
 
         return worked_out(binding.result, known, below, applied)
->>>>>>> h13
 
     # -- what the sweeps see
 
