@@ -103,7 +103,6 @@ UNSETTLED = {
     "log sqrt(1+exp)",
     "x2/(1+x2)",
     "x3/(x3+1)",
-    "mixture",
     "exp(-1/x2) small",
     "y*cos(sqrt x)",
 }

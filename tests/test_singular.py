@@ -203,7 +203,10 @@ def test_a_derivative_is_right_or_nan(name, f, point, order, wanted):
     (special.k1e, 1e10, 9.399856031628724e-26), (special.i0e, 1e8, 2.9920671217111644e-21),
     (special.i1e, 1e10, 2.992067102449732e-26), (special.log_ndtr, 30.0, -4.4209384046361616e-195),
     (lambda x: np.hypot(np.maximum(-2, np.exp(x)) ** 0.5, 1.0), 646.0, 4.732140857607956e139),
-    (lambda x: special.poch(x, x), 1e-17, math.nan),
+    (lambda x: special.poch(x, x), 1e-17, math.nan), (lambda x: 1 / np.sinh(x) ** 2, 300.0, 4.2406344848068973e-260),
+    (lambda x: np.log(np.exp(x) + np.exp(2 * x)), 37.0, 8.533047625744064e-17),
+    (lambda x: np.log(np.exp(x) + 3 * np.exp(-x)), -20.0, 5.6644723403887853e-18),
+    (lambda x: 1 / np.cosh(x) ** 2, 300.0, 4.2406344848068973e-260),
 ])  # fmt: skip
 def test_second_derivatives_that_cancel_far_out(f, x, second):
     assert sd.derivative(f, order=2)(x) == pytest.approx(second, rel=1e-9, abs=0, nan_ok=True)

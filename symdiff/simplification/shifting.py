@@ -15,6 +15,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.facts import LOGARITHMS, Facts
 from symdiff.simplification.interning import worked_out
+from symdiff.simplification.rewriting import Forms
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _DEEP = 40  # operations that are taken apart from within each other
@@ -37,6 +38,7 @@ class _Shifting:
         self.arrays = Arrays(builder)
         self.facts = facts
         self.made = facts.made
+        self.forms = Forms(facts.made, facts)
         self.shared = self._shared()
         self._places = {binding.result: place for place, binding in enumerate(bindings)}
         self._tops: dict[Atom, Atom | None] = {}
@@ -75,6 +77,8 @@ class _Shifting:
     def _seen(self, binding: Node) -> Atom | None:
         """What a binding is for the sweeps; None where that is what it is."""
         op, operands = binding.op, binding.operands
+        if self.forms.first(binding, partials=True) is not None:
+            return None
         if op in LOGARITHMS and (self.facts.is_explosive(operands[0]) or self._share(operands[0])):
             return self._logarithm(op, operands[0])
         if op == "div" and all(self.facts.is_explosive(o) for o in operands):
