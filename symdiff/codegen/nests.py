@@ -22,6 +22,7 @@ from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
+from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
 
@@ -219,7 +220,7 @@ class Nest:
         self.calls = words.calls(program)
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
         self.numbered: dict[tuple[int, Count], Count] = {}
-        self.counts: dict[int, Count | None] = {}
+        self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
         self.own: set[str] = set()  # names of memory that nothing outside the program reads

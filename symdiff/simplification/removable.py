@@ -7,6 +7,8 @@ digits. The derivatives of any order follow, and so do those of differences of p
 user wrote is computed as it stands. A value that depends on several ones stays.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -32,6 +34,8 @@ _KNOWN = {*OPERATIONS, "cast"}
 _FOLLOWED = operations("polynomial") - operations("pole") | {"div"}
 Function = Callable[[Any], Any]
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
+_FEWER = (8, 12)  # degrees that are enough where the value beyond has its digits
+_LOST = 1e-12  # relative error of a second derivative by rounding
 _HUGE = 4000  # binary digits of a whole number beyond which nothing is worked out
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
@@ -58,15 +62,15 @@ def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2)
     """The bindings with values whose divisors vanish at a point where they do not have a pole as polynomials near it, which
     are differentiated up to an order."""
     if any(_divisor(b) is not None and _may_vanish(facts, _divisor(b)) for b in facts.bindings):
-        return _Removing(facts, builder, wrt, _DEGREE + 2 * max(order - 2, 0)).run()
+        return _Removing(facts, builder, wrt, order).run()
     return facts.bindings
 
 
 class _Removing:
     """The poles of values, point by point, until a value made of them has none."""
 
-    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], degree: int) -> None:
-        self.degree = degree
+    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int) -> None:
+        self.order = order
         self.facts = facts
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
@@ -114,7 +118,7 @@ class _Removing:
             is_pole = divisor is not None and self.moving.isdisjoint(o for o in binding.operands if o is not divisor)
             if is_pole or self._is_bounded(value, point.at) is False:
                 self._poles.setdefault(binding.result, []).append(point)
-            elif self._is_smooth(value, point.at) and (disc := _best_disc(value, float(point.at), self.degree)) is not None:
+            elif self._is_smooth(value, point.at) and (disc := _best_disc(value, float(point.at), self.order)) is not None:
                 return point, disc
         return None
 
@@ -252,8 +256,9 @@ class _Removing:
         return found
 
 
-def _best_disc(value: Function, centre: float, degree: int) -> Disc | None:
+def _best_disc(value: Function, centre: float, order: int) -> Disc | None:
     """The best of discs about a point, each four times as large as another; None where a value is not regular."""
+    degree = _DEGREE + 2 * max(order - 2, 0)
     with mpmath.workdps(_DIGITS):
         radius = mpmath.mpf(1) / 4
         best = _on_circle(value, centre, radius, degree)
@@ -264,7 +269,31 @@ def _best_disc(value: Function, centre: float, degree: int) -> Disc | None:
             if best is not None and (other is None or other.radius.params <= best.radius.params):
                 break
             best = other
-    return best
+        found = (_shortened(value, best, count) for count in _FEWER) if best is not None and order <= 2 else iter(())
+        return next((disc for disc in found if disc is not None), best)
+
+
+def _shortened(value: Function, disc: Disc, degree: int) -> Disc | None:
+    """A disc with fewer coefficients; None where the value outside it would not have enough digits for two derivatives."""
+    terms, rest = disc.coefficients[: degree + 1], disc.coefficients[degree + 1 :]
+    lowest = next((k for k, a in enumerate(terms) if a), None)
+    if lowest is None:
+        return None
+    shares = [(k, k * k * abs(a / terms[lowest])) for k, a in enumerate(rest, degree + 1) if a]
+    within = min([disc.radius.params, *(0.95 * (float(_ERROR) / s) ** (1 / (k - lowest)) for k, s in shares)])
+    within = float(mpmath.nstr(within, 1))
+    slopes = [(math.perm(k, n), k - n, abs(a)) for n in range(3) for k, a in enumerate(terms) if k >= n]
+    size = max(count * a * within**power for count, power, a in slopes)
+    for side, share in itertools.product((1, -1), (1.0, 1.1, 1.3)):
+        at = mpmath.mpf(disc.centre.params + side * share * within)
+        exact = value(at)
+        if exact is None or disc.side == -side:
+            continue
+        with mpmath.workprec(53):
+            rounded = value(at)
+        if rounded is None or abs(rounded - exact) > _LOST * size * within**2:
+            return None
+    return disc._replace(radius=Constant(within), coefficients=terms)
 
 
 def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc | None:
