@@ -34,6 +34,7 @@ Function = Callable[[Any], Any]
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
+_LARGEST = 1024  # the exponent from which doubles overflow
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
 
 
@@ -225,7 +226,10 @@ class _Removing:
         def applied(atom: Atom) -> Any:
             made = self.facts.node(atom)
             values = [known[o] if (n := _number(o)) is None else n for o in made.operands]
-            return values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
+            found = values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
+            if mpmath.mag(found) > _LARGEST:
+                raise OverflowError  # as in doubles; sinh of exp(1e6) would be computed with a million digits
+            return found
 
         def below(atom: Atom) -> list[Atom]:
             return [o for o in self.facts.node(atom).operands if _number(o) is None]
