@@ -560,3 +560,38 @@ def test_functions_of_arrays_beside_those_of_numbers():
     x = RNG.normal(size=5)
     kept, plain = (sd.grad(f, loops=loops, scalarize=False)(x) for loops in ("keep", "unroll"))
     np.testing.assert_allclose(kept, plain, rtol=1e-10)
+
+
+PLACES = [(7 * k * k + 3 * k) % 5 for k in range(500)]
+TABLE = np.array(PLACES)
+
+
+def by_a_list(x):
+    s = 0.0
+    for i in range(400):
+        s = s + x[PLACES[i]] * np.sin(s)
+    return s
+
+
+def by_a_table(x):
+    s = 0.0
+    for i in range(350):
+        s = s + x[TABLE[i]] * i
+    return s
+
+
+def by_neighbours(x):
+    s = 0.0
+    for i in range(1, 350):
+        s = max(s * 0.99, x[PLACES[i]] * x[TABLE[i - 1]])
+    return s
+
+
+@pytest.mark.parametrize("f", [by_a_list, by_a_table, by_neighbours])
+@pytest.mark.parametrize("loops", [None, "keep", "unroll"])
+def test_places_that_captured_integers_tell(f, loops):
+    df, x = sd.value_and_grad(f, loops=loops), np.linspace(0.5, 0.9, 5)
+    value, slope = df(x)
+    np.testing.assert_allclose(value, f(x))
+    np.testing.assert_allclose(slope, [(f(x + h) - f(x - h)) / 2e-6 for h in 1e-6 * np.eye(5)], rtol=1e-5, atol=1e-5)
+    assert "for" in df.source(x, target="c") or loops == "unroll"

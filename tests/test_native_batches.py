@@ -3,6 +3,7 @@
 import itertools
 import multiprocessing
 import sys
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -390,3 +391,17 @@ def test_named_tuples_stay_what_they_are():
         found = f(numbers(5))
         assert type(found) is Pair
         np.testing.assert_allclose(found.second, numbers(5) + 1)
+
+
+def test_first_calls_of_many_elementary_functions_take_a_second():
+    def f(x):
+        s = x
+        for _ in range(200):
+            s = np.sin(s) * 0.9 + 0.1 * x
+        return s
+
+    x = np.linspace(0.0, 1.0, 50)
+    begin = time.perf_counter()
+    found = sd.vmap(f)(x)
+    assert time.perf_counter() - begin < 4.0  # 12 s where LLVM puts each function in the place of its calls
+    np.testing.assert_allclose(found, f(x), rtol=1e-13)

@@ -1,5 +1,7 @@
 """Derivatives at and beside points where quotients are 0/0 and poles cancel, in every mode; what others cost."""
 
+import time
+
 import mpmath
 import numpy as np
 import pytest
@@ -146,3 +148,9 @@ def test_long_sums_of_removable_quotients():
     x = 0.7
     wanted = sum(range(1, 1501)) * (np.cos(x) / x - np.sin(x) / x**2) + 3000 * x
     assert sd.grad(f, loops="unroll")(x) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_values_that_overflow_cost_no_digits():
+    begin = time.perf_counter()
+    assert sd.grad(lambda x: np.sinh(np.sin(x)) / np.sinh(np.sin(x)))(0.7) == 0.0
+    assert time.perf_counter() - begin < 5.0  # 34 s with sinh of numbers beyond 1e100000

@@ -404,7 +404,7 @@ def listed(x):
     while s > 0.1:
         s = s * 0.5
         found.append(s * x[0])
-    return sum(found) + x[-1]
+    return sum(found) + x[0]
 
 
 def shrunk(x):

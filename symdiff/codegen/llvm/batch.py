@@ -142,7 +142,7 @@ class BatchModule:
 
     def text(self) -> str:
         """The module."""
-        bodies, needed = llvm_vector_functions(self._used)
+        bodies, needed = llvm_vector_functions(self._used, callers=self.texts)
         declared = {**self.declared, **needed}
         return "\n".join([*declared.values(), *bodies, *self.texts, "!0 = !{i32 1}"]) + "\n"
 

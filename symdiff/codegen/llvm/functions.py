@@ -9,6 +9,8 @@ The formulas stand in `vectors`, one file a family.
 
 import functools
 import inspect
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
 from symdiff.codegen.formulas import formula_program
@@ -35,10 +37,15 @@ FUNCTIONS: dict[str, Formula] = {
 FUNCTIONS |= {name: functools.partial(special.tabulated, name) for name in special.TABULATED}
 
 
-def llvm_vector_functions(symbols: Iterable[str], inlined: Collection[str] = ()) -> tuple[list[str], dict[str, str]]:
+INLINED = 10_000  # lines of functions, about a second of LLVM's, up to which it may put them in the place of their calls
+
+
+def llvm_vector_functions(
+    symbols: Iterable[str], inlined: Collection[str] = (), callers: Iterable[str] = ()
+) -> tuple[list[str], dict[str, str]]:
     """The IR of functions and of what they call, and the declarations that they need: `vec4_exp` is exp of four numbers.
 
-    `inlined`: those whose lines LLVM is to put in the place of their calls.
+    `inlined`: those whose lines LLVM is to put in the place of their calls; none, where the `callers` call many.
     """
     texts: dict[str, str] = {}
     declared: dict[str, str] = {}
@@ -49,7 +56,13 @@ def llvm_vector_functions(symbols: Iterable[str], inlined: Collection[str] = ())
             texts[symbol], body = _function(symbol, " alwaysinline" if symbol in inlined else "")
             declared.update(body.declared)
             waiting += sorted(body.used, reverse=True)
+    calls = Counter(symbol for text in callers for symbol in _CALLED.findall(text))
+    if sum(count * texts[symbol].count("\n") for symbol, count in calls.items() if symbol in texts) > INLINED:
+        texts = {symbol: text.replace(" readnone nounwind", " noinline readnone nounwind", 1) for symbol, text in texts.items()}
     return list(texts.values()), declared
+
+
+_CALLED = re.compile(r"call [^@\n]*@(vec\d+_\w+)\(")
 
 
 def _function(symbol: str, inlined: str) -> tuple[str, Body]:

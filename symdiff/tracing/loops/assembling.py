@@ -11,9 +11,15 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
+<<<<<<< HEAD
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds, needed_bindings
 from symdiff.ir.node import Atom, Constant, Node
+=======
+from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
+from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
+>>>>>>> h13
 from symdiff.tracing.values.tracer import traced_atom
 
 _STAYING = frozenset({"call", "site"})  # functions of the user's, which are called where he calls them
@@ -76,6 +82,7 @@ class _Maker:
         self.others: dict[Atom, GraphInput] = {}
         self.rows: dict[tuple[Atom, Place], GraphInput] = {}
         self.names: set[str] = {"k"}
+        self.tables: dict[Atom, Atom] = {}  # of integers, as numbers
 
     def results(self) -> tuple[list[Atom], list[Atom]]:
         """The loop is bound outside."""
@@ -206,6 +213,8 @@ class _Maker:
         places = self.found.in_rounds(index) if known else None
         if source is None or places is None:
             return None
+        if isinstance(source, ArrayConstant) and source.value.dtype.kind in "iu":
+            source = self.tables.setdefault(source, ArrayConstant(source.value.astype(float)))
         step = int(places[1] - places[0])
         if not step or not np.array_equal(places, places[0] + step * np.arange(float(self.found.count))):
             return None

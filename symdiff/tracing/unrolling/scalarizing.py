@@ -176,6 +176,8 @@ class Cells(dict[Atom, np.ndarray]):
 
     def item(self, atom: Atom, place: int) -> Atom:
         """One cell, by its place in C order."""
+        if isinstance(atom, ArrayConstant):
+            return Constant(atom.value.flat[place].item(), None if atom.value.dtype.kind in "iu" else atom.dtype)
         if dict.__contains__(self, atom):
             return self[atom].ravel()[place]  # type: ignore[no-any-return]
         symbol, places = self._parts[atom]
