@@ -36,7 +36,6 @@ Function = Callable[[Any], Any]
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
 _FEWER = (8, 12)  # degrees that are enough where the value beyond has its digits
 _LOST = 1e-12  # relative error of a second derivative by rounding
-_HUGE = 4000  # binary digits of a whole number beyond which nothing is worked out
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
 _LARGEST = 1024  # the exponent from which doubles overflow
@@ -232,13 +231,8 @@ class _Removing:
             made = self.facts.node(atom)
             values = [known[o] if (n := _number(o)) is None else n for o in made.operands]
             found = values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
-<<<<<<< HEAD
-            if found and mpmath.mag(found) > _HUGE:
-                raise OverflowError
-=======
             if mpmath.mag(found) > _LARGEST:
                 raise OverflowError  # as in doubles; sinh of exp(1e6) would be computed with a million digits
->>>>>>> h13
             return found
 
         def below(atom: Atom) -> list[Atom]:

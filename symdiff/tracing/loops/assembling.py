@@ -11,15 +11,9 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
-<<<<<<< HEAD
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds, needed_bindings
-from symdiff.ir.node import Atom, Constant, Node
-=======
-from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings
-from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
->>>>>>> h13
 from symdiff.tracing.values.tracer import traced_atom
 
 _STAYING = frozenset({"call", "site"})  # functions of the user's, which are called where he calls them
