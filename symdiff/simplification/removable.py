@@ -3,8 +3,9 @@
 Assumes bindings in order. Of a value that depends on one moving value u alone and has a divisor that vanishes at u = c, the
 Laurent coefficients at c are computed in 50 digits on a circle about it; where there are none of negative order, the value is
 regular, and the sweeps see the first of the others where u is nearer to c than a radius within which they are the value to all
-digits. The derivatives of any order follow, and so do those of differences of poles, and of powers of such values. What the
-user wrote is computed as it stands. A value that depends on several ones stays.
+digits. So do they where it is regular on each side, and that on the left is minus the other's continuation. The derivatives
+of any order follow, and so do those of differences of poles, and of powers of such values. What the user wrote is computed as
+it stands. A value that depends on several ones stays.
 """
 
 import itertools
@@ -23,6 +24,7 @@ from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import LOGARITHMS, Facts
 from symdiff.simplification.interning import worked_out
 from symdiff.simplification.polynomials import in_horners_form, is_disc
+from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
 _MANY = 40  # operations from a value to the one that it depends on
@@ -39,6 +41,7 @@ _LOST = 1e-12  # relative error of a second derivative by rounding
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
 _LARGEST = 1024  # the exponent from which doubles overflow
+_AROUND = (mpmath.mpc(1), mpmath.mpc(-1), *(mpmath.mpc(r) * 1j**k * mpmath.expj(0.5) for r in (1, 0.5) for k in range(4)))
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
 
 
@@ -56,6 +59,7 @@ class Disc(NamedTuple):
     radius: Constant
     coefficients: list[float]
     side: int  # 1 or -1 where a real value is defined on that side alone
+    turned: bool = False  # whether it is minus the value on the left
 
 
 def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2) -> list[Node]:
@@ -103,8 +107,10 @@ class _Removing:
         places = binding.operands[: 1 if binding.op in ("div", "pow") else None] if binding.op in _FOLLOWED else ()
         points = [p for o in dict.fromkeys(places) for p in self._poles.get(o, ())]
         divisor = _divisor(binding)
+        if binding.op == "sqrt" and self.facts.node(divisor).op not in ("add", "sub"):
+            divisor = None  # what has a simple zero, or a form of the table
         vanishes = divisor is not None and divisor in self.moving and _may_vanish(self.facts, divisor)
-        depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + vanishes
+        depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + (vanishes and binding.op != "sqrt")
         self._depths[binding.result] = depth
         if depth > _DEEP:
             return None
@@ -112,14 +118,19 @@ class _Removing:
             points += self._zeros(divisor)
         for point in dict.fromkeys(points):
             copies = self._copies(binding, point.of)
-            if copies is None or point.of.shape != binding.shape:
+            code = point.of.dtype or "d"
+            if copies is None or point.of.shape != binding.shape or is_complex(code) != is_complex(binding.dtype):
                 continue
             value = partial(self._value, binding, copies)
             is_pole = divisor is not None and self.moving.isdisjoint(o for o in binding.operands if o is not divisor)
-            if is_pole or self._is_bounded(value, point.at) is False:
+            if (is_pole and binding.op != "sqrt") or self._is_bounded(value, point.at) is False:
                 self._poles.setdefault(binding.result, []).append(point)
-            elif self._is_smooth(value, point.at) and (disc := _best_disc(value, float(point.at), self.order)) is not None:
-                return point, disc
+                continue
+            for turned in (False, True)[: 1 if is_complex(code) else 2]:
+                analytic = partial(_turned, value, point.at) if turned else value
+                disc = _best_disc(analytic, float(point.at), self.order) if self._is_smooth(analytic, point.at) else None
+                if disc is not None:
+                    return point, disc._replace(turned=turned)
         return None
 
     def _copies(self, binding: Node, of: Atom) -> list[Atom] | None:
@@ -147,16 +158,16 @@ class _Removing:
             return None if far is None or near is None else bool(abs(near) <= (1 + _NEAR ** mpmath.mpf("0.5")) * abs(far))
 
     def _is_smooth(self, value: Function, at: Any) -> bool:
-        """Whether a value's differences shrink towards a point as those of a smooth one."""
+        """Whether a value's differences shrink towards a point as those of an analytic one, around it as well."""
         with mpmath.workdps(_MORE):
             odd, even = [], []
             for h in (_NEAR, _NEAR * _SIXTEENTH):
-                ends = [value(mpmath.mpc(at + h * share)) for share in (1, -1, 0.5, -0.5)]
+                ends = [value(at + h * turn) for turn in _AROUND]
                 if None in ends:
                     return False
                 odd.append(abs(ends[0] - ends[1]))
-                even.append(abs(ends[0] + ends[1] - ends[2] - ends[3]))
-            return bool(odd[1] <= odd[0] / 8 + _NOISE and even[1] <= even[0] / 100 + _NOISE)
+                even.append(abs(mpmath.fsum(ends[2:6]) - mpmath.fsum(ends[6:])))
+            return bool(odd[1] <= odd[0] / 8 + _NOISE and even[1] <= even[0] / 1000 + _NOISE)
 
     # -- where divisors vanish
 
@@ -230,7 +241,9 @@ class _Removing:
         def applied(atom: Atom) -> Any:
             made = self.facts.node(atom)
             values = [known[o] if (n := _number(o)) is None else n for o in made.operands]
-            found = values[0] if made.op == "cast" else OPERATIONS[made.op](*values)
+            op = "mul" if made.op == "abs" and isinstance(values[0], mpmath.mpc) else made.op
+            values += [1 if mpmath.re(values[0]) >= 0 else -1] if op != made.op else []
+            found = values[0] if op == "cast" else OPERATIONS[op](*values)
             if mpmath.mag(found) > _LARGEST:
                 raise OverflowError  # as in doubles; sinh of exp(1e6) would be computed with a million digits
             return found
@@ -251,9 +264,19 @@ class _Removing:
         if disc.side and self.facts.of(distance).low < 0.0:
             near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: disc.side]), near))
         plain = b.bind(binding.op, binding.operands, binding.shape, binding.dtype, binding.params)
-        found = b.select(near, in_horners_form(b, distance, dict(enumerate(disc.coefficients))), plain)
+        found = in_horners_form(b, distance, dict(enumerate(disc.coefficients)))
+        if disc.turned:  # at the point itself there is no value, or a kink
+            near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))
+            found = b.select(b.emit("lt", (distance, Constant(0.0))), b.neg(found), found)
+        found = b.select(near, found, plain)
         b.primal = outer
         return found
+
+
+def _turned(value: Function, centre: Any, at: Any) -> Any:
+    """A value, turned left of a point."""
+    found = value(at)
+    return found if found is None or mpmath.re(at) >= centre else -found
 
 
 def _best_disc(value: Function, centre: float, order: int) -> Disc | None:
@@ -298,7 +321,7 @@ def _shortened(value: Function, disc: Disc, degree: int) -> Disc | None:
 
 def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc | None:
     """The Taylor coefficients of a value that is real on the real axis; None where there are others, or too many."""
-    half, nodes = [], 3 * degree
+    half, nodes = [], 2 * (3 * degree // 2 | 1)  # none on the line where both sides meet
     for j in range(nodes // 2 + 1):
         half.append(value(centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / nodes)))
         if half[-1] is None:
@@ -335,12 +358,13 @@ def _holds(value: Function, centre: Any, within: float, terms: list[Any]) -> boo
 
 
 def _divisor(binding: Node) -> Atom | None:
-    """What makes an operation infinite where it vanishes; None where nothing does."""
+    """What makes an operation or its slope infinite where it vanishes; None where nothing does."""
     op, operands = binding.op, binding.operands
     if op == "div":
         return operands[1]  # type: ignore[no-any-return]
     exponent = _number(operands[1]) if op == "pow" else None
-    return operands[0] if op in LOGARITHMS or (exponent is not None and exponent < 0) else None
+    is_steep = op in LOGARITHMS or op == "sqrt" or (exponent is not None and exponent < 0)
+    return operands[0] if is_steep else None
 
 
 def _may_vanish(facts: Facts, atom: Any) -> bool:
