@@ -115,8 +115,9 @@ def _looping(program: Program, what: str) -> str:
     if not has_loops(program.nodes):
         return ""
     return (
-        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code and the "
-        f"targets python and c; {what} has none yet, and takes loops of a known number of rounds written out (scalarize=True)"
+        f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code "
+        f"and the targets python, numpy and c; {what} has none yet, and takes loops of a known number of rounds written out "
+        "(scalarize=True)"
     )
 
 
@@ -254,6 +255,7 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
 # Who writes which kind of plan for a target, a module of `codegen` each.
 EMITTERS = {
     ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
+    ("numpy", "loops"): "numpy_loops",
     ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c", ("c", "loops"): "c",
     ("cuda", "point"): "cuda.header",
     ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",

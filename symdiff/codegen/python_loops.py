@@ -35,7 +35,7 @@ def emit(
 ) -> Source:
     """A function of numbers and lists, which returns numbers and lists, in nested tuples where `result` has their places."""
     check_python(plan.program)
-    writer = _Writer(plan.program, result, style == "export")
+    writer = Writer(plan.program, result, style == "export")
     entry = writer.names.fresh(name)
     if style == "runtime":
         lines = [f"def {entry}({', '.join(writer.arguments)}):", *(INDENT + line for line in writer.lines(doc))]
@@ -51,8 +51,10 @@ def emit(
     return PythonFile(tuple(header), tuple(standard), (), head, (text,), types=tuple(types)).source(entry, "python")
 
 
-class _Writer:
-    """Names of arguments, sizes and values, and the lines of the function."""
+class Writer:
+    """Names of arguments, sizes and values, and the lines of the function; what a target has words of its own for."""
+
+    zero = "0.0"
 
     def __init__(self, program: Program, result: Any, exported: bool) -> None:
         self.program = program
@@ -66,7 +68,7 @@ class _Writer:
     def lines(self, doc: str) -> list[str]:
         """The body of the function."""
         given = self.given()
-        block = _Block(self, self.program, [Expression(a, ATOM, 0) for a in self.arguments])
+        block = Block(self, self.program, [Expression(a, ATOM, 0) for a in self.arguments])
         for position in range(len(self.program.nodes)):
             block.add(position)
         results = [block.output(o) for o in self.program.outputs]
@@ -89,6 +91,28 @@ class _Writer:
         filled = [f"{place}[{':' if o.shape else '0'}] = {text}" for place, o, text in places]
         return ["if out is not None:", *(INDENT + line for line in [*filled, "result: Result = out", "return result"])]
 
+    # -- words: Python's, which NumPy replaces
+
+    def spelling(self, program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+        """Template, level and operand levels of one operation on numbers."""
+        found = spelling(program, position)
+        self.modules.update(called_modules(found[0]))
+        return found
+
+    def literal(self, value: Any) -> str:
+        """A constant."""
+        text = literal(value)
+        self.modules.update(called_modules(text))
+        return text
+
+    def counted(self, text: str) -> str:
+        """A whole number as a number of the function's."""
+        return f"float({text})"
+
+    def kept(self, node: Node, text: str) -> str:
+        """A value that a variable or an array keeps."""
+        return text
+
     # -- arguments and sizes
 
     def given(self) -> list[str]:
@@ -99,7 +123,7 @@ class _Writer:
             nested = (f"{number}({argument})", f"[{number}(v) for v in {argument}]",
                       f"[[{number}(v) for v in row] for row in {argument}]")  # fmt: skip
             if len(leaf.shape) > 2:
-                raise _beyond(f"an argument with {len(leaf.shape)} axes")
+                raise beyond(f"an argument with {len(leaf.shape)} axes")
             missing = f"{leaf.name} is None, numbers are expected"
             lines += [f"if {argument} is None:", f"{INDENT}raise TypeError({message_literal(missing)})"]
             lines.append(f"{argument} = {nested[len(leaf.shape)]}")
@@ -121,7 +145,7 @@ class _Writer:
         if not isinstance(extent, Extent):
             return str(extent)
         if any(size.name not in self.sizes for size, _ in extent.terms):
-            raise _beyond(f"{extent}, which the arguments do not tell,")
+            raise beyond(f"{extent}, which the arguments do not tell,")
         parts = [self.sizes[size.name] if times == 1 else f"{times}*{self.sizes[size.name]}" for size, times in extent.terms]
         return " + ".join([*parts, *([str(extent.constant)] if extent.constant else [])]).replace("+ -", "- ")
 
@@ -133,10 +157,10 @@ class _Writer:
         return found.replace("+ -", "- ").replace("- 1*", "- ").removesuffix(" + 0").removeprefix("0 + ")
 
 
-class _Block:
+class Block:
     """The statements of a program, one after the other."""
 
-    def __init__(self, writer: _Writer, program: Program, leaves: list[Expression]) -> None:
+    def __init__(self, writer: Writer, program: Program, leaves: list[Expression]) -> None:
         self.writer = writer
         self.names = writer.names
         self.program = program
@@ -151,8 +175,16 @@ class _Block:
 
     def output(self, output: Any) -> str:
         """A result as an expression."""
-        cells = [bare_text(self.made[c].text) for c in output.cells]
-        return cells[0] if self.is_whole(output) else _nested(output.shape, cells)
+        cells = [self.kept(c) for c in output.cells]
+        return cells[0] if self.is_whole(output) else nested(output.shape, cells)
+
+    def kept(self, value: int) -> str:
+        """A value that a variable or an array keeps."""
+        node, text = self.program.nodes[value], bare_text(self.made[value].text)
+        return text if node.shape else self.writer.kept(node, text)
+
+    def listed(self, value: Any) -> str:
+        return f"[{', '.join(map(self.listed, value))}]" if isinstance(value, list) else self.writer.literal(value)
 
     def is_whole(self, output: Any) -> bool:
         """Whether a result is one value, not one for each cell."""
@@ -190,10 +222,9 @@ class _Block:
 
     def leaf(self, node: Node) -> Expression:
         if node.op == "size":
-            return Expression(f"float({self.writer.extent(node.params)})", ATOM, 0)
+            return Expression(self.writer.counted(self.writer.extent(node.params)), ATOM, 0)
         if node.op == "const":
-            text = literal(node.params) if not node.shape else _listed(node.params.tolist())
-            self.writer.modules.update(called_modules(text))
+            text = self.writer.kept(node, self.listed(node.params.tolist())) if node.shape else self.writer.literal(node.params)
             return Expression(text, SIGN if text.startswith("-") else ATOM, len(node.shape))
         place, cell = node.params
         leaf: Expression = self.leaves[place]
@@ -210,8 +241,7 @@ class _Block:
         shapes = [self.program.nodes[o].shape for o in node.operands]
         if node.op not in OPS:
             return self.structural(node, [o.at(ATOM) for o in operands], shapes)
-        template, level, needed = spelling(self.program, position)
-        self.writer.modules.update(called_modules(template))
+        template, level, needed = self.writer.spelling(self.program, position)
         order = printed_operands(self.program, position)
         if node.shape:
             texts, shapes = [self.made[o].at(ATOM) for o in order], [self.program.nodes[o].shape for o in order]
@@ -225,7 +255,7 @@ class _Block:
         if not any(shapes):
             return bare_text(template.format(*texts))
         if len({s for s in shapes if s}) > 1:
-            raise _beyond("an operation on arrays of several shapes")
+            raise beyond("an operation on arrays of several shapes")
         cells = [self.names.numbered("c") if s else t for s, t in zip(shapes, texts, strict=True)]
         inside = self.cellwise(template, cells, [s[1:] for s in shapes])
         names, lists = zip(*((c, t) for c, s, t in zip(cells, shapes, texts, strict=True) if s), strict=True)
@@ -265,7 +295,7 @@ class _Block:
             found = self.assign(self.filled(node.shape))
             self.lines.append(f"{found}[{self.sliced(params['key'][0])}] = {x[0]}")
         if not found:
-            raise _beyond(f"{op} of arrays of shape {', '.join(map(str, shapes))}")
+            raise beyond(f"{op} of arrays of shape {', '.join(map(str, shapes))}")
         return Expression(found, ATOM, 1)
 
     def sliced(self, part: tuple[Any, Any, int]) -> str:
@@ -285,18 +315,19 @@ class _Block:
         results = loop.results
         stacks = [fresh(r.name) for r in results[carried : carried + len(loop.stacks)]]
         sums = [fresh(r.name) for r in results[carried + len(stacks) :][: loop.sums]]
-        self.lines += [f"{end} = {bare_text(begin)}" for end, begin in zip(ends, given, strict=False) if end != begin]
+        begun = [self.kept(o) for o in node.operands[:carried]]
+        self.lines += [f"{end} = {begin}" for end, begin in zip(ends, begun, strict=False) if end != begin]
         grown = [s.place == (1, 0) and s.size == loop.rounds and not loop.backward for s in loop.stacks]
         for name, grows, result in zip(stacks, grown, results[carried:], strict=False):
             self.lines.append(f"{name} = []" if grows else f"{name} = {self.filled(result.shape)}")
         for name, result in zip(sums, results[carried + len(stacks) :], strict=False):
             self.lines.append(f"{name} = {self.filled(result.shape)}")
-        leaves = [Expression(f"float({k})", ATOM, 1)]
+        leaves = [Expression(writer.counted(k), ATOM, 1)]
         for text, place in zip(given, loop.places(), strict=True):
             at = "" if place is None else f"[{writer.place(place, k)}]"
             leaves.append(Expression(text + at, ATOM, 0 if place is None else 1))
         leaves[1 : carried + 1] = [Expression(end, ATOM, 0) for end in ends]
-        inner = _Block(writer, body, leaves)
+        inner = Block(writer, body, leaves)
         test = body.outputs[-1].value if loop.tested else -1
         for position in sorted(program_cone(body, (test,))) if loop.tested else ():
             inner.add(position)
@@ -308,7 +339,7 @@ class _Block:
             writer.sizes[loop.counted] = k
         else:
             self.names.taken.discard(k)
-        return [*ends, *stacks, *sums, *([f"float({k})"] if loop.tested else [])]
+        return [*ends, *stacks, *sums, *([writer.counted(k)] if loop.tested else [])]
 
     def carrier(self, begin: int, name: str) -> str:
         """The variable of a carried value: that of the value it begins with, where nothing else needs this."""
@@ -317,7 +348,7 @@ class _Block:
         own = (given or self.owners.get(text) == begin) and text.isidentifier() and self.uses[begin] == 1
         return text if own else self.names.fresh(name)
 
-    def head(self, loop: Any, k: str, inner: "_Block", test: int) -> tuple[list[str], list[str]]:
+    def head(self, loop: Any, k: str, inner: "Block", test: int) -> tuple[list[str], list[str]]:
         """The lines before a round's own, and those of its own that tell whether there is one."""
         if not loop.tested:
             count = f"range({self.writer.extent(loop.rounds)})"
@@ -331,7 +362,7 @@ class _Block:
         return [f"{k} = 0", f"while {limit or 'True'}:"], [*first, f"if not {holds.at(ATOM)}:", f"{INDENT}break"]
 
     def rounds(
-        self, loop: Any, k: str, inner: "_Block", ends: list[str], stacks: list[tuple[str, bool]], sums: list[str]
+        self, loop: Any, k: str, inner: "Block", ends: list[str], stacks: list[tuple[str, bool]], sums: list[str]
     ) -> list[str]:
         """The rest of a round."""
         body = loop.body
@@ -373,8 +404,9 @@ class _Block:
             lines.append(f"{k} += 1")
         return lines or ["pass"]
 
-    def filled(self, shape: tuple[int, ...], value: str = "0.0") -> str:
-        """An array of one number."""
+    def filled(self, shape: tuple[int, ...], value: str = "") -> str:
+        """An array of one number, zero where none is given."""
+        value = value or self.writer.zero
         if len(shape) > 1:
             return f"[{self.filled(shape[1:], value)} for _ in range({self.writer.extent(shape[0])})]"
         return f"[{value}]*{_grouped(self.writer.extent(shape[0]))}" if shape else value
@@ -394,17 +426,13 @@ def _grouped(text: str) -> str:
     return text if text.isidentifier() or text.isdecimal() else f"({text})"
 
 
-def _nested(shape: tuple[int, ...], cells: list[str]) -> str:
+def nested(shape: tuple[int, ...], cells: list[str]) -> str:
     """Cells in C order as lists of lists."""
     if not shape:
         return cells[0]
     width = len(cells) // shape[0] if shape[0] else 0
-    return f"[{', '.join(_nested(shape[1:], cells[k * width : (k + 1) * width]) for k in range(shape[0]))}]"
+    return f"[{', '.join(nested(shape[1:], cells[k * width : (k + 1) * width]) for k in range(shape[0]))}]"
 
 
-def _listed(value: Any) -> str:
-    return f"[{', '.join(map(_listed, value))}]" if isinstance(value, list) else literal(value)
-
-
-def _beyond(what: str) -> BackendError:
-    return BackendError(f"{what} in a program with loops: plain Python takes numbers and vectors there")
+def beyond(what: str) -> BackendError:
+    return BackendError(f"{what} in a program with loops: Python takes numbers and vectors there")
