@@ -208,7 +208,44 @@ def swept(x):
     return np.sum(a * a)
 
 
-IN_PLACE = [cells_of_cells, rows_of_rows, read_before_and_behind, while_cells, complex_cells, three_axes, swept]
+def shortest(x):
+    a = x[:, None] * np.sin(x) + 0.1
+    for k in range(8):
+        for i in range(8):
+            for j in range(8):
+                if a[i, k] * a[k, j] < a[i, j]:
+                    a[i, j] = a[i, k] * a[k, j]
+    return np.sum(a * a)
+
+
+def sorted_cells(x):
+    u = x.copy()
+    for _ in range(8):
+        for j in range(7):
+            t = u[j]
+            if t > u[j + 1]:
+                u[j] = u[j + 1]
+                u[j + 1] = t
+    return np.sum(u * np.arange(8))
+
+
+def written_either_way(x):
+    a = x[:, None] * np.sin(x)
+    for i in range(8):
+        for j in range(8):
+            if a[i, j] > 0.4:
+                a[j, i] = a[i, j] * x[i]
+                a[i] = a[i] * 0.9
+            else:
+                a[i, i] += x[j]
+                a[j, i] = 0.3 * x[i]
+    return np.sum(np.sin(a))
+
+
+IN_PLACE = [
+    cells_of_cells, rows_of_rows, read_before_and_behind, while_cells, complex_cells, three_axes, swept, shortest, sorted_cells,
+    written_either_way,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", IN_PLACE, ids=lambda f: f.__name__)
@@ -232,6 +269,13 @@ def test_a_round_writes_its_cells_only():
     graph = sd.value_and_grad(product, (0, 1), loops="keep").graph(np.ones((30, 30)), np.ones((30, 30)))
     forward, backward = (b.params for b in graph.bindings if b.op == "loop")
     assert (forward.carried, forward.stacks, backward.carried) == (1, (), 1)  # no array is kept for each round
+
+
+def test_a_condition_on_a_write_selects_what_is_written():
+    loop = sd.trace(sorted_cells, VECTOR, loops="keep")
+    inner = [b for b in loop.bindings if b.op == "loop"][-1].params.body
+    inner = [b for b in inner.bindings if b.op == "loop"][-1].params.body
+    assert [b.shape for b in inner.bindings if b.op == "select"] == [(), ()]
 
 
 def test_rows_are_assigned_at_places():

@@ -88,7 +88,35 @@ class Values:
             return condition if self.truth(yes) else self.negation(condition)
         code = dtype_of_atoms((a, b))
         shape = np.broadcast_shapes(a.shape, b.shape)
+        written = self._written(condition, yes, no, origin) if a.shape == b.shape != () and a.dtype == b.dtype else None
+        if written is not None:
+            return written
         return self.put("select", (condition, self._cast(yes, code), self._cast(no, code)), shape, code, None, origin)
+
+    def _written(self, condition: int, yes: int, no: int, origin: str) -> int | None:
+        """An array of which ways write some rows: the values that are written are selected; None for other arrays."""
+        ways = [self._writes(yes), self._writes(no)]
+        base = next((n for n in ways[0] if n in ways[1]), None)
+        if base is None or self.nodes[base].shape != self.nodes[yes].shape:
+            return None
+        found = base
+        for way, holds in zip(ways, (True, False), strict=True):
+            for number in reversed(way[: way.index(base)]):
+                node = self.nodes[number]
+                rest: tuple[int, ...] = node.operands[1:]
+                if rest:
+                    shape = (*self.nodes[rest[0]].shape, *node.shape[1:])
+                    was = self.put("gather", (found, rest[0]), shape, node.dtype, Static("gather", {}), origin)
+                    rest = (rest[0], self.select(condition, *((rest[1], was) if holds else (was, rest[1])), origin))
+                found = self.like(number, (found, *rest))
+        return found
+
+    def _writes(self, number: int) -> list[int]:
+        """An array, and before it those in which rows were written, the latest first."""
+        found = [number]
+        while self.nodes[found[-1]].op in ("assign_at", "reshape"):
+            found.append(self.nodes[found[-1]].operands[0])
+        return found
 
     def truth(self, number: int) -> bool | None:
         """The value of a constant truth, None for anything else."""
