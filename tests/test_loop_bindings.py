@@ -838,7 +838,7 @@ def test_programs_with_loops_are_printed_and_checked():
         check_program(program)
 
 
-@pytest.mark.parametrize("target", ["numpy", "cupy", "cuda"])
+@pytest.mark.parametrize("target", ["cupy", "cuda"])
 def test_targets_without_loops_refuse_them(target):
     with pytest.raises(sd.BackendError, match=r"loops whose rounds need each other.*target.*scalarize=True"):
         source_of(plan_of(program_of(pendulum(), name="pendulum")), target, name="pendulum")

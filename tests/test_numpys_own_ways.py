@@ -201,7 +201,7 @@ def test_linear_algebra_raises_what_the_function_catches(f, options):
 
 
 def test_values_of_singular_matrices():
-    for m in (np.zeros((2, 2)), np.array([[1.0, 2], [1, 2]])):
+    for m in (np.zeros((2, 2)), np.array([[1.0, 0], [0, 0]])):
         for f in (lambda m: np.linalg.cond(m, 1), lambda m: np.sum(np.abs(np.linalg.qr(m)[1]) * [[1.0, 2], [3, 4]])):
             value, slope = sd.value_and_grad(f)(m)
             assert value == f(m)

@@ -216,14 +216,24 @@ def test_a_coefficient_without_a_digit_is_nan_and_zeros_stay():
     assert sd.derivative(lambda x: np.sin(x) / x, 3)(0.0) == 0
 
 
-@pytest.mark.parametrize("f", [
-    lambda x: np.hypot(np.log1p(np.arctan(x)), x), lambda x: np.hypot(np.sin(x), x),
-    lambda x: np.sqrt(np.log1p(x) ** 2 + x**2), lambda x: np.sin(x) / np.sqrt(x * x + np.sin(x) ** 2),
-])  # fmt: skip
-def test_lengths_near_zero_have_digits_or_are_nan(f):
+LENGTHS = {
+    "hypot, arctan": (lambda x: np.hypot(np.log1p(np.arctan(x)), x), lambda t: mp.hypot(mp.log1p(mp.atan(t)), t)),
+    "hypot, sin": (lambda x: np.hypot(np.sin(x), x), lambda t: mp.hypot(mp.sin(t), t)),
+    "squares": (lambda x: np.sqrt(np.log1p(x) ** 2 + x**2), lambda t: mp.sqrt(mp.log1p(t) ** 2 + t**2)),
+    "over squares": (lambda x: np.sin(x) / np.sqrt(x * x + np.sin(x) ** 2), lambda t: mp.sin(t) / mp.hypot(t, mp.sin(t))),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_near_zero_have_digits_or_are_nan(name):
+    f, exact = LENGTHS[name]
     for order in (3, 4):
-        derived = sd.derivative(f, order=order)
-        assert np.isnan(derived(1e-8)) and np.isfinite(derived(0.1))
+        found = np.array([sd.derivative(f, order=order)(x) for x in (1e-8, 0.1)])
+        with mp.workdps(150):
+            expected = [float(mp.taylor(exact, mp.mpf(x), order)[order] * mp.factorial(order)) for x in (1e-8, 0.1)]
+        known = np.isfinite(found)
+        assert known[1]
+        np.testing.assert_allclose(found[known], np.array(expected)[known], rtol=1e-3)
 
 
 ROUNDED = {  # what is divided has lost digits itself

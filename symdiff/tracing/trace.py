@@ -107,7 +107,7 @@ def integer_dtype(leaf: Any) -> Any:
     """The dtype of an argument that is an integer, or an array of them, and is taken as floating-point; None of others."""
     if isinstance(leaf, (np.ndarray, np.generic)):
         return leaf.dtype if leaf.dtype.kind in "iu" else None
-    return np.dtype(int) if type(leaf) is int else getattr(leaf, "counted", None)
+    return np.dtype(int) if type(leaf) is int else getattr(leaf, "counted", None) if isinstance(leaf, Spec) else None
 
 
 def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:

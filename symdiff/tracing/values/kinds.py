@@ -80,7 +80,7 @@ def kind_of(value: Any) -> Kind:
 
 def traced_argument_kind(value: Any) -> Kind:
     """The kind of an argument: a number may be of another one in the next call."""
-    value = getattr(value, "plain", value)  # what a point of many stands for
+    value = getattr(value, "plain", value) if isinstance(value, float) else value  # what a point of many stands for
     if not isinstance(value, (int, float, complex, np.generic, np.ndarray)) or np.shape(value) != ():
         return kind_of(value)
     integer = not isinstance(value, (bool, float, complex)) and np.asarray(value).dtype.kind in "iu"
