@@ -244,15 +244,29 @@ class Arrays:
         return known
 
     def _sum_known(self, x: Atom, axes: tuple[int, ...]) -> Atom | None:
-        """A sum whose terms have a factor in common: the factor times the sum of the rest; None where there is none."""
+        """A sum whose terms have factors in common: the factors times the sum of the rest; None where there is none."""
+        factors: list[tuple[Atom | None, Shape]] = []
+        while (found := self._common_factor(x, axes)) is not None:
+            factor, shape, x = found
+            factors.append((factor, shape))
+            if (x, axes) in self.builder.sums or self.repeated(x)[0] is not x:
+                break
+        total = self.sum(x, axes) if factors else None
+        for factor, shape in reversed(factors):
+            assert total is not None
+            total = self.builder.neg(total) if factor is None else self._times(factor, total, shape)
+        return total
+
+    def _common_factor(self, x: Atom, axes: tuple[int, ...]) -> tuple[Atom | None, Shape, Atom] | None:
+        """A factor of all terms of a sum, its shape beside it, and the rest; a sign, None, or nothing at all."""
         negated = self.made_by(x, "neg")
         if negated is not None:
-            return self.builder.neg(self.sum(negated.operands[0], axes))
+            return None, (), negated.operands[0]
         product = self.made_by(x, "mul")
         for factor, rest in permutations(product.operands) if product is not None else ():
             shape = (1,) * (len(x.shape) - len(factor.shape)) + factor.shape
             if rest.shape == x.shape and all(shape[a] == 1 for a in axes):
-                return self._times(factor, self.sum(rest, axes), tuple(n for a, n in enumerate(shape) if a not in axes))
+                return factor, tuple(n for a, n in enumerate(shape) if a not in axes), rest
         return None
 
     def _times(self, factor: Atom, total: Atom, shape: Shape) -> Atom:

@@ -89,7 +89,7 @@ def _is_short(graph: Graph, most: int) -> bool:
         return False
     cells = 0.0
     for binding in graph.bindings:
-        if binding.op == "loop" and (binding.params.tested or sizes_of_binding(binding)):
+        if _counts_rounds(binding) or (binding.op == "loop" and sizes_of_binding(binding)):
             return False
         if binding.op in HEADS and not HEADS[binding.op].cells:
             return False
@@ -97,6 +97,11 @@ def _is_short(graph: Graph, most: int) -> bool:
         if cells > most:
             return False
     return True
+
+
+def _counts_rounds(binding: Node) -> bool:
+    """Whether a loop, or one in it, has rounds whose number nobody knows before."""
+    return binding.op == "loop" and (binding.params.tested or any(map(_counts_rounds, binding.params.body.bindings)))
 
 
 def scalarize(graph: Graph, chosen: Set[Node] | None = None) -> Graph:

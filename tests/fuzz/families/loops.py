@@ -243,6 +243,9 @@ def trial(source: random.Random) -> Verdict:
     value = kept(x, p)
     shown = f"{kept.notes.get('loops')}\nx={x.tolist()}, p={p}"
     if not np.allclose(value, plain, rtol=1e-9, atol=1e-11, equal_nan=True):
+        f.__globals__["STATE"]["calls"] = 0
+        if not np.allclose(plain, f(x * (1 + 4e-15), p), rtol=1e-9, atol=1e-11, equal_nan=True):
+            return Verdict("refused", "the value has no digits")
         raise Wrong(f"{text}\nis {plain}, with kept loops {value}\n{shown}")
     if "kept" not in kept.notes["loops"].values():
         return Verdict("refused", shown)
