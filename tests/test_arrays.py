@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inside import Plain, structural_rules, structures
+from inside import Arrays, Builder, GraphOutput, Plain, structural_rules, structures
 from test_numpy_functions import TRIED_HEADS
 
 import symdiff as sd
@@ -194,6 +194,17 @@ def test_many_points(name):
         for i, leaf in enumerate(structures.leaves(found)):
             expected = np.stack([structures.leaves(one)[i] for one in wanted])
             np.testing.assert_allclose(leaf, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_sums_of_long_products_need_no_recursion():
+    builder = Builder()
+    p, total = builder.input("p", (), "d"), builder.input("x", (4,), "d")
+    builder.primal = False
+    for _ in range(3000):
+        total = builder.mul(p, total)
+    total = Arrays(builder).sum(total, (0,))
+    value = builder.graph("f", (GraphOutput("f", total),))(0.999, np.arange(4.0))
+    np.testing.assert_allclose(value, 6 * 0.999**3000, rtol=1e-11)
 
 
 def test_every_structural_rule_is_tried():
