@@ -67,6 +67,7 @@ TRAITS = {
     "tells_places": "its cells are places, which jump",
     "masked": "hands on which cells of a cotangent are zero",
     "moves_constants": "of a constant array it is one",
+    "integral": "of arrays of integers it is one",
     "moves_truths": "moves truths as well as numbers",
     "written_out": "of few cells it is written as that many moves",
     "fills": "fills an array that is given to it",

@@ -235,10 +235,7 @@ def asked(kind: Kind, what: int = SCALARS) -> None:
 # -- arguments of integers that are differentiated, and so taken as floating-point numbers
 
 _COMPUTED = (operations("whole") - {"max", "min"}) | {"pow"}
-_MOVED = frozenset(
-    """max min item array select sum amax amin prod cumsum cumprod reshape transpose broadcast_to getitem put set set_at take
-    scatter concatenate cells diagonal embed matmul convolve take_along put_along gather scatter_at kth""".split()
-)
+_MOVED = operations("integral") | {"max", "min", "item", "array", "select"}
 _GROWING = frozenset("dot vdot inner outer matmul tensordot einsum kron convolve correlate diff ediff1d cross vander".split())
 
 
