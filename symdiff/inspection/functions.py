@@ -5,12 +5,14 @@ on NumPy's own signatures alone.
 """
 
 import itertools
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from symdiff.rulebooks.book import default_rules, functions_instead
+from symdiff.rulebooks.book import default_rules, distributions_followed, functions_instead
+from symdiff.tracing.library.distributions import METHODS, QUANTILES
 from symdiff.tracing.values.standing import STANDING, Row, followed_keywords
 from symdiff.vocabulary.ops import OPS
 
@@ -37,6 +39,7 @@ def shown_functions() -> str:
     for prefix, title in sections.items():
         own = {name: rows.pop(name) for name in sorted(rows) if name.startswith(prefix)}
         parts.append(_table(title, own))
+    parts.append(_methods("Distributions: scipy.stats", distributions_followed()))
     groups: dict[str, list[str]] = {}
     for name, text in functions_instead().items():
         groups.setdefault(text, []).append(name)
@@ -58,6 +61,12 @@ def _elementwise() -> dict[str, list[str]]:
 
 def _names(title: str, names: list[str]) -> str:
     return f"## {title}\n\n{', '.join(f'`{name}`' for name in names)}\n"
+
+
+def _methods(title: str, rows: Mapping[str, frozenset[str]]) -> str:
+    kept = {name: ", ".join(m for m in (*METHODS, *QUANTILES) if m in methods) for name, methods in rows.items()}
+    lines = [f"| {', '.join(f'`{n}`' for n in kept if kept[n] == text)} | {text} |" for text in dict.fromkeys(kept.values())]
+    return "\n".join([f"## {title}", "", "| distributions | methods |", "|---|---|", *lines, ""])
 
 
 def _table(title: str, rows: dict[str, tuple[Any, Row]]) -> str:

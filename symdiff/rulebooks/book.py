@@ -188,3 +188,14 @@ def functions_instead() -> Mapping[str, str]:
         module, _, names = cells[0].partition(": ")
         found.update((f"{module}.{name}", cells[1]) for name in names.split())
     return found
+
+
+@functools.cache
+def distributions_followed() -> Mapping[str, frozenset[str]]:
+    """The methods of SciPy's distributions whose formulas are followed, by the distribution's name."""
+    found = {}
+    for where, cells in read_lines(table_folder() / "distributions.table"):
+        if len(cells) != 2:
+            raise RuleError(f"{where}: distribution | methods")
+        found[cells[0]] = frozenset(cells[1].split())
+    return found

@@ -92,6 +92,13 @@ def _expm1(x: Any) -> Any:
     return mpmath.expm1(x)
 
 
+def _gammainc(a: Any, x: Any) -> Any:
+    """By DLMF 8.5.1 where mpmath does not end: beside 0, left of the imaginary axis."""
+    if isinstance(x, mpmath.mpc):
+        return mpmath.power(x, a) * mpmath.hyp1f1(a, a + 1, -x) * mpmath.rgamma(a + 1)
+    return mpmath.gammainc(a, 0, x, regularized=True)
+
+
 def _stdtr(df: Any, t: Any) -> Any:
     tail = mpmath.betainc(df / 2, mpmath.mpf(1) / 2, 0, df / (df + t * t), regularized=True) / 2
     return 1 - tail if t > 0 else tail
@@ -306,7 +313,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "hankel2e": _besseld(mpmath.hankel2, lambda z: mpmath.exp(1j * z)),
     "betaln": lambda x, y: mpmath.loggamma(x) + mpmath.loggamma(y) - mpmath.loggamma(x + y),
     "expn": mpmath.expint,
-    "gammainc": lambda a, x: mpmath.gammainc(a, 0, x, regularized=True),
+    "gammainc": _gammainc,
     "gammaincc": lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True),
     "gammaincinv": _inverse(lambda a, x: mpmath.gammainc(a, 0, x, regularized=True), _scipy("gammaincinv")),
     "gammainccinv": _inverse(lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True), _scipy("gammainccinv")),

@@ -9,6 +9,7 @@ import contextvars
 import decimal
 import inspect
 import os
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -415,7 +416,9 @@ def _traced(
             raise attempt.keeping.unkept("its rounds are counted on several paths of the function")
         graph.notes[LOOPS] = attempt.keeping.told()
     if attempt.followed:
-        graph.notes[FOLLOWED] = f"NumPy {np.__version__}"
+        graph.notes[FOLLOWED] = ", ".join(
+            f"{name} {sys.modules[name.lower()].__version__}" for name in sorted(attempt.followed)
+        )
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds, attempt.compared)

@@ -34,7 +34,7 @@ from symdiff.tracing.following.loads import Loads
 from symdiff.tracing.following.substitution import substituted
 from symdiff.tracing.library.builtin_functions import kind_of
 from symdiff.tracing.library.cupy_names import instead_of_cupy, is_cupy_function
-from symdiff.tracing.library.distributions import of_distribution
+from symdiff.tracing.library.distributions import formula_part, of_distribution
 from symdiff.tracing.library.functions import call_library_function, minds_memory
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
@@ -181,7 +181,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
     if kind is _DISPATCHED:
         return _dispatched(f, f._obj, f._cls)
     if kind is types.FunctionType:
-        return _function(f, attempt)
+        part = formula_part(f)
+        return _function(f, attempt) if part is None else part if part is not f else _cloned(f, attempt)
     if isinstance(f, type):
         return _class(f, attempt)
     if kind in _HASHED:
@@ -284,9 +285,24 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
         if module in _RANDOM:
             return _drawing(f, f.__self__, attempt)
         if module.startswith("scipy.stats."):
-            return of_distribution(f, _guarded(f))
+            return _of_distribution(f, attempt)
         found = follow(inner) if type(inner) in (types.FunctionType, _Cached) else inner
     return f if found is inner else types.MethodType(found, f.__self__)
+
+
+def _of_distribution(f: types.MethodType, attempt: Attempt) -> Any:
+    """A method of one of SciPy's distributions: a formula is followed, what calls it is not."""
+    if f.__name__.startswith("_") and f.__name__ != "__call__" and type(f.__func__) is types.FunctionType:
+        attempt.followed.add("SciPy")
+        return types.MethodType(_cloned(f.__func__, attempt), f.__self__)
+    plain = _guarded(f)
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if not holds_traced_inside((args, kwargs, f.__self__)):
+            return plain(*args, **kwargs)
+        return of_distribution(f.__self__, f.__name__, follow, args, kwargs)
+
+    return method
 
 
 def _bound(f: Any, attempt: Attempt) -> Any:
@@ -472,6 +488,8 @@ def _object(f: Any, attempt: Attempt) -> Any:
     public = public_name(kind)
     if way_out(public, ""):
         return _told(f, public)
+    if module_of(kind).startswith("scipy.stats."):
+        return follow(f.__call__)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
     if isinstance(compiled, types.FunctionType):
         return follow(compiled)
