@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.python import has_single_precision, lacking_in_python
@@ -46,6 +48,7 @@ from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
 from symdiff.vocabulary.extents import extents_in, sizes_in
+from symdiff.vocabulary.ops import dtype_of_code
 from symdiff.vocabulary.traits import operations
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
@@ -255,8 +258,8 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
 # Who writes which kind of plan for a target, a module of `codegen` each.
 EMITTERS = {
     ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
-    ("numpy", "loops"): "numpy_loops",
-    ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c", ("c", "loops"): "c",
+    ("numpy", "loops"): "point_files",
+    ("python", "point"): "point_files", ("python", "loops"): "point_files", ("c", "point"): "c", ("c", "loops"): "c",
     ("cuda", "point"): "cuda.header",
     ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
 }  # fmt: skip
@@ -343,23 +346,22 @@ def door_of(
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
     if isinstance(program, Program) and has_loops(program.nodes):
-        return _looped_door(program), None
+        return looped_function_of(program), None
     return kernel_of(plan_of(program), "python", program.name), None
 
 
-def _looped_door(program: Program) -> Callable[..., Any] | None:
-    """The function of a program with loops; None where plain Python has no spelling for one of its arrays."""
-    try:
-        function = kernel_of(plan_of(program), "python", program.name)
-    except BackendError:
-        return None
+def looped_function_of(program: Program) -> Callable[..., Any]:
+    """The function in plain Python of a program with loops: that of its file, with arrays for results."""
+    function = load(source_of(plan_of(program), "python", name=program.name))
+    outputs, several = program.outputs, len(program.outputs) > 1
 
     def door(*args: Any, out: Any = None) -> Any:
         found = function(*args)
-        targets = () if out is None else out if len(program.outputs) > 1 else (out,)
-        for target, value in zip(targets, found if len(program.outputs) > 1 else (found,), strict=False):
+        flat = found if several else (found,)
+        made = [np.array(value, dtype_of_code(o.dtype))[()] for value, o in zip(flat, outputs, strict=True)]
+        for target, value in zip(() if out is None else out if several else (out,), made, strict=False):
             target[...] = value
-        return found if out is None else out
+        return (tuple(made) if several else made[0]) if out is None else out
 
     return door
 
@@ -432,7 +434,7 @@ def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "
         with without_collector():
             made = looped_function(program, "kernel", engine.machine_lanes() if engine.machine_fuses() else 0)
             return SizedMachine(program, made, *_effort(program))
-    plain = kernel_of(plan_of(program), "python", program.name)
+    plain = looped_function_of(program)
     return lambda *args: list(plain(*args)) if count > 1 else [plain(*args)]
 
 
@@ -449,13 +451,8 @@ def with_free_sizes(graph: Graph, name: str) -> Graph | None:
 def sized_source_of(graph: Graph, checks: Graph | None, written: Callable[[Graph, Graph | None, Sizes], Source]) -> Source:
     """The text for any size that is `written` for each example of a graph and of its `checks`.
 
-    Raises `BackendError` for loops, and `ExportError` where the text is not the same for all.
+    Raises `ExportError` where the text is not the same for all.
     """
-    if has_loops(graph.bindings):
-        raise BackendError(
-            f"{graph.origin}: {graph.name} has loops whose rounds need each other: with named sizes these are for the targets "
-            "python and c"
-        )
     counts = counts_in(*([graph] if checks is None else [checks, graph]))
     told = Sizes(tuple(leaf.shape for leaf in graph.inputs), counts)
     sources = []
@@ -516,7 +513,7 @@ def batch_kernel_of(
         if backend == "native":
             raise BackendError(problem)
     if has_loops(program.nodes):
-        return EachPoint(kernel_of(plan_of(program), "python", program.name), program, in_axes, out_axes)
+        return EachPoint(looped_function_of(program), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
+from symdiff.codegen.nests import refuse_heads
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
@@ -75,7 +76,7 @@ def lacking_in_python(program: Program) -> str:
             return f"{getattr(node.params, '__name__', 'a primitive')} is opaque; it runs with NumPy only"
         on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
         return f"{node.op} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling"
-    return ""
+    return refuse_heads(program, "plain Python")
 
 
 def has_single_precision(program: Program) -> bool:
