@@ -37,7 +37,7 @@ from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, lower_fastmath
 from symdiff.lowering.numbering import number
 from symdiff.lowering.plan import Plan, check_plan
-from symdiff.lowering.program import Program, program_content, with_checks
+from symdiff.lowering.program import Program, is_nest, program_content, with_checks
 from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
@@ -75,7 +75,7 @@ def program_of(
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
     `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
-    be taken at once stay loops, too.
+    be taken at once stay loops, too, and whole arrays are a Program, without checks.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
@@ -86,7 +86,7 @@ def program_of(
             raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
         return looped_of(graph, options, name)
     if not in_unrolled_regime(graph):
-        return fused_of(graph, options, name, count)
+        return looped_of(graph, options, name) if loops and not count else fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with without_collector():
         flat = unroll_calls(scalarize(graph))
@@ -115,7 +115,7 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
-    if not has_loops(program.nodes):
+    if not is_nest(program):
         return ""
     return (
         f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code "
@@ -242,7 +242,7 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
     problem = "" if isinstance(plan, ArrayPlan) else _looping(plan.program, f"target {target!r}")
-    looped = bool(problem) or (not isinstance(plan, ArrayPlan) and is_sized(plan.program))
+    looped = not isinstance(plan, ArrayPlan) and is_nest(plan.program)
     kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if looped else plan.kind
     emitter = EMITTERS.get((target, kind))
     if emitter is None:
@@ -313,7 +313,7 @@ def _problem(program: Program | Fused, backend: str) -> str:
 
 def _unsettled(program: Program) -> str:
     """Why there is no machine code for a program with loops; "" where there is."""
-    if not has_loops(program.nodes):
+    if not is_nest(program):
         return ""
     if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
         return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
@@ -345,7 +345,7 @@ def door_of(
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
-    if isinstance(program, Program) and has_loops(program.nodes):
+    if isinstance(program, Program) and is_nest(program):
         return looped_function_of(program), None
     return kernel_of(plan_of(program), "python", program.name), None
 
@@ -382,7 +382,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
         raise BackendError(problem)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
     with without_collector():
-        if has_loops(program.nodes):
+        if is_nest(program):
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
@@ -512,7 +512,7 @@ def batch_kernel_of(
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
-    if has_loops(program.nodes):
+    if is_nest(program):
         return EachPoint(looped_function_of(program), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 

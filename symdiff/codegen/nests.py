@@ -193,7 +193,7 @@ def refuse_heads(program: Program, shown: str) -> str:
             if found := refuse_heads(node.params.body, shown):
                 return found
         elif node.op in HEADS and node.op not in _HEADS:
-            return f"{program.name}: {node.op} in a program with loops is not part of {shown}"
+            return f"{program.name}: {node.op} of whole arrays is not part of {shown}; scalarize=True (--scalarize) writes them out"
     return ""
 
 

@@ -24,9 +24,8 @@ from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
-from symdiff.ir.node import has_loops
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.program import Input, Output, Program, is_nest
 from symdiff.lowering.walks import nodes_with_bodies, program_in_two, uses_of
 from symdiff.vocabulary.extents import names_in_extents
 from symdiff.vocabulary.literals import WIDTH, number_literal
@@ -40,7 +39,7 @@ _DIVIDE = '''def _divide(a: Any, b: Any) -> Any:
     """a/b by IEEE 754."""
     if b:
         return a / b
-    return math.nan if not a or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)'''
+    return math.nan if not a or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)'''
 _CALL = '''def _ieee(function: Any, *args: float) -> Any:
     """A function of math by IEEE 754: infinite where it overflows, -inf at the pole of a logarithm, else NaN."""
     try:
@@ -88,7 +87,7 @@ _NUMBERS = '''def _numbers(name: str, x: Any, kind: Any, *shape: int) -> Any:
         if not hasattr(of, "__float__") and not (kind is complex and hasattr(of, "__complex__")):
             raise TypeError(f"{name} is or holds {of.__name__}, {kind.__name__} is expected")
     return map(kind, rows) if shape else kind(x)'''
-_NESTED = '''def _nested(numbers: Sequence[Any], *shape: int) -> Any:
+_NESTED = '''def _nested(numbers: Sequence[Any], *shape: int) -> list[Any]:
     """Numbers as nested lists of a shape."""
     if len(shape) < 2:
         return list(numbers)
@@ -120,7 +119,7 @@ def emit(
     """The file for a target, python or numpy; `raised` are the exceptions of the program's checks. In style "runtime" the
     function for this process: NumPy's takes arguments in the program's own form, plain Python's declines others."""
     program = plan.program
-    if has_loops(program.nodes) or names_in_extents(tuple(leaf.shape for leaf in program.inputs)):
+    if is_nest(program):
         return _looped(program, name, style, target, result).text(header, doc)
     if target == "numpy":
         return _PointFile(program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
@@ -220,14 +219,17 @@ class _PointFile(Shell):
         lines = wrapped_text(f"def {name}(", self.parameters(), f") -> {whole}:", "")
         lines += [f'{INDENT}"""{doc}"""', *(INDENT + step for step in steps)]
         results = self.results(values)
-        flat = [f"({', '.join(r)}{',' if len(r) == 1 else ''})" if isinstance(r, list) else r for r in results]
+        flat = [tuple_text(r) if isinstance(r, list) else r for r in results]
         line = f"{INDENT}return {', '.join(flat)}"
-        if len(line) <= WIDTH:
+        if len(line) <= WIDTH or results == flat[:1]:
             return "\n".join([*lines, line])
         if len(results) == 1:
-            return "\n".join([*lines, *wrapped_text("return (", [*results[0]], ")", INDENT)])
-        parts = [wrapped_text("(", r, "),", INDENT * 2) if isinstance(r, list) else [f"{INDENT * 2}{r},"] for r in results]
-        return "\n".join([*lines, f"{INDENT}return (", *(text for part in parts for text in part), f"{INDENT})"])
+            return "\n".join([*lines, *wrapped_text("return (", results[0], ")", INDENT)])
+        parts = []
+        for text, cells in zip(flat, results, strict=True):
+            alone = f"{INDENT * 2}{text},"
+            parts += [alone] if len(alone) <= WIDTH or text is cells else wrapped_text("(", cells, "),", INDENT * 2)
+        return "\n".join([*lines, f"{INDENT}return (", *parts, f"{INDENT})"])
 
     def parameters(self) -> list[str]:
         """The numbers that the steps take, with their types."""
@@ -390,6 +392,8 @@ class _LoopFile(_PointFile):
     arithmetic = "arithmetic on numbers and lists, which hold the cells of arrays in C order"
 
     def taken_apart(self) -> list[list[str]]:
+        inputs = zip(self.program.inputs, self.arguments, strict=True)
+        self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in inputs]
         return [[argument] for argument in self.arguments]
 
     def statements(self, program: Program, careful: bool, **options: Any) -> Statements:
@@ -397,7 +401,7 @@ class _LoopFile(_PointFile):
         return words.body(program, self.arguments, self.targets), {}
 
     def order(self) -> list[str]:
-        return [*self.arguments, *self.size_names]
+        return [*(cells or a for cells, a in zip(self.lists, self.arguments, strict=True)), *self.size_names]
 
     def parameters(self) -> list[str]:
         inputs = zip(self.arguments, self.program.inputs, strict=True)
@@ -414,8 +418,8 @@ class _LoopFile(_PointFile):
         return self.targets
 
     def accepted(self) -> list[str]:
-        inputs = zip(self.program.inputs, self.arguments, strict=True)
-        flat = [f"{a} = list({a if len(leaf.shape) == 1 else f'{a}.ravel()'})" for leaf, a in inputs if leaf.shape]
+        inputs = zip(self.program.inputs, self.arguments, self.lists, strict=True)
+        flat = [f"{c} = list({a if len(leaf.shape) == 1 else f'{a}.ravel()'})" for leaf, a, c in inputs if c]
         return [*Shell.accepted(self), *flat]
 
     def made(self, output: Output, name: str) -> str:
@@ -433,8 +437,8 @@ class _PlainLoopFile(_LoopFile, _PlainFile):
         lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
         leaves = list(zip(self.program.inputs, self.arguments, strict=True))
         lines += told_sizes([(a, leaf.shape) for leaf, a in leaves], _cells_along)
-        calls = [(a, self.taken(leaf, a, None), leaf.shape) for leaf, a in leaves]
-        return [*lines, *(f"{a} = list({call})" if shape else f"{a} = {call}" for a, call, shape in calls)]
+        calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(leaves, self.lists, strict=True)]
+        return [*lines, *(f"{cells} = list({call})" if cells else f"{a} = {call}" for call, a, cells in calls)]
 
     def made(self, output: Output, name: str) -> str:
         if len(output.shape) < 2:

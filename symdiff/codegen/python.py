@@ -26,17 +26,18 @@ from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
 INDENT = "    "
-# Spellings beyond one function or operator, for real operands, with NumPy's treatment of NaN and of ties.
+# Spellings beyond one function or operator, for real operands, with NumPy's treatment of NaN and of ties: numbers of which none
+# is larger, nor are equal, have a NaN for a sum. Linters forbid comparing a number with itself.
 _REAL = {
     "sign": "(1.0 if {0} > 0 else -1.0 if {0} < 0 else {0}*0.0 + 0.0)",
     "floor": "(math.floor({0}) + 0.0)",
     "ceil": "math.copysign(math.ceil({0}), {0})",
     "trunc": "math.copysign(math.trunc({0}), {0})",
     "rint": "math.copysign(round({0}), {0})",
-    "max": "({0} if {0} >= {1} or {0} != {0} else {1})",
-    "min": "({0} if {0} <= {1} or {0} != {0} else {1})",
-    "fmax": "({0} if {0} >= {1} or {1} != {1} else {1})",
-    "fmin": "({0} if {0} <= {1} or {1} != {1} else {1})",
+    "max": "({0} if {0} >= {1} else {1} if {0} < {1} else {0} + {1})",
+    "min": "({0} if {0} <= {1} else {1} if {0} > {1} else {0} + {1})",
+    "fmax": "({0} if {0} >= {1} or math.isnan({1}) else {1})",
+    "fmin": "({0} if {0} <= {1} or math.isnan({1}) else {1})",
     "mod": "({0} % {1})",
     "floordiv": "({0} // {1})",
     "logaddexp": "({0} + math.log(2.0) if {0} == {1} else max({0}, {1}) + math.log1p(math.exp(-abs({0} - {1}))))",

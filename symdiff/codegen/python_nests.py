@@ -21,6 +21,7 @@ from symdiff.vocabulary.extents import Count, Extent, Shape, names_in_extents
 class PythonNests(TextNests):
     """Statements and expressions of Python; `spell` gives the spellings of a program's operations, `write` a constant."""
 
+    typed = False  # whether lists of zeros need a type
     syntax = Syntax(
         forward="for {k} in range({count}):", backward="for {k} in range({last}, -1, -1):", begin="{k} = 0",
         goes="while {test}:", more="{k} += 1", unless="if not {test}:", end="", always="True", both="and", times="*", stop="",
@@ -77,7 +78,7 @@ class PythonNests(TextNests):
         if shape:
             self.known.add(name)
             self.growing.discard(name)
-            self.fresh[name] = f"{name}: list[{number_type(code)}] = []"
+            self.fresh[name] = f"{name}: {self.listed(code)} = []"
         return Buffer(name, shape, code)
 
     def reserve(self, buffer: Buffer, rows: Count) -> None:
@@ -88,7 +89,12 @@ class PythonNests(TextNests):
             self._say(f"{name}.extend({self._zeros(row, buffer.dtype)})")
         elif name in self.fresh or name not in self.known:
             self.known.add(name)
-            self.fresh[name] = f"{name} = {self._zeros((rows, *row), buffer.dtype)}"
+            kind = f": {self.listed(buffer.dtype)}" if self.typed else ""
+            self.fresh[name] = f"{name}{kind} = {self._zeros((rows, *row), buffer.dtype)}"
+
+    def listed(self, code: str) -> str:
+        """The type of a list of numbers."""
+        return f"list[{number_type(code)}]"
 
     def _zeros(self, shape: Shape, code: str) -> str:
         return f"[{self._zero(code)}]*{self._grouped(self.count(shape))}"
@@ -139,6 +145,8 @@ class PythonNests(TextNests):
 
 class NumpyNests(PythonNests):
     """The same over NumPy's numbers, whose arithmetic is IEEE's: what is kept is never Python's own."""
+
+    typed = True
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)

@@ -72,7 +72,7 @@ _POINTS = '''def _points(**counts: int) -> int:
         if count != n:
             raise ValueError(f"{count} points in {name}, {n} in {first}")
     return n'''
-COPIED = Template('''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+COPIED = Template('''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[$array]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any($np.may_share_memory(a, r) for r in results) else a for a in arrays]''')
 
@@ -269,7 +269,11 @@ class Shell:
 class PointsShell(Shell):
     """The function over points, before and after the loop."""
 
-    support: ClassVar[dict[str, str]] = {**Shell.support, "_points": _POINTS, "_apart": COPIED.substitute(np="np")}
+    support: ClassVar[dict[str, str]] = {
+        **Shell.support,
+        "_points": _POINTS,
+        "_apart": COPIED.substitute(np="np", array="NDArray[Any]"),
+    }
 
     def count(self) -> list[str]:
         """The number of points."""

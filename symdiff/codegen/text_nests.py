@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, WIDTH, Expression, bare_text, printed_operands
+from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nests import Buffer, Index, Nest, Words, nest_of
 from symdiff.ir.node import Node
@@ -15,6 +15,7 @@ from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Size
 
 INDENT = "    "
+_INDICES = "ijklmn"  # of cells, from the outermost loop in
 
 
 class Syntax(NamedTuple):
@@ -94,6 +95,10 @@ class TextNests(Words):
         if node.op == "const":
             text = self.literal(node.params, node.dtype)
             return Expression(text, SIGN if text.startswith("-") else ATOM, 0)
+        factors = _factors(program, position)
+        if factors:
+            base = self.named("", values[node.operands[0]], node.dtype).at(SIGN)
+            return Expression(self.syntax.times.join([base] * factors), TERM, 1)
         self.printed.append(node)
         template, level, needed = self.spelled(program, position)
         parts = [values[o] for o in printed_operands(program, position)]
@@ -162,7 +167,7 @@ class TextNests(Words):
             self._say(says.begin.format(k=k))
             head = says.goes.format(test=test or says.always)
         else:
-            k = self.names.fresh(name)
+            k = self.names.fresh(next((i for i in _INDICES if self.names.is_free(i)), name) if name == "i" else name)
             last = self._text(count - 1) if backward else ""  # type: ignore[operator]
             head = (says.backward if backward else says.forward).format(k=k, count=stop, last=last)
         self.before_rounds(bool(size))
@@ -200,3 +205,11 @@ class TextNests(Words):
     def _line(self, text: str) -> None:
         """A line that is no statement of its own."""
         self.lines.append(INDENT * len(self.blocks[1:]) + text)
+
+
+def _factors(program: Program, position: int) -> int:
+    """Of how many equal factors a power is the product, 0 where it is none."""
+    node = program.nodes[position]
+    exponent = program.nodes[node.operands[1]] if node.op == "pow" else node
+    known = exponent.op == "const" and not exponent.shape and program.nodes[node.operands[0]].dtype == node.dtype
+    return int(exponent.params) if node.op == "pow" and known and exponent.params in (2, 3) else 0
