@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.python import has_single_precision, lacking_in_python
@@ -35,7 +37,7 @@ from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, lower_fastmath
 from symdiff.lowering.numbering import number
 from symdiff.lowering.plan import Plan, check_plan
-from symdiff.lowering.program import Program, program_content, with_checks
+from symdiff.lowering.program import Program, is_nest, program_content, with_checks
 from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
@@ -46,6 +48,7 @@ from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
 from symdiff.vocabulary.extents import extents_in, sizes_in
+from symdiff.vocabulary.ops import dtype_of_code
 from symdiff.vocabulary.traits import operations
 
 # Machine code by statements: up to SMALL, LLVM's passes over its own language cost more time (half of all) than they gain; up
@@ -72,7 +75,7 @@ def program_of(
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
     `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
-    be taken at once stay loops, too.
+    be taken at once stay loops, too, and whole arrays are a Program, without checks.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
@@ -83,7 +86,7 @@ def program_of(
             raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
         return looped_of(graph, options, name)
     if not in_unrolled_regime(graph):
-        return fused_of(graph, options, name, count)
+        return looped_of(graph, options, name) if loops and not count else fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with without_collector():
         flat = unroll_calls(scalarize(graph))
@@ -112,7 +115,7 @@ def refuse_loops(program: Program, what: str) -> None:
 
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
-    if not has_loops(program.nodes):
+    if not is_nest(program):
         return ""
     return (
         f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code "
@@ -239,7 +242,7 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
     if target not in TARGETS:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
     problem = "" if isinstance(plan, ArrayPlan) else _looping(plan.program, f"target {target!r}")
-    looped = bool(problem) or (not isinstance(plan, ArrayPlan) and is_sized(plan.program))
+    looped = not isinstance(plan, ArrayPlan) and is_nest(plan.program)
     kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if looped else plan.kind
     emitter = EMITTERS.get((target, kind))
     if emitter is None:
@@ -255,8 +258,8 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
 # Who writes which kind of plan for a target, a module of `codegen` each.
 EMITTERS = {
     ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
-    ("numpy", "loops"): "numpy_loops",
-    ("python", "point"): "point_files", ("python", "loops"): "python_loops", ("c", "point"): "c", ("c", "loops"): "c",
+    ("numpy", "loops"): "point_files",
+    ("python", "point"): "point_files", ("python", "loops"): "point_files", ("c", "point"): "c", ("c", "loops"): "c",
     ("cuda", "point"): "cuda.header",
     ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
 }  # fmt: skip
@@ -310,7 +313,7 @@ def _problem(program: Program | Fused, backend: str) -> str:
 
 def _unsettled(program: Program) -> str:
     """Why there is no machine code for a program with loops; "" where there is."""
-    if not has_loops(program.nodes):
+    if not is_nest(program):
         return ""
     if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
         return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
@@ -342,24 +345,23 @@ def door_of(
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
         return (numpy_of(program) if isinstance(program, Fused) else None), None
-    if isinstance(program, Program) and has_loops(program.nodes):
-        return _looped_door(program), None
+    if isinstance(program, Program) and is_nest(program):
+        return looped_function_of(program), None
     return kernel_of(plan_of(program), "python", program.name), None
 
 
-def _looped_door(program: Program) -> Callable[..., Any] | None:
-    """The function of a program with loops; None where plain Python has no spelling for one of its arrays."""
-    try:
-        function = kernel_of(plan_of(program), "python", program.name)
-    except BackendError:
-        return None
+def looped_function_of(program: Program) -> Callable[..., Any]:
+    """The function in plain Python of a program with loops: that of its file, with arrays for results."""
+    function = load(source_of(plan_of(program), "python", name=program.name))
+    outputs, several = program.outputs, len(program.outputs) > 1
 
     def door(*args: Any, out: Any = None) -> Any:
         found = function(*args)
-        targets = () if out is None else out if len(program.outputs) > 1 else (out,)
-        for target, value in zip(targets, found if len(program.outputs) > 1 else (found,), strict=False):
+        flat = found if several else (found,)
+        made = [np.array(value, dtype_of_code(o.dtype))[()] for value, o in zip(flat, outputs, strict=True)]
+        for target, value in zip(() if out is None else out if several else (out,), made, strict=False):
             target[...] = value
-        return found if out is None else out
+        return (tuple(made) if several else made[0]) if out is None else out
 
     return door
 
@@ -380,7 +382,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
         raise BackendError(problem)
     together = engine.machine_lanes() if engine.machine_fuses() else 0
     with without_collector():
-        if has_loops(program.nodes):
+        if is_nest(program):
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
@@ -432,7 +434,7 @@ def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "
         with without_collector():
             made = looped_function(program, "kernel", engine.machine_lanes() if engine.machine_fuses() else 0)
             return SizedMachine(program, made, *_effort(program))
-    plain = kernel_of(plan_of(program), "python", program.name)
+    plain = looped_function_of(program)
     return lambda *args: list(plain(*args)) if count > 1 else [plain(*args)]
 
 
@@ -449,13 +451,8 @@ def with_free_sizes(graph: Graph, name: str) -> Graph | None:
 def sized_source_of(graph: Graph, checks: Graph | None, written: Callable[[Graph, Graph | None, Sizes], Source]) -> Source:
     """The text for any size that is `written` for each example of a graph and of its `checks`.
 
-    Raises `BackendError` for loops, and `ExportError` where the text is not the same for all.
+    Raises `ExportError` where the text is not the same for all.
     """
-    if has_loops(graph.bindings):
-        raise BackendError(
-            f"{graph.origin}: {graph.name} has loops whose rounds need each other: with named sizes these are for the targets "
-            "python and c"
-        )
     counts = counts_in(*([graph] if checks is None else [checks, graph]))
     told = Sizes(tuple(leaf.shape for leaf in graph.inputs), counts)
     sources = []
@@ -515,8 +512,8 @@ def batch_kernel_of(
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
-    if has_loops(program.nodes):
-        return EachPoint(kernel_of(plan_of(program), "python", program.name), program, in_axes, out_axes)
+    if is_nest(program):
+        return EachPoint(looped_function_of(program), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

@@ -156,7 +156,7 @@ class Parser:
     def primary(self):
         token, is_name = self.tokens[self.place] if self.place < len(self.tokens) else ("", False)
         self.place += 1
-        cell = CELL.fullmatch(token) if is_name else None
+        cell = CELL.fullmatch(token) if is_name and token not in self.names else None
         if cell:
             return self.names[f"{cell[1]}_{{{self.names[cell[2]] + int(cell[3] or 0)}}}"]
         if token in ("\\sum", "\\prod"):

@@ -28,7 +28,7 @@ def times(one, other):
         return one if np.ndim(one) == 0 or other.row else np.sum(one, axis=1, keepdims=True)
     if isinstance(one, Ones):
         return other if np.ndim(other) == 0 or not one.row else np.sum(other, axis=0, keepdims=True)
-    if np.ndim(one) == 0 or np.ndim(other) == 0 or (one.shape == (1, 1) and other.shape[0] > 1):
+    if np.ndim(one) == 0 or np.ndim(other) == 0 or (one.shape == (1, 1) and other.shape[0] > 1) or (other.shape == (1, 1) and one.shape[1] > 1):
         return one * other
     return one @ other
 

@@ -1,6 +1,8 @@
 """Captured arrays: larger ones are inputs read at each call, unless the trace needs their contents."""
 
+import contextvars
 import dataclasses
+import decimal
 import functools
 import gc
 import pickle
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 from inside import SMALL, hidden_of
 from inside import trace as tracing
+from threads import together
 
 import symdiff as sd
 from symdiff.errors import TraceError
@@ -955,3 +958,46 @@ def test_rebinding_of_containers_objects_and_partial_arguments_is_noticed():
     assert h(1.0) == 4.0
     table[1] = 3.0
     assert h(1.0) == 6.0
+
+
+def own_local():
+    held = threading.local()
+    return (lambda x: held.k * x * x), lambda k: setattr(held, "k", float(k)), float
+
+
+def own_context():
+    held = contextvars.ContextVar("held", default=0.0)
+    return (lambda x: held.get() * x * x), lambda k: held.set(float(k)), float
+
+
+def own_precision():
+    number = decimal.Decimal("1.23456789")
+    return (lambda x: float(+number) * x * x), lambda k: setattr(decimal.getcontext(), "prec", 3 + k), lambda k: float(+number)
+
+
+def own_error_state():
+    modes = ["ignore", "warn", "print"]
+    return (lambda x: len(np.geterr()["over"]) * x * x), lambda k: np.seterr(over=modes[k % 3]), lambda k: len(modes[k % 3])
+
+
+@pytest.mark.parametrize("wrap", [sd.grad, lambda f: sd.vmap(sd.grad(f)), functools.partial(sd.grad, backend="numpy")])
+@pytest.mark.parametrize("kind", [own_local, own_context, own_precision, own_error_state])
+def test_each_thread_has_its_own_state(kind, wrap):
+    f, put, factor = kind()
+    g = wrap(f)
+    point = np.array([0.5, 0.5]) if isinstance(g, type(sd.vmap(f))) else 0.5
+
+    def work(first):
+        seen = []
+        for k in range(first, first + 12):
+            put(k)
+            seen.append((float(np.ravel(g(point))[0]), factor(k)))
+        return seen
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        found = together(work, range(4))
+    finally:
+        sys.setswitchinterval(switching)
+    assert all(given == expected for thread in found for given, expected in thread)

@@ -98,7 +98,7 @@ def test_loops_refuse_none_by_name(tmp_path):
     np.testing.assert_allclose(made(*args)[1], g(*args)[1], rtol=1e-12)
     assert "for " in (tmp_path / "made.py").read_text()
     for place, name in enumerate("xy"):
-        with pytest.raises(TypeError, match=f"^{name} is None"):
+        with pytest.raises(TypeError, match=f"^{name} is or holds None"):
             made(*args[:place], None, *args[place + 1 :])
 
 

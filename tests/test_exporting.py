@@ -151,7 +151,7 @@ def bare_signature(function):
 
 
 def targets(name):
-    only_numpy = ("single", "plain", "layer", "regions", "algebra", "moves", "many layers")
+    only_numpy = ("single", "plain", "algebra", "many layers")
     return ["numpy"] if name in only_numpy else ["numpy", "python"]
 
 
@@ -397,6 +397,17 @@ def test_files_pass_the_default_rules_of_a_linter(tmp_path):
             function.export(tmp_path / f"{name}_{target}.py", *args, target=target)
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+def test_files_pass_a_strict_type_checker(tmp_path):
+    if importlib.util.find_spec("mypy") is None:
+        pytest.skip("mypy is not installed; pip install symdiff[dev]")
+    for name, (function, args) in CASES.items():
+        for target in targets(name):
+            function.export(tmp_path / f"{name}_{target}.py".replace(" ", "_"), *args, target=target)
+    command = [sys.executable, "-m", "mypy", "--strict", "--allow-untyped-calls", "--cache-dir", str(tmp_path / "cache"), "."]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout
 
 

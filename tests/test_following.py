@@ -865,3 +865,31 @@ def test_constants_of_followed_functions_are_watched(monkeypatch):
         monkeypatch.setattr(followed_code, "FACTOR", factor)
         value = Law().value
         assert slope(0.9) == pytest.approx((value(0.9 + 1e-6) - value(0.9 - 1e-6)) / 2e-6, rel=1e-8)
+
+
+def kept(*_):
+    return lambda f: f
+
+
+@kept()
+@kept(
+    1,
+    2,
+)
+def with_decorators(x):
+    y = x * x
+    return y + under_it(x)
+
+
+@kept()
+def under_it(x):
+    return x**3
+
+
+@pytest.mark.parametrize(("op", "line"), [("mul", "y = x * x"), ("pow", "return x**3")])
+def test_lines_of_decorated_functions_are_the_users(op, line):
+    graph = sd.trace(with_decorators, 2.0)
+    name, _, number = next(b.origin for b in graph.bindings if b.op == op).partition(":")
+    assert name == "test_following.py"
+    with open(__file__) as file:
+        assert file.read().split("\n")[int(number) - 1].strip() == line

@@ -741,11 +741,15 @@ def test_loops_without_carried_values_are_operations_on_whole_arrays(name):
     assert any(b.op == "loop" for b in loops_as_arrays(pendulum()).bindings)  # whose rounds need each other
 
 
-def in_python(graph, name="f", style="export"):
-    source = source_of(plan_of(program_of(graph, name=name, loops=True)), "python", name=name, style=style)
-    space = dict(source.names)
+def in_python(graph, name="f", target="python"):
+    source = source_of(plan_of(program_of(graph, name=name, loops=True)), target, name=name)
+    space = {}
     exec(compile(source.text, name, "exec"), space)
     return source.text, space[source.entry]
+
+
+def in_process(graph):
+    return pipeline.looped_function_of(program_of(graph, name="f", loops=True))
 
 
 @pytest.mark.parametrize(("name", "k"), POINTS)
@@ -755,57 +759,52 @@ def test_plain_python_of_loops_and_their_derivatives(name, k):
     more = [np.ones(np.shape(a)) for a in args]
     product = transforming.hessian_product(graph, wrt, default_rules())
     for one, given in ((graph, args), (gradient(graph), args), (checked(product), (*args, *more))):
-        text, function = in_python(one)
-        assert ("for " in text or "while " in text) and "np." not in text
-        found = in_tuple(function(*(np.asarray(a).tolist() for a in given)))
-        for value, other in zip(found, in_tuple(one(*given)), strict=True):
-            close(np.array(value), other)
-        for value, other in zip(in_tuple(in_python(one, style="runtime")[1](*given)), in_tuple(one(*given)), strict=True):
+        for target in ("python", "numpy"):
+            text, function = in_python(one, target=target)
+            assert ("for " in text or "while " in text) and ("np." in text) == (target == "numpy")
+            found = in_tuple(function(*(np.asarray(a).tolist() for a in given)))
+            for value, other in zip(found, in_tuple(one(*given)), strict=True):
+                close(np.array(value), other)
+        for value, other in zip(in_tuple(in_process(one)(*given)), in_tuple(one(*given)), strict=True):
             assert type(value) is type(other)
             close(value, other)
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("target", ["python", "numpy"])
+def test_random_loops_in_files_of_python(target, seed):
+    source, values = random.Random(seed), np.random.default_rng(seed)
+    graph = random_loop(source, source.randint(1, 5))
+    args = [values.normal(size=leaf.node.shape) for leaf in graph.inputs]
+    for one in (graph, gradient(graph)):
+        found = in_tuple(in_python(one, target=target)[1](*args))
+        for value, other in zip(found, in_tuple(one(*args)), strict=True):
+            close(np.array(value), other)
+
+
 NEWTON = """
-Result = float
-
-
-def newton_grad(a: float, x: float, out: Any = None) -> Result:
-    if a is None:
-        raise TypeError("a is None, numbers are expected")
-    a = float(a)
-    if x is None:
-        raise TypeError("x is None, numbers are expected")
-    x = float(x)
-    x_was = []
+def newton_grad_steps(a: float, x: float) -> float:
+    \"\"\"df_da: arithmetic on numbers and lists, which hold the cells of arrays in C order.\"\"\"
+    x_ = x
     r = 0
-    while abs(x*x - a) > (1e-15*a):
-        x_was.append(x)
-        x = 0.5*(x + a/x)
+    x_was: list[float] = []
+    while abs(x_*x_ - a) > (1e-15*a):
+        x_was.append(x_)
+        x_ = 0.5*(x_ + a/x_)
         r += 1
-    x_bar = x + x
+    x_bar = x_ + x_
     a_bar = 0.0
-    for k in reversed(range(r)):
-        x_ = x_was[k]
+    for k in range(r - 1, -1, -1):
+        x__ = x_was[k]
         v0 = 0.5*x_bar
-        a_bar += v0/x_
-        x_bar = v0 - a*v0/x_/x_
-    if out is not None:
-        out[0] = a_bar
-        result: Result = out
-        return result
-    return a_bar
+        a_bar += v0/x__
+        x_bar = v0 - a*v0/x__/x__
+    df_da = a_bar
+    return df_da
 """
 ROSENBROCK = """
-Result = list[float]
-
-
-def rosenbrock_grad(x: Sequence[float], out: Any = None) -> Result:
-    if x is None:
-        raise TypeError("x is None, numbers are expected")
-    x = [float(v) for v in x]
-    n = len(x) - 1
-    if n < 1:
-        raise ValueError(f"n = {n} in x, 1 or more expected")
+def rosenbrock_grad_steps(x: list[float], n: int) -> list[float]:
+    \"\"\"df_dx: arithmetic on numbers and lists, which hold the cells of arrays in C order.\"\"\"
     a_bar = [0.0]*(n + 1)
     b_bar = [0.0]*(n + 1)
     for k in range(n):
@@ -813,18 +812,17 @@ def rosenbrock_grad(x: Sequence[float], out: Any = None) -> Result:
         v0 = 200.0*(x[k + 1] - a*a)
         a_bar[k] = -2.0*(1.0 - a + a*v0)
         b_bar[k + 1] = v0
-    if out is not None:
-        out[:] = [c0 + c1 for c0, c1 in zip(a_bar, b_bar)]
-        result: Result = out
-        return result
-    return [c0 + c1 for c0, c1 in zip(a_bar, b_bar)]
+    df_dx = [0.0]*(n + 1)
+    for i in range(n + 1):
+        df_dx[i] = a_bar[i] + b_bar[i]
+    return df_dx
 """
 
 
 def test_the_text_of_loops_in_plain_python():
     for made, text in ((gradient(newton()[0], [0]), NEWTON), (gradient(rosenbrock()), ROSENBROCK)):
-        name = text.partition("def ")[2].partition("(")[0]
-        assert in_python(made, name)[0].partition("]\n")[2].strip() == text.strip()
+        name = text.partition("def ")[2].partition("_steps(")[0]
+        assert in_python(made, name)[0].partition("\ndef ")[2].partition("\ndef ")[0].strip() == text.strip()[4:]
 
 
 def test_programs_with_loops_are_printed_and_checked():

@@ -32,6 +32,7 @@ from test_loop_bindings import (
     counted_rounds,
     gathering,
     gradient,
+    in_python,
     in_tuple,
     nested,
     newton,
@@ -246,6 +247,62 @@ def test_operations_on_whole_arrays_in_rounds(name):
     over_points(gradient(graph), points, (0,))
 
 
+def layer(W, X, b):
+    return np.sum(np.tanh(W @ X + b) ** 2)
+
+
+def moved(W, X, b):
+    y = np.zeros((31, 20))
+    y[1:] = np.cumsum(W @ X, axis=0)
+    y[0] = X[3] * b[0]
+    y[:30:2, 1:] += W[::2, :19].max(axis=1, keepdims=True)
+    return np.sum(np.concatenate([y, X], axis=0)[5:-5] ** 3) + np.prod(1 + 0.01 * b)
+
+
+def spread(W, X, b):
+    place = np.array([3, 1, 2, 1])
+    return np.sum(np.exp(-((W[:, :20] - X[:30]) ** 2))) + np.sum(W[place] * 2.0) + np.sum(np.where(W > 0, W, b))
+
+
+def quotients(W, X, b):
+    return np.sum(X[:30] / b) + np.log(np.sum(W * W))
+
+
+WHOLE = (layer, moved, spread, quotients)
+
+
+def matrices(zeros=False):
+    values = np.random.default_rng(7)
+    return [values.normal(size=shape) * (not zeros or k < 2) for k, shape in enumerate([(30, 40), (40, 20), (30, 1)])]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("f", WHOLE)
+def test_whole_arrays_in_files_of_plain_python(f):
+    graph = sd.value_and_grad(f, (0, 1, 2)).graph(*matrices())
+    text, function = in_python(graph)
+    assert "for i in range(30):" in text
+    for args in (matrices(), matrices(True)):
+        with np.errstate(all="ignore"):
+            expected = graph(*args)
+        for found, other in zip(function(*args), expected, strict=True):
+            close(np.array(found), other)
+    call = sd.value_and_grad(f, (0, 1, 2)).compile(*matrices(), backend="python")
+    for found, other in zip((lambda v, s: (v, *s))(*call(*matrices())), graph(*matrices()), strict=True):
+        close(found, other)
+
+
+@pytest.mark.parametrize("target", ["python", "numpy"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_operations_on_whole_arrays_in_rounds_of_files(name, target):
+    w, body = Writer(x=(40,)), ARRAYS[name]
+    end, total = w.loop(lambda k, x: (body(k, x), body(k, x) * x), 3, (w.x,), (), (), [], 1)
+    graph = w.graph(w.head("sum", w.emit("mul", end, total), axes=(0,)))
+    x = np.random.default_rng(3).uniform(0.2, 1.5, size=40)
+    for one in (graph, gradient(graph)):
+        close(in_python(one, target=target)[1](x), one(x))
+
+
 # -- C
 
 
@@ -292,7 +349,7 @@ def calling(function, graph):
 
 @needs_compiler
 def test_loops_in_c_for_all_sizes(in_c):
-    cases = []
+    cases = [(sd.value_and_grad(f, (0, 1, 2)).graph(*matrices()), [matrices()]) for f in WHOLE]
     for graph, _, points in EXAMPLES.values():
         cases += [(one, points) for one in (graph, gradient(graph))]
     for seed in range(20, 24):

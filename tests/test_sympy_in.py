@@ -584,3 +584,10 @@ def test_transforms_of_transforms_are_called_as_quickly_as_others():
         args = np.array(args[0]), *args[1:]
         function(*args)
         assert function._kinds == 0
+
+
+@pytest.mark.parametrize("expr", [sp.gamma(p), sp.loggamma(p), sp.digamma(p + 1), sp.sin(p) + sp.erf(p)], ids=str)
+def test_a_function_that_was_called_is_traced_like_one_that_was_not(expr):
+    f = sd.lambdify([p], expr)
+    f(1.5)
+    assert sd.grad(f)(1.5) == pytest.approx(float(expr.diff(p).subs(p, 1.5)), rel=1e-12)

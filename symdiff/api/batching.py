@@ -4,6 +4,7 @@ Assumes functions of one point. Guarantees results with the points axis where it
 over blocks of points. Refuses axes other than the first and the last, and arguments with different numbers of points.
 """
 
+import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -321,6 +322,12 @@ class Vectorised(Function):
             type(a) is np.ndarray and a.dtype.char == code and a.ndim > 0 and _point(a, axis) == shape and not _order(a, axis)
             for a, (axis, shape, code) in zip(args, wanted, strict=True)
         )
+
+    def apart(self) -> "Vectorised":
+        found: Vectorised = copy.copy(self)
+        found.inner = self.inner.apart()
+        found._watch = found.inner._watch
+        return found
 
     def _forget(self) -> None:
         if self._watch is self.inner._watch:

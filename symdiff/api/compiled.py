@@ -22,7 +22,7 @@ from symdiff.ir.graph import Graph
 from symdiff.ir.hidden import hidden_of, visible_input_count
 from symdiff.ir.node import has_loops
 from symdiff.lowering.arrays.fusing import Fused
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, is_nest
 from symdiff.pipeline import (
     Options,
     call_program_of,
@@ -92,7 +92,8 @@ class Compiled:
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door, self.machine = door_of(self.program, backend, options.exact, self._nested)
-        self._apart = self._whole or (self.machine is not None and has_loops(self.program.nodes))  # results overlap no argument
+        self._nest = isinstance(self.program, Program) and is_nest(self.program)
+        self._apart = self._whole or (self.machine is not None and self._nest)  # results overlap no argument
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
@@ -180,7 +181,7 @@ class Compiled:
                [40., 30.]])
         """
         name = self.program.name
-        if isinstance(self.program, Fused):
+        if isinstance(self.program, Fused) or (self._nest and not has_loops(self.program.nodes)):
             raise BackendError(f"{name}: whole arrays run with NumPy and broadcast by themselves; a gufunc takes small arrays")
         if self.program.checks:
             raise BackendError(f"{name}: a ufunc has a result at every point, and a path of the function has none; use vmap")
@@ -195,7 +196,7 @@ class Compiled:
 
     @functools.cached_property
     def _numpy_kernel(self) -> Any:
-        if not self._whole and has_loops(self.program.nodes):
+        if self._nest:
             return functools.partial(_evaluated, self.graph)
         return numpy_of(self.program)
 
@@ -206,7 +207,7 @@ class Compiled:
         return self.call(list(leaves), out)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        graph = self.graph if self._whole else scalarize(self.graph)
+        graph = self.graph if self._whole or self._nest else scalarize(self.graph)
         return Compiled, (graph, self.tree, self.options, self.backend)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:

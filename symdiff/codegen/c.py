@@ -17,9 +17,9 @@ from symdiff.codegen.nests import refuse_heads
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
-from symdiff.ir.node import Node, has_loops
+from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.program import Input, Output, Program, is_nest
 from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.vocabulary.extents import names_in_extents, sizes_in
 from symdiff.vocabulary.operation import Op
@@ -80,9 +80,8 @@ def emit(
         doc = "\n".join([doc, "", "Returns 0; or the number of a path that has no result, and nothing is written:", *codes])
     head = f"{'int' if raised else 'void'} {entry}"
     told = names_in_extents(tuple(leaf.shape for leaf in program.inputs))
-    looped = bool(told) or has_loops(program.nodes)
     sizes = {size: names.fresh(size) for size in sorted(told)}
-    if looped:
+    if is_nest(program):
         function, support = _with_loops(program, head, names, arguments, targets, sizes)
     else:
         function, support = (

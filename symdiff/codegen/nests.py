@@ -193,7 +193,7 @@ def refuse_heads(program: Program, shown: str) -> str:
             if found := refuse_heads(node.params.body, shown):
                 return found
         elif node.op in HEADS and node.op not in _HEADS:
-            return f"{program.name}: {node.op} in a program with loops is not part of {shown}"
+            return f"{program.name}: {node.op} of whole arrays is not part of {shown}; scalarize=True (--scalarize) writes them out"
     return ""
 
 
@@ -226,6 +226,7 @@ class Nest:
         self.own: set[str] = set()  # names of memory that nothing outside the program reads
         self.added = _added_parts(program, self.uses)
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
+        self.written = self._written()
 
     def run(self, positions: Iterable[int] | None = None) -> None:
         """Say what is computed."""
@@ -249,7 +250,7 @@ class Nest:
         else:
             value = self._array(position, node)
             if not isinstance(value, Cells):
-                several = self.uses[position] > 1 or position in self.inside
+                several = self.uses[position] > 1 or position in self.inside or self._reads_written(position, node)
                 name = self._input_name(node) if node.op == "input" else ""
                 value = self.words.named(name, value, node.dtype) if several else value
             elif value.buffer is None:
@@ -342,6 +343,27 @@ class Nest:
                 if roots[p] == p:
                     readers.setdefault(roots[o], set()).add(reader[p])
         return roots, readers
+
+    def _written(self) -> set[int]:
+        """The values whose memory other nodes may write to."""
+        found = set()
+        for node in self.program.nodes:
+            if node.op in _REPLACING or any(o in self.added for o in node.operands):
+                found |= {self.roots[o] for o in node.operands}
+            elif node.op == "loop":
+                found |= {self.roots[o] for o in node.operands[: node.params.carried]}
+        places = {self.program.nodes[p].params[0] for p in found if self.program.nodes[p].op == "input"}
+        return found | {p for p, n in enumerate(self.program.nodes) if n.op == "input" and n.params[0] in places}
+
+    def _reads_written(self, position: int, node: Node) -> bool:
+        """Whether a number is read from memory that may be written to later, where its text would be read then."""
+        stack = [*node.operands]
+        while stack:
+            value = self.values.get(o := stack.pop())
+            if self.roots[o] in self.written:
+                return True
+            stack += self.program.nodes[o].operands if isinstance(value, Cells) and value.buffer is None else ()
+        return position in self.written
 
     def _is_late(self, position: int, own: bool) -> bool:
         """Whether an array is computed where it is read, with `own` cells, once."""
@@ -935,4 +957,6 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
     for output, buffer in zip(program.outputs, outputs, strict=True):
         made = nest.values.get(whole_value(program, output))
         if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
+            if output.shape:
+                words.reserve(buffer, output.shape[0])
             nest.give(output, _writer(words, buffer))

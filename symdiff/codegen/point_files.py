@@ -1,9 +1,10 @@
 """Plan to a Python file for one point: the steps as a function of numbers, then the one that takes arrays.
 
-Assumes a point Plan, for plain Python one in double precision. Guarantees that the function of the steps does arithmetic only,
-so that numba and Cython compile it as it stands; that `out` is written only after everything is computed; annotations that a
-strict type checker accepts; for NumPy IEEE results without warnings, for plain Python results as IEEE has them where Python's
-own functions raise. Refuses what plain Python cannot spell, with `BackendError`.
+Assumes a point Plan, for plain Python, and for loops, one in double precision. Guarantees that the function of the steps does
+arithmetic only, so that numba and Cython compile it as it stands; that `out` is written only after everything is computed;
+annotations that a strict type checker accepts; for NumPy IEEE results without warnings, for plain Python results as IEEE has
+them where Python's own functions raise. Steps with loops take and return arrays as lists in C order. Refuses what plain Python
+cannot spell, with `BackendError`.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +16,18 @@ from symdiff.codegen import python
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.expressions import ATOM, Spell, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
+from symdiff.codegen.nests import refuse_heads
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
-from symdiff.codegen.shells import INDENT, Shell, declining
+from symdiff.codegen.python_nests import NumpyNests, PythonNests
+from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts
+from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, tuple_text, wrapped_text
+from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program
-from symdiff.lowering.walks import program_in_two, uses_of
+from symdiff.lowering.program import Input, Output, Program, is_nest
+from symdiff.lowering.walks import nodes_with_bodies, program_in_two, uses_of
+from symdiff.vocabulary.extents import names_in_extents
 from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
@@ -33,7 +39,7 @@ _DIVIDE = '''def _divide(a: Any, b: Any) -> Any:
     """a/b by IEEE 754."""
     if b:
         return a / b
-    return math.nan if not a or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)'''
+    return math.nan if not a or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)'''
 _CALL = '''def _ieee(function: Any, *args: float) -> Any:
     """A function of math by IEEE 754: infinite where it overflows, -inf at the pole of a logarithm, else NaN."""
     try:
@@ -81,7 +87,7 @@ _NUMBERS = '''def _numbers(name: str, x: Any, kind: Any, *shape: int) -> Any:
         if not hasattr(of, "__float__") and not (kind is complex and hasattr(of, "__complex__")):
             raise TypeError(f"{name} is or holds {of.__name__}, {kind.__name__} is expected")
     return map(kind, rows) if shape else kind(x)'''
-_NESTED = '''def _nested(numbers: Sequence[Any], *shape: int) -> Any:
+_NESTED = '''def _nested(numbers: Sequence[Any], *shape: int) -> list[Any]:
     """Numbers as nested lists of a shape."""
     if len(shape) < 2:
         return list(numbers)
@@ -112,27 +118,51 @@ def emit(
 ) -> Source:  # fmt: skip
     """The file for a target, python or numpy; `raised` are the exceptions of the program's checks. In style "runtime" the
     function for this process: NumPy's takes arguments in the program's own form, plain Python's declines others."""
+    program = plan.program
+    if is_nest(program):
+        return _looped(program, name, style, target, result).text(header, doc)
     if target == "numpy":
-        return _PointFile(plan.program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
-    python.check_python(plan.program)
+        return _PointFile(program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
+    python.check_python(program)
     if style == "runtime":
         return python.emit(plan, name)
-    return _PlainFile(plan.program, name, result=result, raised=raised).text(header, doc)
+    return _PlainFile(program, name, result=result, raised=raised).text(header, doc)
+
+
+def _looped(program: Program, name: str, style: str, target: str, result: Result | None) -> "_LoopFile":
+    """The file of a program with loops, or for any size."""
+    assert style == "export"
+    problem = python.lacking_in_python(program) if target == "python" else refuse_heads(program, "NumPy's files")
+    shapes = tuple(leaf.shape for leaf in program.inputs)
+    if target == "numpy" and any(node.dtype in "fF" for node in nodes_with_bodies(program)):
+        problem = f"{program.name}: single precision in a program with loops is not part of NumPy's files"
+    if target == "numpy" and names_in_extents(tuple(o.shape for o in program.outputs)) - names_in_extents(shapes):
+        problem = f"{program.name}: a result as long as a call tells is not part of NumPy's files; python has them"
+    if problem:
+        raise BackendError(problem)
+    sizes = Sizes(shapes) if names_in_extents(shapes) else None
+    return (_LoopFile if target == "numpy" else _PlainLoopFile)(program, name, result=result, sizes=sizes)
 
 
 class _PointFile(Shell):
     """The function of the steps and its host, with numbers of NumPy's, whose arithmetic is IEEE's."""
 
     returns_types: ClassVar[bool] = False  # whether a type checker knows what functions of numbers return
+    arithmetic = "arithmetic on numbers"
 
     def __init__(self, program: Program, name: str, **options: Any) -> None:
-        self.calls = called(program.nodes)
+        self.nodes = [node for node in nodes_with_bodies(program) if node.op in OPS]
+        self.calls = called(self.nodes)
         super().__init__(program, name, tuple(self.calls.values()), **options)
         self.rest = program  # the steps', without the checks
         self.steps = self.names.fresh(f"{name}_steps")
-        self.cells = [emitted_cell_names(leaf, a, self.names) for leaf, a in zip(program.inputs, self.arguments, strict=True)]
+        self.cells = self.taken_apart()
         self.functions: list[str] = []
         self.slow: list[str] = []
+
+    def taken_apart(self) -> list[list[str]]:
+        """The names that the steps have for the numbers of each argument."""
+        return [emitted_cell_names(leaf, a, self.names) for leaf, a in zip(self.program.inputs, self.arguments, strict=True)]
 
     def text(self, header: Sequence[str], doc: str) -> Source:
         """The file."""
@@ -141,8 +171,8 @@ class _PointFile(Shell):
         outputs = zip(self.program.outputs, self.places, self.targets, strict=True)
         lines += self.returned(made, [self.filling(o, place, name) for o, place, name in outputs])
         functions = [*self.functions, self.function(doc, lines)]
-        known = () if self.exported else emitted_globals(self.program.nodes)
-        return self.source(functions, header, special=calls_scipy(self.program.nodes), support=self.slow, known=known)
+        known = () if self.exported else emitted_globals(self.nodes)
+        return self.source(functions, header, special=calls_scipy(self.nodes), support=self.slow, known=known)
 
     def checks(self) -> list[str]:
         """What ends the function where a check holds; what is computed for it is given to the steps."""
@@ -157,13 +187,13 @@ class _PointFile(Shell):
         def ends(k: int, condition: str) -> list[str]:
             return [f"if {condition}:", f"{INDENT}raise {self.raised[k].text(shown)}"] if self.raised else declining(condition)
 
-        lines, values = self.statements(first, self.spell(first, True), ends=ends)
+        lines, values = self.statements(first, True, ends=ends)
         carried = [values[output.cells[0]] for output in first.outputs]
         self.cells += [[name] for name in carried]
         self.names.taken.update(carried)
         return self.quietly(lines)
 
-    def statements(self, program: Program, spell: Spell, **options: Any) -> Statements:
+    def statements(self, program: Program, careful: bool, **options: Any) -> Statements:
         """The statements of a program, in which results have their own names, and the texts of its results."""
         names, wished = Names(self.names.taken), dict[int, str]()
         for output, name in zip(program.outputs, self.targets if program is self.rest else [], strict=False):
@@ -171,33 +201,48 @@ class _PointFile(Shell):
             for value, own in zip(output.cells, emitted_cell_names(leaf, name, names), strict=True):
                 wished.setdefault(value, own)
         leaves = leaf_texts(program, lambda place, cell: self.cells[place][cell], lambda node: self.literal(node.params))
-        return emit_statements(program, leaves, spell, names, wished=wished, **options)
+        return emit_statements(program, leaves, self.spell(program, careful), names, wished=wished, **options)
 
     def computed(self) -> list[str]:
         """The statements that call the steps, which become one of the functions."""
-        made = self.statements(self.rest, self.spell(self.rest, False))
+        made = self.statements(self.rest, False)
         shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
-        self.functions = [self.steps_function(self.steps, f"{shown}: arithmetic on numbers.", made)]
+        self.functions = [self.steps_function(self.steps, f"{shown}: {self.arithmetic}.", made)]
         return self.quietly(self.call(self.steps))
 
     def steps_function(self, name: str, doc: str, made: Statements) -> str:
-        """A function of the numbers that the steps read; it returns a number for each result, or a tuple of its cells."""
+        """A function of the numbers that the steps read; it returns a number for each result, or its cells."""
         steps, values = made
-        kinds = {c: leaf.dtype for own, leaf in zip(self.cells, self.rest.inputs, strict=True) for c in own}
-        returned = [f"tuple[{number_type(o.dtype)}, ...]" if o.shape else number_type(o.dtype) for o in self.rest.outputs]
+        returned = [self.result_type(o) for o in self.rest.outputs]
         typed = self.returns_types and name == self.steps
         whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if typed else "Any"
-        lines = wrapped_text(f"def {name}(", [f"{c}: {number_type(kinds[c])}" for c in self.order()], f") -> {whole}:", "")
+        lines = wrapped_text(f"def {name}(", self.parameters(), f") -> {whole}:", "")
         lines += [f'{INDENT}"""{doc}"""', *(INDENT + step for step in steps)]
-        results = [[values[c] for c in o.cells] if o.shape else values[o.cells[0]] for o in self.rest.outputs]
-        flat = [f"({', '.join(r)}{',' if len(r) == 1 else ''})" if isinstance(r, list) else r for r in results]
+        results = self.results(values)
+        flat = [tuple_text(r) if isinstance(r, list) else r for r in results]
         line = f"{INDENT}return {', '.join(flat)}"
-        if len(line) <= WIDTH:
+        if len(line) <= WIDTH or results == flat[:1]:
             return "\n".join([*lines, line])
         if len(results) == 1:
-            return "\n".join([*lines, *wrapped_text("return (", [*results[0]], ")", INDENT)])
-        parts = [wrapped_text("(", r, "),", INDENT * 2) if isinstance(r, list) else [f"{INDENT * 2}{r},"] for r in results]
-        return "\n".join([*lines, f"{INDENT}return (", *(text for part in parts for text in part), f"{INDENT})"])
+            return "\n".join([*lines, *wrapped_text("return (", results[0], ")", INDENT)])
+        parts = []
+        for text, cells in zip(flat, results, strict=True):
+            alone = f"{INDENT * 2}{text},"
+            parts += [alone] if len(alone) <= WIDTH or text is cells else wrapped_text("(", cells, "),", INDENT * 2)
+        return "\n".join([*lines, f"{INDENT}return (", *parts, f"{INDENT})"])
+
+    def parameters(self) -> list[str]:
+        """The numbers that the steps take, with their types."""
+        kinds = {c: leaf.dtype for own, leaf in zip(self.cells, self.rest.inputs, strict=True) for c in own}
+        return [f"{c}: {number_type(kinds[c])}" for c in self.order()]
+
+    def result_type(self, output: Output) -> str:
+        """What the steps return for a result."""
+        return f"tuple[{number_type(output.dtype)}, ...]" if output.shape else number_type(output.dtype)
+
+    def results(self, values: dict[int, str]) -> list[Any]:
+        """The text of each result in the steps, or those of its cells."""
+        return [[values[c] for c in o.cells] if o.shape else values[o.cells[0]] for o in self.rest.outputs]
 
     def order(self) -> list[str]:
         """The numbers that the steps read."""
@@ -230,9 +275,9 @@ class _PointFile(Shell):
         """A checked argument as its numbers in order."""
         return call if len(leaf.shape) == 1 else f"{call}.ravel()"
 
-    def spell(self, program: Program, checks: bool) -> Spell:
-        """The spellings; operations that only join the conditions of checks have Python's."""
-        joined = joining_checks(program) if checks else ()
+    def spell(self, program: Program, careful: bool) -> Spell:
+        """The spellings; `careful` ones are those of checks, in which operations that only join conditions have Python's."""
+        joined = joining_checks(program) if careful else ()
         spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
 
         def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
@@ -290,7 +335,7 @@ class _PlainFile(_PointFile):
     def taken(self, leaf: Input, argument: str, axis: int | None) -> str:
         self.uses("_numbers")
         kind = "complex" if is_complex(leaf.dtype) else "float"
-        return f'_numbers("{argument}", {", ".join([argument, kind, *map(str, leaf.shape)])})'
+        return f'_numbers("{argument}", {", ".join([argument, kind, *extent_texts(leaf.shape)])})'
 
     def one(self, leaf: Input, call: str) -> str:
         return call
@@ -303,11 +348,11 @@ class _PlainFile(_PointFile):
         kinds = "".join("b" if o.dtype == "?" else "c" if is_complex(o.dtype) else "f" for o in self.program.outputs)
         return [f'_check_out({self.given_arrays()}, "{kinds}")']
 
-    def spell(self, program: Program, checks: bool) -> Spell:
+    def spell(self, program: Program, careful: bool) -> Spell:
         """Python's spellings; careful ones have a form that does not raise instead of one that does."""
 
         def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
-            called, spelled = _careful(program, position) if checks else ((), python.spelling(program, position))
+            called, spelled = _careful(program, position) if careful else ((), python.spelling(program, position))
             self.uses(*called, *python.called_modules(spelled[0]))
             return spelled
 
@@ -319,10 +364,10 @@ class _PlainFile(_PointFile):
     def computed(self) -> list[str]:
         lines = super().computed()
         program = self.rest
-        if not any(i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING) for i in program.nodes):
+        if not any(i.op in (_COMPLEX_RAISING if is_complex(i.dtype) else _RAISING) for i in nodes_with_bodies(program)):
             return lines
         slow = self.names.fresh(f"{self.steps.removesuffix('_steps')}_ieee_steps")
-        made = self.statements(program, self.spell(program, True))
+        made = self.statements(program, True)
         self.slow = [self.steps_function(slow, "The same steps, with IEEE results where Python's math raises.", made)]
         tried, caught = ([INDENT + line for line in found] for found in (lines, self.call(slow)))
         return ["try:", *tried, "except (ZeroDivisionError, OverflowError, ValueError):", *caught]
@@ -338,6 +383,76 @@ class _PlainFile(_PointFile):
 
     def packages(self, special: bool) -> list[str]:
         return []
+
+
+class _LoopFile(_PointFile):
+    """The same with loops: steps over numbers and lists, which hold the cells of arrays in C order."""
+
+    nests: ClassVar[type[PythonNests]] = NumpyNests
+    arithmetic = "arithmetic on numbers and lists, which hold the cells of arrays in C order"
+
+    def taken_apart(self) -> list[list[str]]:
+        inputs = zip(self.program.inputs, self.arguments, strict=True)
+        self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in inputs]
+        return [[argument] for argument in self.arguments]
+
+    def statements(self, program: Program, careful: bool, **options: Any) -> Statements:
+        words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal)
+        return words.body(program, self.arguments, self.targets), {}
+
+    def order(self) -> list[str]:
+        return [*(cells or a for cells, a in zip(self.lists, self.arguments, strict=True)), *self.size_names]
+
+    def parameters(self) -> list[str]:
+        inputs = zip(self.arguments, self.program.inputs, strict=True)
+        return [*(f"{a}: {self.listed(leaf)}" for a, leaf in inputs), *(f"{size}: int" for size in self.size_names)]
+
+    def listed(self, leaf: Input | Output) -> str:
+        """The type of a number, or of a list."""
+        return f"list[{number_type(leaf.dtype)}]" if leaf.shape else number_type(leaf.dtype)
+
+    def result_type(self, output: Output) -> str:
+        return self.listed(output)
+
+    def results(self, values: dict[int, str]) -> list[Any]:
+        return self.targets
+
+    def accepted(self) -> list[str]:
+        inputs = zip(self.program.inputs, self.arguments, self.lists, strict=True)
+        flat = [f"{c} = list({a if len(leaf.shape) == 1 else f'{a}.ravel()'})" for leaf, a, c in inputs if c]
+        return [*Shell.accepted(self), *flat]
+
+    def made(self, output: Output, name: str) -> str:
+        kind = f"np.{dtype_text(output.dtype)}"
+        reshaped = "" if len(output.shape) == 1 else f".reshape({tuple_text(extent_texts(output.shape))})"
+        return f"np.array({name}, {kind}){reshaped}" if output.shape else f"{kind}({name})"
+
+
+class _PlainLoopFile(_LoopFile, _PlainFile):
+    """The same in numbers of Python's own."""
+
+    nests = PythonNests
+
+    def accepted(self) -> list[str]:
+        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        leaves = list(zip(self.program.inputs, self.arguments, strict=True))
+        lines += told_sizes([(a, leaf.shape) for leaf, a in leaves], _cells_along)
+        calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(leaves, self.lists, strict=True)]
+        return [*lines, *(f"{cells} = list({call})" if cells else f"{a} = {call}" for call, a, cells in calls)]
+
+    def made(self, output: Output, name: str) -> str:
+        if len(output.shape) < 2:
+            return name
+        self.uses("_nested")
+        rows, *row = extent_texts(output.shape)
+        if names_in_extents(output.shape[:1]) - {*self.size_names}:  # a loop counts them
+            rows = f"len({name})//({'*'.join(row)})"
+        return f"_nested({', '.join([name, rows, *row])})"
+
+
+def _cells_along(name: str, axis: int) -> str:
+    """The number of entries of nested sequences."""
+    return f"(len({name}[0]) if len({name}) else 0)" if axis else f"len({name})"
 
 
 def _careful(program: Program, position: int) -> tuple[tuple[str, ...], tuple[str, int, tuple[int, ...]]]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
+from symdiff.codegen.nests import refuse_heads
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
@@ -25,17 +26,18 @@ from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
 INDENT = "    "
-# Spellings beyond one function or operator, for real operands, with NumPy's treatment of NaN and of ties.
+# Spellings beyond one function or operator, for real operands, with NumPy's treatment of NaN and of ties: numbers of which none
+# is larger, nor are equal, have a NaN for a sum. Linters forbid comparing a number with itself.
 _REAL = {
     "sign": "(1.0 if {0} > 0 else -1.0 if {0} < 0 else {0}*0.0 + 0.0)",
     "floor": "(math.floor({0}) + 0.0)",
     "ceil": "math.copysign(math.ceil({0}), {0})",
     "trunc": "math.copysign(math.trunc({0}), {0})",
     "rint": "math.copysign(round({0}), {0})",
-    "max": "({0} if {0} >= {1} or {0} != {0} else {1})",
-    "min": "({0} if {0} <= {1} or {0} != {0} else {1})",
-    "fmax": "({0} if {0} >= {1} or {1} != {1} else {1})",
-    "fmin": "({0} if {0} <= {1} or {1} != {1} else {1})",
+    "max": "({0} if {0} >= {1} else {1} if {0} < {1} else {0} + {1})",
+    "min": "({0} if {0} <= {1} else {1} if {0} > {1} else {0} + {1})",
+    "fmax": "({0} if {0} >= {1} or math.isnan({1}) else {1})",
+    "fmin": "({0} if {0} <= {1} or math.isnan({1}) else {1})",
     "mod": "({0} % {1})",
     "floordiv": "({0} // {1})",
     "logaddexp": "({0} + math.log(2.0) if {0} == {1} else max({0}, {1}) + math.log1p(math.exp(-abs({0} - {1}))))",
@@ -75,7 +77,7 @@ def lacking_in_python(program: Program) -> str:
             return f"{getattr(node.params, '__name__', 'a primitive')} is opaque; it runs with NumPy only"
         on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
         return f"{node.op} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling"
-    return ""
+    return refuse_heads(program, "plain Python")
 
 
 def has_single_precision(program: Program) -> bool:

@@ -27,7 +27,7 @@ from symdiff.codegen.text import (
     wrapped_text,
 )
 from symdiff.lowering.program import Input, Output, Program
-from symdiff.vocabulary.extents import Example, sizes_in, spaced_extent
+from symdiff.vocabulary.extents import Example, Extent, Shape, sizes_in, spaced_extent
 from symdiff.vocabulary.heads import NUMPY, Words
 from symdiff.vocabulary.literals import WIDTH, docstring_literal
 from symdiff.vocabulary.ops import dtype_of_code
@@ -72,7 +72,7 @@ _POINTS = '''def _points(**counts: int) -> int:
         if count != n:
             raise ValueError(f"{count} points in {name}, {n} in {first}")
     return n'''
-COPIED = Template('''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+COPIED = Template('''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[$array]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any($np.may_share_memory(a, r) for r in results) else a for a in arrays]''')
 
@@ -269,7 +269,11 @@ class Shell:
 class PointsShell(Shell):
     """The function over points, before and after the loop."""
 
-    support: ClassVar[dict[str, str]] = {**Shell.support, "_points": _POINTS, "_apart": COPIED.substitute(np="np")}
+    support: ClassVar[dict[str, str]] = {
+        **Shell.support,
+        "_points": _POINTS,
+        "_apart": COPIED.substitute(np="np", array="NDArray[Any]"),
+    }
 
     def count(self) -> list[str]:
         """The number of points."""
@@ -292,15 +296,20 @@ class PointsShell(Shell):
 
 def _shape(leaf: Input | Output, axis: int | None, points: str) -> str:
     """A shape as text, with that of the points before or behind it."""
-    sizes = [*([points] if axis == 0 else []), *map(str, leaf.shape), *([points] if axis == -1 else [])]
+    sizes = [*([points] if axis == 0 else []), *extent_texts(leaf.shape), *([points] if axis == -1 else [])]
     return tuple_text(sizes)
+
+
+def extent_texts(shape: Shape) -> list[str]:
+    """The numbers of cells along the axes of a shape, as expressions of sizes."""
+    return [spaced_extent(n) if isinstance(n, Extent) else str(n) for n in shape]
 
 
 def _expected(leaf: Input, axis: int | None) -> str:
     """The shape that is expected, with names for sizes that a call tells."""
-    if not any(isinstance(n, Example) for n in leaf.shape):
+    if not any(isinstance(n, (Example, Extent)) for n in leaf.shape):
         return _shape(leaf, axis, POINTS)
-    return tuple_text([f'"{n}"' if isinstance(n, Example) else str(n) for n in leaf.shape])
+    return tuple_text([f'"{n}"' if isinstance(n, (Example, Extent)) else str(n) for n in leaf.shape])
 
 
 def annotated_result(result: Result, kinds: Sequence[str]) -> str:

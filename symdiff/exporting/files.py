@@ -48,7 +48,7 @@ from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import FOLLOWED, Graph
 from symdiff.ir.hidden import Hidden, hidden_of
-from symdiff.ir.node import Node
+from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program
@@ -215,7 +215,7 @@ def _exported(
     sized = with_free_sizes(graph, name)
     if sized is None:
         source = written(graph, checks)
-    elif target == "numpy":
+    elif target == "numpy" and not has_loops(sized.bindings):
         source = sized_source_of(sized, checks, lambda *example: written(*example[:2], sizes=example[2]))
     else:
         source = written(sized, checks)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.node import Node, Number
-from symdiff.vocabulary.extents import counted
+from symdiff.vocabulary.extents import counted, extents_in
 from symdiff.vocabulary.heads import HEADS, Shape, head_parameter
 from symdiff.vocabulary.ops import OPS
 
@@ -113,6 +113,13 @@ def is_elementwise_step(node: Node) -> bool:
 def is_view_step(node: Node) -> bool:
     """Whether a node only looks at the cells of its operand in another way."""
     return node.op in HEADS and HEADS[node.op].view
+
+
+def is_nest(program: Program) -> bool:
+    """Whether a program has whole arrays, loops or sizes that a call tells, which are loops in text."""
+    return any(n.shape or n.op == "loop" for n in program.nodes) or any(
+        True for i in program.inputs for _ in extents_in(i.shape)
+    )
 
 
 def domain_size(shape: Shape) -> int:

@@ -97,6 +97,6 @@ def _points(**counts: int) -> int:
     return n
 
 
-def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[NDArray[Any]]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in arrays]

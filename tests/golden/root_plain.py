@@ -92,7 +92,7 @@ def _divide(a: Any, b: Any) -> Any:
     """a/b by IEEE 754."""
     if b:
         return a / b
-    return math.nan if not a or a != a else math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return math.nan if not a or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
 def _ieee(function: Any, *args: float) -> Any:

@@ -116,6 +116,6 @@ def _check_out(arrays: Any, *expected: Any) -> None:
             raise ValueError(f"out {k} has the same memory for several numbers")
 
 
-def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[Any]:
+def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...]) -> list[NDArray[Any]]:
     """Arrays, copies of those that may share memory with results."""
     return [a.copy() if any(np.may_share_memory(a, r) for r in results) else a for a in arrays]

@@ -118,7 +118,7 @@ class _Launching(CupyShell, PointsShell):
     """The function that launches a kernel over points, or over one."""
 
     support: ClassVar[dict[str, str]] = {
-        **PointsShell.support, **CupyShell.support, "_apart": COPIED.substitute(np="cp"), "_together": "",
+        **PointsShell.support, **CupyShell.support, "_apart": COPIED.substitute(np="cp", array="Any"), "_together": "",
     }  # fmt: skip
 
     def __init__(self, plan: Plan, name: str, result: Result | None, by_value: frozenset[int], wide: Wide | None) -> None:

@@ -40,8 +40,6 @@ def looped_points_module(program: Program, shared: Sequence[bool], lanes: int, f
                 cells = words.cells(buffer)
             given.append(cells if leaf.shape else cells.at(()) if k in used else ("poison",))
         results = [words.buffer("", o.shape, o.dtype) for o in program.outputs]
-        for buffer in results:
-            words.reserve(buffer, buffer.shape[0] if buffer.shape else 1)
         nest_of(words, program, given, results)
         for buffer, (name, leaf) in zip(results, leaves[len(program.inputs) :], strict=True):
             write = words.writer(name, leaf)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from fractions import Fraction
 from math import gcd, prod
 
-from symdiff.inspection.reading.terms import ONE, Term
+from symdiff.inspection.reading.terms import ONCE, ONE, Term
 from symdiff.inspection.reading.written import Writer
 
 _MANY = 16  # terms of a sum beyond which it is left as it is
@@ -45,9 +45,31 @@ class Arranger:
         return self._best[found]
 
     def _arranged(self, found: Term) -> Term | None:
-        if found.kind == "product":
-            return min(_paired(found, self.writer) or found, _cleared(found, self.writer), key=lambda term: term.width)
+        if found.kind == "product" or (found.kind == "sum" and len(found.parts) == 1):
+            candidates = (self._contents_out(found), _paired(found, self.writer) or found, _cleared(found, self.writer))
+            return min(candidates, key=lambda term: term.width)
         return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
+
+
+    def _contents_out(self, term: Term) -> Term:
+        """A product with what all terms of a sum have in common beside the sum: x (4 x + 2 x y) as 2 x**2 (2 + y)."""
+        t = self.writer
+        factors: list[tuple[Term, Fraction]] = []
+        inner, times = (term, ONCE) if term.kind == "product" else term.parts[0]
+        for base, exponent in inner.parts if inner.kind == "product" else ((inner, ONCE),):
+            found = [base]
+            if base.kind == "sum" and len(base.parts) > 1 and exponent.denominator == 1 and not self._is_kept(base):
+                found = [*_taken_out(base, [(powers_of(part), c) for part, c in base.parts], t), base]
+            factors.append((min(found, key=lambda part: _width_in_product(part) + 2 * (part is base)), exponent))
+        return t.scaled(t.powers(factors), times)
+
+    def _is_kept(self, term: Term) -> bool:
+        return term in self.kept or self.writer.neg(term) in self.kept
+
+
+def _width_in_product(term: Term) -> int:
+    """The width of a factor, whose number meets the others'."""
+    return term.parts[0][0].width if term.kind == "sum" and len(term.parts) == 1 else term.width
 
 
 def _one_brace(term: Term, writer: Writer, is_row: bool = False) -> Term:
@@ -230,6 +252,8 @@ def _factored(term: Term, writer: Writer) -> Term:
 
 def _cleared(term: Term, writer: Writer) -> Term:
     """A product whose sums have no denominators: x/(a (1 + y/a)) as x/(a + y)."""
+    if term.kind != "product":
+        return term
     factors: list[tuple[Term, Fraction]] = []
     for base, exponent in term.parts:
         below: Powers = {}
@@ -258,6 +282,8 @@ def _product(first: Powers, second: Powers) -> Powers:
 
 def _paired(term: Term, writer: Writer, rooted: bool = False) -> Term | None:
     """(a + b)(a - b) as the difference of squares, below fraction bars and under roots."""
+    if term.kind != "product":
+        return None
     for base, _ in term.parts:
         squares = _paired(base, writer, True) if base.kind == "product" else None
         if squares is not None:

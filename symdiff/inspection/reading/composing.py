@@ -5,9 +5,11 @@ Assumes terms whose shared pieces have names. Guarantees unevaluated expressions
 
 from collections.abc import Collection, Mapping
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import sympy as sp
+from sympy.core.relational import Relational
 
 from symdiff.inspection.expressions import build_sympy, piecewise
 from symdiff.inspection.reading.matrix_heads import Bracketed, ProductOver
@@ -115,7 +117,8 @@ class Composer:
         for base, exponent in powers.items():
             if base.kind == "call" and base.parts[0] == "pow":
                 raised.setdefault(base.parts[1], []).append((base.parts[2], exponent))
-        for base, exponent in sorted(powers.items(), key=self._rank):
+        ordered = sorted(powers.items(), key=self._rank)
+        for base, exponent in ordered:
             if base.kind == "call" and base.parts[0] == "exp":
                 target = over if base.parts[1].width <= _NARROW or base.parts[1] is ONE else beside
                 target.append(self._exp(base.parts[1], exponent))
@@ -128,7 +131,15 @@ class Composer:
                 continue
             if base in raised:
                 continue
-            part = self._bracket(base) or self._made[base]
+            sign, part = self._bracket(base) or (1, self._made[base])
+            coefficient *= sign
+            if exponent.denominator > 1 and _is_constant(base):  # sqrt(2 pi)
+                roots = [b for b, e in ordered if e == exponent and _is_constant(b)]
+                if base is not roots[0]:
+                    continue
+                numbers = prod(b.parts[0] for b in roots if b.kind == "number")
+                parts = [number_expression(numbers)] * (numbers != 1) + [self._made[b] for b in roots if b.kind != "number"]
+                part = parts[0] if len(parts) == 1 else sp.Mul(*parts, evaluate=False)
             if base.kind == "sum" and exponent % 2 == 1 and all(c < 0 for _, c in base.parts):
                 part, coefficient = self._sum([(t, -c) for t, c in base.parts]), -coefficient
             (over if exponent > 0 else under).append(_power(part, abs(exponent)))
@@ -149,9 +160,15 @@ class Composer:
         return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
 
     def _bracket(self, term: Term) -> Any:
-        """A factor that is 1 where a condition holds, else 0, as Iverson's bracket; None for another."""
-        rows = term.parts if term.kind == "brace" else ()
-        return Bracketed(self._made[rows[0][0]]) if len(rows) == 2 and [v for _, v in rows] == [ONE, ZERO] else None
+        """A factor that is 1 or -1 where a condition holds, else 0, as Iverson's bracket with its sign; None for another."""
+        values = [v for _, v in term.parts] if term.kind == "brace" and len(term.parts) == 2 else [ONE]
+        number = next((v.parts[0] for v in values if v is not ZERO and v.kind == "number"), 0)
+        if ZERO not in values or abs(number) != 1:
+            return None
+        condition = self._made[term.parts[0][0]]
+        if values[0] is ZERO and not isinstance(condition, Relational):
+            return None
+        return number, Bracketed(condition.negated if values[0] is ZERO else condition)
 
     def _exponent(self, exponents: list[tuple[Term, Fraction]], own: Fraction | None) -> Any:
         """The sum of exponents of powers of one base, with that of the base's own power."""
@@ -159,6 +176,10 @@ class Composer:
         terms = [term for e in found for term in (e.args if isinstance(e, sp.Add) else [e])]
         terms += [number_expression(own)] if own else []
         return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
+
+
+def _is_constant(term: Term) -> bool:
+    return term.kind == "number" or (term.kind == "call" and term.parts[0] in _CONSTANTS)
 
 
 def _power(part: Any, exponent: Fraction) -> Any:

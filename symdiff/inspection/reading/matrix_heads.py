@@ -135,7 +135,8 @@ class CellPower(Matrix):
 
     def text_form(self, printer: Any) -> Any:
         above = prettyForm(*stringPict.next("∘", printer._print(self.args[1])))
-        return prettyForm(_in_text(printer, self.args[0]), binding=prettyForm.ATOM) ** above
+        below = _in_text(printer, self.args[0])
+        return prettyForm(*below.right(""), binding=prettyForm.ATOM) ** above
 
 
 class Norm(Shown):

@@ -20,7 +20,7 @@ from symdiff.ir.node import Atom
 LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
 OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
 DIGITS = 18  # characters of a number that is named where it stands twice
-OWN = 14  # the same for one that the user has named
+OWN, SHORT = 14, 5  # the same for one that the user has named, and for a root or a function from so many times on
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
 _LETTERS = "uvwpqstabcghkmn"
@@ -45,7 +45,7 @@ class Naming:
         self.constants: frozenset[str] = frozenset()  # the names of pieces that are numbers
         self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
         for term in sorted((t for t in own if t.kind in ("sum", "product") and len(t.parts) > 1), key=lambda t: -t.width):
-            if OWN <= term.width < WIDE:
+            if SHORT <= term.width < WIDE:
                 self._within.setdefault((term.kind, term.parts[0][0]), []).append(term)
         self._known_parts: dict[Term, list[tuple[Term, Fraction]]] = {}
 
@@ -59,13 +59,20 @@ class Naming:
         for root in roots:
             uses[root] += 1
         results = set(roots)
+        shown = Counter(roots)  # how often each stands in all rows, were no piece named
+        for term in reversed(order):
+            for piece in self._pieces_of(term):
+                shown[piece] = min(shown[piece] + shown[term], OFTEN)
         found: dict[Term, Term] = {}
         for term in order:
             new = found[term] = self._over_names(term, found)
             if _is_plain(new) or (uses[term] == 1 and term in results):
                 continue
-            enough = OWN if term in self.own else LONG if uses[term] < OFTEN else SHORTER
-            twice = uses[term] > 1 and new.width >= enough
+            if self.own.get(term, (None,))[0] is not None:
+                enough = SHORT if shown[term] >= OFTEN and not _is_polynomial(new) else OWN
+                twice = shown[term] > 1 and new.width >= enough
+            else:
+                twice = uses[term] > 1 and new.width >= (LONG if uses[term] < OFTEN else SHORTER)
             if twice or new.width > PAGE or new.depth > DEEP:
                 found[term] = self._name(term, new)
         return self._with_constants(self._without_single([found[root] for root in roots]))
@@ -151,7 +158,7 @@ class Naming:
     def _candidates(self, term: Term) -> list[Term]:
         """What the user has named that may be a part of a sum or product."""
         found = {p: None for base, _ in term.parts for p in self._within.get((term.kind, base), ())}
-        return [p for p in found if p is not term and len(p.parts) < len(term.parts)]
+        return [p for p in found if len(p.parts) < len(term.parts) or (len(p.parts) == len(term.parts) and p.place < term.place)]
 
     def _summands(self, term: Term) -> list[tuple[Term, Fraction]]:
         """The terms of a sum: sums that the user has named, then what is left."""
@@ -178,10 +185,11 @@ class Naming:
         powers = dict(term.parts)
         factors: list[tuple[Term, Fraction]] = []
         for product in self._candidates(term):
-            if product is not term and _divides(product, powers):
-                factors.append((product, Fraction(1)))
+            times = _times(product, powers) if product is not term else 0
+            if times:
+                factors.append((product, Fraction(times)))
                 for base, exponent in product.parts:
-                    powers[base] -= exponent
+                    powers[base] -= times * exponent
         for base, exponent in powers.items():
             root = self._root(term, base, exponent)
             if root is not None:
@@ -212,6 +220,12 @@ class Naming:
         return list(done)
 
 
+def _is_polynomial(term: Term) -> bool:
+    """Whether it is made of symbols and numbers by sums, products and whole powers."""
+    powers = term.parts if term.kind == "product" else ()
+    return term.kind not in ("call", "brace") and all(e.denominator == 1 for _, e in powers) and all(map(_is_polynomial, term.below()))
+
+
 def _is_exponential(term: Term) -> bool:
     return term.kind == "call" and term.parts[0] == "exp"
 
@@ -229,11 +243,11 @@ def _numbers_of(term: Term) -> list[Fraction]:
     return [e for b, e in term.parts if _is_exponential(b)] if term.kind == "product" else []
 
 
-def _divides(product: Term, powers: Mapping[Term, Fraction]) -> bool:
-    """Whether the factors of a product are among some powers, with exponents of the same sign that are no smaller."""
-    return all(b in powers for b, _ in product.parts) and all(
-        0 < e <= powers[b] or powers[b] <= e < 0 for b, e in product.parts
-    )
+def _times(product: Term, powers: Mapping[Term, Fraction]) -> int:
+    """How often a product is a factor of some powers, its inverse -1 times; 0 where it is none."""
+    found = [int(powers.get(b, Fraction(0)) / e) for b, e in product.parts]
+    nearest = min(found, key=abs)
+    return nearest if min(found) > 0 or max(found) < 0 else 0
 
 
 def _is_plain(term: Term) -> bool:

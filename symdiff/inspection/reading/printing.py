@@ -120,6 +120,9 @@ class Latex(LatexPrinter):  # type: ignore[misc]
     def _print_airybiprime(self, expr: Any, exp: Any = None) -> str:
         return self._named(r"\operatorname{Bi}'", expr.args[0], exp)
 
+    def _hprint_BesselBase(self, expr: Any, exp: Any, sym: str) -> str:
+        return self._named(f"{sym}_{{{self._print(expr.order)}}}", expr.argument, exp)
+
     def _named(self, head: str, arg: Any, exp: Any) -> str:
         raised = "" if exp is None else f"^{{{exp}}}"
         return rf"{head}{raised}\left({self._print(arg)}\right)"

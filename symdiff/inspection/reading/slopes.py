@@ -11,7 +11,7 @@ import numpy as np
 
 from symdiff.differentiation.bodies import python_partials
 from symdiff.errors import RuleError
-from symdiff.inspection.reading.terms import HALF, ONE, ZERO, Term
+from symdiff.inspection.reading.terms import HALF, MERGED, ONCE, ONE, ZERO, Term
 from symdiff.inspection.reading.written import Writer, is_thin, read_graph, term_of, values_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
@@ -97,7 +97,7 @@ class Slopes:
             return t.call("conj", d(part, not conjugate))
 
         if term.kind == "sum":
-            return t.add([(d(part), c) for part, c in self._needed(term, symbol)])
+            return self._by_common_sums(t.add([(d(part), c) for part, c in self._needed(term, symbol)]))
         if term.kind == "product":
             terms = []
             for k, (base, exponent) in enumerate(term.parts):
@@ -135,6 +135,26 @@ class Slopes:
                 q = self.partial(term, k, True)
                 total += [t.mul([q, mirrored(arg)])] if q is not None else []
         return t.plus(*total)
+
+    def _by_common_sums(self, total: Term) -> Term:
+        """A sum with a sum in front that all or some of its terms have as a factor: of u' + 2 u u' the factor u'."""
+        t = self.writer
+        parts = dict(total.parts) if total.kind == "sum" and len(total.parts) <= MERGED else {}
+        factors = (b for p in parts if p.kind == "product" for b, e in p.parts if e == 1 and b.kind == "sum" and len(b.parts) > 1)
+        for common in dict.fromkeys(factors):
+            rest = [(p, c) for p, c in parts.items() if p is common or (p.kind == "product" and (common, 1) in p.parts)]
+            first, times = common.parts[0]
+            alone = parts.get(first, Fraction(0)) / times
+            if alone and all(parts.get(p) == c * alone for p, c in common.parts):
+                rest += [(common, alone)]
+                gone = {p for p, _ in common.parts}
+            else:
+                gone = set()
+            if len(rest) > 1:
+                inside = t.add([(t.mul([p, t.power(common, -ONCE)]), c) for p, c in rest])
+                parts = {p: c for p, c in parts.items() if p not in gone and all(p is not q for q, _ in rest)}
+                parts[t.mul([common, inside])] = ONCE
+        return t.add(parts.items()) if parts else total
 
     def _of_extreme(self, op: str, a: Term, b: Term, da: Term, db: Term) -> Term:
         """The derivative of the greater or the less of two, but where they are equal."""

@@ -90,7 +90,7 @@ def number_parts(value: Fraction) -> tuple[str, str]:
     if exact and len(near) <= 9:
         return sign + near, "1"
     if not exact and below <= 1000 and above <= 10**6:
-        return f"{sign}{above}", str(below)
+        return (f"{sign}{above // 10}", repr(below / 10)) if above % 10 == 0 and below > 10 else (f"{sign}{above}", str(below))
     quotients = [
         (len(over) + len(under), over, under)
         for times in (1, 2, 4, 5, 8)
@@ -187,7 +187,7 @@ _CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...], int]] = [
     *((known, powers, 720) for known, powers in (
         (math.pi, (("pi", ONCE),)), (1 / math.pi, (("pi", -ONCE),)), (math.e, (("e", ONCE),)),
         (math.sqrt(math.pi), (("pi", HALF),)), (1 / math.sqrt(math.pi), (("pi", -HALF),)),
-        (math.sqrt(2 * math.pi), (("2pi", HALF),)), (1 / math.sqrt(2 * math.pi), (("2pi", -HALF),)),
+        (math.sqrt(2 * math.pi), (("2", HALF), ("pi", HALF))), (1 / math.sqrt(2 * math.pi), (("2", -HALF), ("pi", -HALF))),
         (math.sqrt(2 / math.pi), (("2", HALF), ("pi", -HALF))), (math.sqrt(math.pi / 2), (("pi", HALF), ("2", -HALF))),
         (math.log(2), (("log2", ONCE),)), (1 / math.log(2), (("log2", -ONCE),)),
         (math.log(10), (("log10", ONCE),)), (1 / math.log(10), (("log10", -ONCE),)),
@@ -257,8 +257,6 @@ class Terms:
             return self.call("log", self._rational(Fraction(int(name[3:]))))
         if name == "e":
             return self.call("exp", ONE)
-        if name == "2pi":
-            return self.scaled(self.call("pi"), Fraction(2))
         return self.call(name)
 
     def _rational(self, value: Fraction) -> Term:
@@ -327,7 +325,7 @@ class Terms:
                     ((term, c),) = base.parts
                     coefficient *= c ** int(exponent)
                     pending.append((term, exponent))
-                elif _merges(base) and (whole or (len(base.parts) == 1 and base.parts[0][1].denominator > 1)):
+                elif _merges(base) and (whole or (len(base.parts) == 1 and _is_root(*base.parts[0]))):
                     pending += [(b, e * exponent) for b, e in reversed(base.parts)]
                 elif base is ZERO:
                     return ZERO if exponent > 0 else self.call("inf")
@@ -341,10 +339,11 @@ class Terms:
                 elif base.kind == "number" and (root := _root(base.parts[0], exponent)) is not None:
                     coefficient *= root
                     del found[base]
-                elif base.kind == "number" and abs(exponent) > 1:
-                    more = int(exponent)
+                elif base.kind == "number" and (more := _whole_part(base.parts[0], exponent, coefficient)):
                     coefficient *= base.parts[0] ** more
                     found[base] = exponent - more
+                elif exponent % 2 == 0 and base.kind == "call" and base.parts[0] == "abs" and not base.parts[1].is_complex:
+                    pending.append((base.parts[1], found.pop(base)))
                 elif base.kind == "symbol" and base.parts[0] == "i ":
                     turns = int(exponent) % 4 if exponent.denominator == 1 else None
                     if turns is not None and (exponent != 1):
@@ -377,6 +376,8 @@ class Terms:
             return part
         if op == "conj":
             return self._conj(args[0])
+        if op == "abs":
+            return self._abs(args[0])
         if op == "log" and args[0] is ONE:
             return ZERO
         return self._interned("call", (op, *args), (op, *args))
@@ -421,6 +422,19 @@ class Terms:
             return self.call(arg.parts[0], self.call("conj", arg.parts[1]))
         return self._interned("call", ("conj", arg), ("conj", arg))
 
+    def _abs(self, arg: Term) -> Term:
+        """What is known to be positive, or a power, stands before or around the bars."""
+        if arg.kind == "number":
+            return self._rational(abs(arg.parts[0]))
+        if _is_multiple(arg):
+            ((term, c),) = arg.parts
+            return self.scaled(self._abs(term), abs(c))
+        factors = arg.parts if arg.kind == "product" else ((arg, ONCE),)
+        positive = [(b, e) for b, e in factors if _is_positive(b) or (not b.is_complex and 0 in (e % 2, e.denominator % 2))]
+        rest = [f for f in factors if f not in positive]
+        inside, power = (rest[0][0], rest[0][1]) if len(rest) == 1 else (self.powers(rest), ONCE)
+        return self.powers([*positive, *([(self._interned("call", ("abs", inside), ("abs", inside)), power)] if rest else [])])
+
     def brace(self, rows: Sequence[tuple[Term, Term]], otherwise: Term) -> Term:
         """Cases: the first whose condition holds; braces in the last are rows of the same one."""
         flat: list[tuple[Term | None, Term]] = []
@@ -448,6 +462,20 @@ class Terms:
         return self._interned("brace", parts, parts)
 
 
+def _is_positive(term: Term) -> bool:
+    """Whether it is a positive number, or the exponential of a real one."""
+    return not term.is_complex and (term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E")))
+
+
+def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> int:
+    """The whole powers of a number, in a power of it, that stand with the coefficient: 2/sqrt(2) as sqrt(2)."""
+    if abs(exponent) > 1:
+        return int(exponent)
+    if value <= 1 or value.denominator > 1:
+        return 0
+    return int(coefficient.denominator % value == 0) if exponent > 0 else -int(coefficient.numerator % value == 0)
+
+
 def _is_logarithm(term: Term) -> bool:
     return term.kind == "call" and term.parts[0] == "log"
 
@@ -469,6 +497,11 @@ def _is_exhausted(conditions: list[Any]) -> bool:
 def _merges(term: Term) -> bool:
     """Whether it is a product whose factors become those of a product that it is a part of."""
     return term.kind == "product" and len(term.parts) <= MERGED
+
+
+def _is_root(base: Term, exponent: Fraction) -> bool:
+    """Whether a power is positive wherever it is real, so that further roots may be taken of it."""
+    return exponent.denominator > 1 or (base.kind == "call" and base.parts[0] == "exp" and not base.is_complex)
 
 
 def _is_multiple(term: Term) -> bool:

@@ -8,6 +8,7 @@ stands, those at single points and for infinities are dropped.
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
+from math import factorial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -201,6 +202,11 @@ def _log1p(t: Writer, x: Term) -> Term:
     return t.call("log", t.plus(ONE, x))
 
 
+def _is_count(term: Term) -> bool:
+    """Whether it is a small whole number, of which factorials are short."""
+    return term.kind == "number" and term.parts[0].denominator == 1 and 1 <= term.parts[0] <= 8
+
+
 def _degrees(name: str) -> Callable[[Writer, Term], Term]:
     return lambda t, x: t.call(name, t.scaled(t.mul([t.call("pi"), x]), Fraction(1, 180)))
 
@@ -236,6 +242,7 @@ SPELLED: dict[tuple[str, int], Any] = {
     ("entr", 1): lambda t, a: t.neg(t.mul([a, t.call("log", a)])),
     ("rel_entr", 2): lambda t, a, b: t.mul([a, t.call("log", t.powers([(a, ONCE), (b, -ONCE)]))]),
     ("kl_div", 2): lambda t, a, b: t.add([(t.emit("rel_entr", (a, b)), ONCE), (a, -ONCE), (b, ONCE)]),
+    ("gammaln", 1): lambda t, a: t.call("log", t.number(factorial(int(a.parts[0]) - 1))) if _is_count(a) else t.call("gammaln", a),
     ("rgamma", 1): lambda t, a: t.power(t.call("gamma", a), -ONCE),
     ("log_ndtr", 1): lambda t, a: t.call("log", t.call("ndtr", a)),
     ("sindg", 1): _degrees("sin"), ("cosdg", 1): _degrees("cos"), ("tandg", 1): _degrees("tan"), ("cotdg", 1): _degrees("cot"),

@@ -174,6 +174,7 @@ def _alike(now: list[Any], values: list[Any]) -> bool:
 
 
 _walking = threading.RLock()
+_OF_THREADS = frozenset(("local", "variable", "asked"))  # kinds of states that each thread may have its own of
 
 
 class Moved(TraceError):
@@ -189,12 +190,13 @@ class Watch:
     `earlier` watch of the same function tells its own.
     """
 
-    __slots__ = ("_checks", "_f", "_reach", "compared", "incomplete", "large", "needed", "version")
+    __slots__ = ("_checks", "_f", "_reach", "_thread", "compared", "incomplete", "large", "needed", "version")
 
     def __init__(self, f: Callable[..., Any], earlier: "Watch | None" = None) -> None:
         self._f = f
         self._checks: list[Check] = []
         self._reach: reaching.Reach | None = None
+        self._thread = 0
         self.incomplete = False
         self.large: list[Captured] = []
         self.compared: set[int] = set()
@@ -227,6 +229,11 @@ class Watch:
     def asks(self) -> bool:
         """Whether Python may enter code of the user's by itself that asks what a value is."""
         return self._reach is not None and self._reach.asking and self._reach.entered
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is of what each thread has its own of, as another thread has it."""
+        return self._thread not in (0, threading.get_ident())
 
     def changed(self) -> bool:
         """Whether something is another object now, or memory that is compared by content holds something else.
@@ -291,6 +298,8 @@ class Watch:
 
     def state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, values: list[Any]) -> None:
         """Compare several objects."""
+        if kind in _OF_THREADS:
+            self._thread = threading.get_ident()
         self._checks.append(State(kind, read, holder, values))
 
     def body(self, kind: type, holder: dict[str, Any], values: list[Any]) -> None:

@@ -91,7 +91,7 @@ def _rewritten(
                 plain = _compiled(node, code, ())
                 if _same(plain, code):
                     found = _compiled(rewriter(names, thorough).visit(node), code, names)
-                    return found.replace(co_qualname=code.co_qualname, co_firstlineno=code.co_firstlineno)
+                    return found.replace(co_qualname=code.co_qualname)
             except (SyntaxError, ValueError, RecursionError):
                 continue
     return None

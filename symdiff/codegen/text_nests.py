@@ -1,0 +1,215 @@
+"""Programs with loops as text: what C and Python say alike for the parts of a nest, statements of numbers and places in arrays.
+
+A language adds the heads of its loops (`Syntax`), its operations and constants, and how it makes and keeps arrays.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text, printed_operands
+from symdiff.codegen.names import Names
+from symdiff.codegen.nests import Buffer, Index, Nest, Words, nest_of
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Program
+from symdiff.vocabulary.extents import Count, Extent, Size
+
+INDENT = "    "
+_INDICES = "ijklmn"  # of cells, from the outermost loop in
+
+
+class Syntax(NamedTuple):
+    """The lines around the rounds of a loop, and signs; `{k}` is the round's number, `{test}` what holds while it goes on."""
+
+    forward: str
+    backward: str
+    begin: str
+    goes: str
+    more: str
+    unless: str
+    end: str
+    always: str
+    both: str
+    times: str
+    stop: str
+
+
+class TextNests(Words):
+    """Statements and expressions; `printed` are the operations on numbers, whose own functions are needed."""
+
+    few = 4
+    syntax: Syntax
+
+    def __init__(self, names: Names, sizes: dict[str, str]) -> None:
+        super().__init__()
+        self.names = names
+        self.sizes = sizes
+        self.lines: list[str] = []
+        self.top: list[str] = []  # before all else
+        self.fresh: dict[str, str] = {}  # the statements that make variables which have no value yet
+        self.blocks: list[list[str]] = [[]]
+        self.heads: list[tuple[int, str]] = []
+        self.printed: list[Node] = []
+
+    def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
+        """The statements of a function."""
+        given = []
+        for leaf, argument in zip(program.inputs, arguments, strict=True):
+            buffer = Buffer(argument, leaf.shape, leaf.dtype)
+            given.append(self.cells(buffer) if leaf.shape else self.load(buffer, ()))
+        nest_of(self, program, given, [Buffer(t, o.shape, o.dtype) for o, t in zip(program.outputs, targets, strict=True)])
+        return [*self.top, *self.lines]
+
+    # -- what a language says
+
+    def spelled(self, program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+        """Template, level and operand levels of one operation on numbers."""
+        raise NotImplementedError
+
+    def literal(self, value: Any, code: str) -> str:
+        """A constant."""
+        raise NotImplementedError
+
+    def defined(self, name: str, text: str, code: str) -> str:
+        """The statement that gives a number its name."""
+        return f"{name} = {text}"
+
+    def made(self, name: str) -> None:
+        """A variable that has no value yet is about to be needed."""
+        if name in self.fresh:
+            self._say(self.fresh.pop(name))
+
+    # -- expressions
+
+    def operation(self, nest: Nest, position: int) -> dict[int, Expression]:
+        found = self.cell(nest.program, position, nest.values)
+        if nest.whole_of(position) is not None:  # where it is an index, nothing reads it
+            return {position: found}
+        once = nest.uses[position] == 1 and position not in nest.inside
+        if found.depth and not (once and found.depth < DEPTH and len(found.text) <= WIDTH):
+            found = self.named("", found, nest.program.nodes[position].dtype)
+        return {position: found}
+
+    def cell(self, program: Program, position: int, values: dict[int, Expression]) -> Expression:
+        node = program.nodes[position]
+        if node.op == "const":
+            text = self.literal(node.params, node.dtype)
+            return Expression(text, SIGN if text.startswith("-") else ATOM, 0)
+        factors = _factors(program, position)
+        if factors:
+            base = self.named("", values[node.operands[0]], node.dtype).at(SIGN)
+            return Expression(self.syntax.times.join([base] * factors), TERM, 1)
+        self.printed.append(node)
+        template, level, needed = self.spelled(program, position)
+        parts = [values[o] for o in printed_operands(program, position)]
+        text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))
+        return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
+
+    def named(self, name: str, value: Expression, code: str) -> Expression:
+        if not value.depth:
+            return value
+        name = self._name(name, "v")
+        self._say(self.defined(name, bare_text(value.text), code))
+        return Expression(name, ATOM, 0)
+
+    def product(self, a: Count, b: Count) -> Count:
+        text = f"{self._grouped(a)}{self.syntax.times}{self._grouped(b)}"
+        return self._size(text, text)
+
+    def _size(self, name: str, text: str) -> Extent:
+        self.sizes[name] = text
+        return Extent(0, ((Size(name, 0), 1),))
+
+    def _text(self, whole: Count) -> str:
+        """A whole number as an expression."""
+        if not isinstance(whole, Extent):
+            return str(whole)
+        sign = self.syntax.times
+        terms = [(times, self.sizes[size.name]) for size, times in whole.terms]
+        terms.sort(key=lambda term: term[0] < 0)
+        parts = [text if times == 1 else f"-{text}" if times == -1 else f"{times}{sign}{text}" for times, text in terms]
+        constant = [str(whole.constant)] if whole.constant else []
+        parts = [*constant, *parts] if terms[0][0] < 0 else [*parts, *constant]
+        return " + ".join(parts).replace("+ -", "- ")
+
+    def _grouped(self, whole: Count) -> str:
+        text = self._text(whole)
+        return text if text.isidentifier() or text.isdecimal() else f"({text})"
+
+    def _name(self, name: str, stem: str) -> str:
+        found = self.names.fresh(name) if name else self.names.numbered(stem)
+        self.blocks[-1].append(found)
+        return found
+
+    def _say(self, line: str) -> None:
+        self.lines.append(INDENT * len(self.blocks[1:]) + line + self.syntax.stop)
+
+    # -- memory
+
+    def _cell(self, buffer: Buffer, index: Index) -> str:
+        return f"{buffer.name}[{self._text(self.flat(buffer, index))}]" if buffer.shape or buffer.start else buffer.name
+
+    def load(self, buffer: Buffer, index: Index) -> Expression:
+        return Expression(self._cell(buffer, index), ATOM, 1 if buffer.shape else 0)
+
+    def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
+        self.made(buffer.name)
+        self._say(f"{self._cell(buffer, index)} {'+=' if add else '='} {bare_text(value.text)}")
+
+    # -- loops
+
+    @contextmanager
+    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+        says, stop, test = self.syntax, "" if count is None else self._text(count), ""
+        if size:
+            k = self.sizes[size] = self._name(size, "")
+            test = f"{k} < {stop}" if stop else ""
+            self._say(says.begin.format(k=k))
+            head = says.goes.format(test=test or says.always)
+        else:
+            k = self.names.fresh(next((i for i in _INDICES if self.names.is_free(i)), name) if name == "i" else name)
+            last = self._text(count - 1) if backward else ""  # type: ignore[operator]
+            head = (says.backward if backward else says.forward).format(k=k, count=stop, last=last)
+        self.before_rounds(bool(size))
+        self._line(head)
+        self.heads.append((len(self.lines), test))
+        self.blocks.append([])
+        found = self._size(f"#{k}", k)
+        if count is not None:
+            self.bounds[f"#{k}"] = count - 1
+        yield found
+        if size:
+            self._say(says.more.format(k=k))
+        elif len(self.lines) == self.heads[-1][0] and not says.end:
+            self._say("pass")
+        self.names.taken.difference_update(self.blocks.pop())
+        self.heads.pop()
+        if says.end:
+            self._line(says.end)
+        if not size:
+            self.names.taken.discard(k)
+
+    def before_rounds(self, counting: bool) -> None:
+        """Make the arrays that the rounds may write to, which may be `counting`."""
+        raise NotImplementedError
+
+    def leave_unless(self, condition: Expression) -> None:
+        (start, limit), says = self.heads[-1], self.syntax
+        if len(self.lines) == start:
+            both = f"{limit} {says.both} {condition.at(ATOM)}" if limit else bare_text(condition.text)
+            self.lines[-1] = INDENT * len(self.blocks[2:]) + says.goes.format(test=both)
+        else:
+            self._line(says.unless.format(test=condition.at(ATOM)))
+            self._say(f"{INDENT}break")
+
+    def _line(self, text: str) -> None:
+        """A line that is no statement of its own."""
+        self.lines.append(INDENT * len(self.blocks[1:]) + text)
+
+
+def _factors(program: Program, position: int) -> int:
+    """Of how many equal factors a power is the product, 0 where it is none."""
+    node = program.nodes[position]
+    exponent = program.nodes[node.operands[1]] if node.op == "pow" else node
+    known = exponent.op == "const" and not exponent.shape and program.nodes[node.operands[0]].dtype == node.dtype
+    return int(exponent.params) if node.op == "pow" and known and exponent.params in (2, 3) else 0
