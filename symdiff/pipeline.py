@@ -174,8 +174,8 @@ def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | Non
         return found
     if not has_loops(graph.bindings):
         return None
-    looped = call_program_of(graph, options, "auto")
-    if isinstance(looped, Fused) or not has_loops(looped.nodes) or engine.supported():
+    looped = program_of(graph, options, loops=True)  # as whole arrays all rounds of all points would be made and read again
+    if isinstance(looped, Fused) or engine.supported():
         return None
     from symdiff.runtime.batch import batch_problem
 

@@ -528,22 +528,39 @@ def test_guarding_is_seen():
         compiled(1e6)
 
 
+def halved(a):
+    return a if a < 1e-9 else a * halved(0.5 * a)
+
+
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: sd.trace(root, sd.Spec()),
-        lambda: sd.vmap(sd.grad(root), paths="merge")(np.ones(3)),
-        lambda: sd.vmap(sd.grad(root, paths="merge"))(np.ones(3)),
-        lambda: sd.vmap(sd.grad(root)).source(np.ones(3)),
-        lambda: sd.grad(root).source(2.0),
-        lambda: sd.grad(root, paths="merge")(2.0),
-        lambda: sd.derivative(root, paths="merge")(np.ones(3)),
-        lambda: sd.grad(root).graph(sd.Spec()),
+        lambda: sd.trace(halved, sd.Spec()),
+        lambda: sd.vmap(sd.grad(halved), paths="merge")(np.ones(3)),
+        lambda: sd.vmap(sd.grad(halved, paths="merge"))(np.ones(3)),
+        lambda: sd.vmap(sd.grad(halved)).source(np.ones(3)),
+        lambda: sd.grad(halved).source(2.0),
+        lambda: sd.grad(halved, paths="merge")(2.0),
+        lambda: sd.derivative(halved, paths="merge")(np.ones(3)),
+        lambda: sd.grad(halved).graph(sd.Spec()),
     ],
 )
 def test_what_needs_all_paths_says_so(ask):
     with pytest.raises(sd.TraceError, match=r"test_branches.py:\d+: .*more than 64 paths.*np.where, bound the loop"):
         ask()
+
+
+def test_a_loop_that_counts_its_rounds_is_one_path_for_what_needs_all():
+    points = np.array([1.0, 2.0, 3.0])
+    for found in (
+        sd.vmap(sd.grad(root), paths="merge")(points),
+        sd.derivative(root, paths="merge")(points),
+        [sd.grad(root, paths="merge")(a) for a in points],
+        [sd.grad(root).graph(sd.Spec())(a) for a in points],
+    ):
+        np.testing.assert_allclose(found, 0.5 / np.sqrt(points), rtol=1e-9)
+    for target in ("numpy", "python", "c"):
+        assert "while" in sd.grad(root).source(2.0, target=target)
 
 
 def test_paths_takes_three_values():

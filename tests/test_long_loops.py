@@ -2,6 +2,7 @@
 
 import gc
 import importlib.util
+import math
 import sys
 import threading
 import weakref
@@ -160,11 +161,15 @@ def root(a):
     return x
 
 
+def nearer(a, x):
+    return x if abs(x * x - a) <= 1e-12 * a else nearer(a, x - (x * x - a) / (2.0 * x))
+
+
 def test_points_are_grouped_by_their_paths(monkeypatch):
     traced = []
     original = Function._traced_at
     monkeypatch.setattr(Function, "_traced_at", lambda self, *a, **k: traced.append(1) or original(self, *a, **k))
-    df = sd.vmap(sd.value_and_grad(root))
+    df = sd.vmap(sd.value_and_grad(lambda a: nearer(a, 1.0 + a)))  # no loop that could count its rounds
     a = np.random.default_rng(0).uniform(0.01, 1e4, 500)
     for _ in range(2):
         value, slope = df(a)
@@ -228,6 +233,38 @@ def test_an_exception_at_a_point_of_a_group():
 def test_groups_with_results_of_different_shapes():
     with pytest.raises(sd.ShapeError, match="different structures or shapes"):
         sd.vmap(sd.jacobian(lambda x: (x, x) if x > 0 else x))(np.array([1.0, -1.0]))
+
+
+@pytest.mark.parametrize("transform", [sd.grad, sd.value_and_grad, sd.derivative])
+def test_points_have_rounds_of_their_own(transform):
+    points = np.array([0.0, 1e-3, 1.0, 2.0, 1e4, np.nan])
+    df = transform(root) if transform is sd.derivative else sd.vmap(transform(root))
+    one = transform(root)
+    expected = np.array([one(a) for a in points]).T
+    np.testing.assert_allclose(np.array(df(points)), expected, rtol=1e-12)
+    kernel = next(iter(df._compiled.values()))
+    assert not NATIVE or "loop" in {node.op for node in kernel.program.nodes}
+
+
+def pendulum(p):
+    angle, speed = p[0], p[1]
+    for _ in range(300):
+        angle, speed = angle + 0.01 * speed, speed - 0.01 * math.sin(angle) * p[2]
+    return angle
+
+
+@pytest.mark.parametrize("transform", [sd.grad, sd.jacobian, sd.hessian, sd.value_and_grad])
+def test_long_loops_are_kept_over_points_and_in_matrices_of_few_columns(transform):
+    points = np.random.default_rng(3).uniform(0.5, 1.5, (5, 3))
+    df = sd.vmap(transform(pendulum))
+    found, one = df(points), transform(pendulum)
+    plain = transform(pendulum, loops="unroll")
+    for k, p in enumerate(points):
+        parts = [v if isinstance(v, tuple) else (v,) for v in (found, one(p), plain(p))]
+        for at_points, kept, written_out in zip(*parts, strict=True):
+            np.testing.assert_allclose(at_points[k], kept, rtol=1e-9)
+            np.testing.assert_allclose(kept, written_out, rtol=1e-9)
+    assert sum(1 for b in one.graph(points[0]).bindings if b.op == "loop") > 0
 
 
 # -- the table of paths

@@ -24,6 +24,7 @@ from symdiff.errors import OptionError, PathsError, ShapeError, forgive_error
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import hidden_of
+from symdiff.ir.node import has_loops
 from symdiff.pipeline import program_of
 from symdiff.tracing.branches.paths import Unmergeable
 from symdiff.tracing.captures.watching import Watch
@@ -51,7 +52,6 @@ class Derivative(Function):
     """The n-th derivative of a scalar function; over an array of points, elementwise."""
 
     suffix = "derivative"
-    keeps_loops = False
     choices = ("order",)
 
     def __init__(self, f: Callable[..., Any], argnums: int = 0, **options: Any) -> None:
@@ -82,6 +82,20 @@ class Derivative(Function):
     def tree(self, call: Call, graph: Graph) -> Any:
         return None
 
+    def _over_points(self, call: Call, place: int, device: bool) -> Any:
+        """The kernel over points of the traced leaf at a place."""
+
+        def axes(graph: Graph) -> list[int | None]:
+            if graph.outputs[0].shape:
+                raise ShapeError(
+                    f"{self.where}: at one point the derivative has shape {graph.outputs[0].shape}, since other arguments are "
+                    "the same for all points; sd.vmap(sd.derivative(f)) takes points in several, sd.jacobian(f) whole arrays"
+                )
+            return [0 if i == place else None for i in range(len(graph.inputs))]
+
+        graph, kernel = kernel_over_points(self, call, axes, 0, device, self.backend)
+        return checked_specialisation(kernel, graph, axes(graph), partial(self.run, call))
+
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         position = self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
         points = args[position] if args else None
@@ -110,7 +124,7 @@ class Derivative(Function):
         batched = self._compiled.get(key)
         if batched is None:
             try:
-                graph = self._built(call, hide=not device)[0]
+                batched = self._compiled[key] = self._over_points(call, place, device)
             except PathsError as error:
                 if device or self.paths == "merge":
                     raise
@@ -120,18 +134,6 @@ class Derivative(Function):
         if isinstance(batched, Vectorised):
             found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
             return _given(out, np.reshape(found, values.shape), self.where)
-        if batched is None:
-            if device:
-                check_device_paths(graph)
-            if graph.outputs[0].shape:
-                raise ShapeError(
-                    f"{self.where}: at one point the derivative has shape {graph.outputs[0].shape}, since other arguments are "
-                    "the same for all points; sd.vmap(sd.derivative(f)) takes points in several, sd.jacobian(f) whole arrays"
-                )
-            axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
-            made = device_points_kernel if device else points_kernel
-            batched = made(graph, axes, 0, None, self.options, self.backend)
-            batched = self._compiled[key] = checked_specialisation(batched, graph, axes, partial(self.run, call))
         fed = self._fed(call)
         fed[place] = Placed(values.reshape(-1)) if device else np.ravel(values)
         flat_out = None
@@ -264,21 +266,17 @@ class Vectorised(Function):
         key = (inner._key(call), rest, tuple(axes), device)
         found = self._compiled.get(key)
         if found is None:
+            padded_axes = partial(_axes_of, axes)
             try:
-                graph, tree = inner._built(call, hide=not device)
+                graph, found = kernel_over_points(inner, call, padded_axes, self.out_axes, device, self.backend, self.threads)
             except PathsError as error:
                 if device or "merge" in (self.paths, inner.paths):
                     raise
                 forgive_error(error)
                 padded = [*axes, *[None] * sum(not is_static(v) for v in structures.leaves(kwargs, none_is_leaf=True))]
                 return self._keep(key, Grouped(padded, self.out_axes), watch), leaves
-            axes = hidden_of(graph).pad(axes)
-            if device:
-                check_device_paths(graph)
-            axes = [*axes, *[None] * (len(graph.inputs) - len(axes))]
-            made = device_points_kernel if device else points_kernel
-            found = made(graph, axes, self.out_axes, tree, inner.options, self.backend, self.threads)
-            found = self._keep(key, checked_specialisation(found, graph, axes, partial(inner.run, call)), watch)
+            found = checked_specialisation(found, graph, padded_axes(graph), partial(inner.run, call))
+            found = self._keep(key, found, watch)
         return found, leaves
 
     def _keep(self, key: Any, kernel: Any, watch: Watch) -> Any:
@@ -445,6 +443,31 @@ def _order(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
     if array.flags.c_contiguous or array.ndim < 2:
         return ()
     return traced_order(array) if axis is None else traced_points_order(array, axis)
+
+
+def kernel_over_points(
+    function: Function, call: Call, axes: Callable[[Graph], list[int | None]], out_axis: int, device: bool, backend: str,
+    threads: int | None = None,
+) -> tuple[Graph, Any]:  # fmt: skip
+    """The graph of a function at one point, and its kernel over many; `axes` gives the points axes of the graph's inputs.
+
+    Loops are kept where each point can have rounds of its own.
+    """
+    for keeping in ("" if device else backend, ""):
+        graph, tree = function._built(call, hide=not device, backend=keeping)
+        if device:
+            check_device_paths(graph)
+        made = device_points_kernel if device else points_kernel
+        kernel = made(graph, axes(graph), out_axis, tree, function.options, backend, threads)
+        if function.loops is not None or not (isinstance(kernel, WholeBatched) and has_loops(graph.bindings)):
+            break
+    return graph, kernel
+
+
+def _axes_of(axes: list[int | None], graph: Graph) -> list[int | None]:
+    """The points axes of a graph's inputs, of which captured arrays have none."""
+    padded = hidden_of(graph).pad(axes)
+    return [*padded, *[None] * (len(graph.inputs) - len(padded))]
 
 
 def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:

@@ -43,7 +43,7 @@ class ValueAndGradient(Function):
 
 class Jacobian(Function):
     suffix = "jacobian"
-    keeps_loops = False
+    has_columns = True
     choices = ("mode",)
 
     def __init__(self, f: Callable[..., Any], argnums: int | Sequence[int] = 0, **options: Any) -> None:
@@ -62,7 +62,7 @@ class Jacobian(Function):
 
 class Hessian(Function):
     suffix = "hessian"
-    keeps_loops = False
+    has_columns = True
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.hessian(graph, wrt, self._rules())
@@ -162,7 +162,7 @@ class HessianProduct(Pushforward):
 
 class Wirtinger(Function):
     suffix = "wirtinger"
-    keeps_loops = False
+    has_columns = True
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.wirtinger(graph, wrt, self._rules())

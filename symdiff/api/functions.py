@@ -80,6 +80,7 @@ read_page = Seam("the page of a derivative")
 exported_source = Seam("the file of a derivative")
 stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
+COLUMNS = 16  # of a Jacobian up to which zeros among them are not worth rounds that are written out
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 _OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
@@ -105,6 +106,7 @@ class Function:
     choices: tuple[str, ...] = ()  # options beside those that all have
     hides = True  # larger arrays that the function captures are inputs
     keeps_loops = True  # of long functions, by themselves
+    has_columns = False  # for each differentiated number, which all pass through the rounds of loops that are kept
     keeps_signature = True
     extra = 0
 
@@ -471,7 +473,7 @@ class Function:
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            loops = self._loops_for(backend, call.whole)
+            loops = self._loops_for(backend, call)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
             if loops and branches_of(traced.graph) is not None and has_loops(traced.graph.bindings):
                 traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
@@ -489,13 +491,14 @@ class Function:
         note_written(traced.graph, written)
         return traced
 
-    def _loops_for(self, backend: str, whole: bool = False) -> str | None:
+    def _loops_for(self, backend: str, call: Call) -> str | None:
         """Which loops are kept, see `trace_leaves`."""
-        if self.options.exact or self.scalarize or self.loops == "unroll" or not (whole or backend in LOOPING):
+        if self.options.exact or self.scalarize or self.loops == "unroll" or not (call.whole or backend in LOOPING):
             return None
-        if whole:
+        if call.whole:
             return "keep"
-        return self.loops or ("auto" if self.keeps_loops else None)
+        columns = sum(math.prod(getattr(call.leaves[i], "shape", ())) for i in call.wrt) if self.has_columns else 0
+        return self.loops or ("auto" if self.keeps_loops and columns <= COLUMNS else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.errors import SymdiffError, TraceError, note_error, noted_errors
+from symdiff.errors import PathsError, SymdiffError, TraceError, forgive_error, note_error, noted_errors
 from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders, array_atom, atom_dtype
 from symdiff.ir.evaluating import binding_values
@@ -251,7 +251,11 @@ def _trace_leaves(
                 pass
             except Tired:
                 patient, thorough, keeping = False, True, Keeping(SHORT)
-            except SymdiffError:
+            except SymdiffError as error:
+                if patient and isinstance(error, PathsError):  # a loop that counts its rounds is one path
+                    forgive_error(error)
+                    patient, thorough, keeping = False, True, Keeping(SHORT)
+                    continue
                 if keeping is None or loops != "auto":
                     raise
                 keeping = None  # refused with all loops written out, too, or right there
