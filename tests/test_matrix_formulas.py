@@ -72,7 +72,7 @@ TABLE = {
         lambda x, A, c: 0.5 * x @ A @ x - c @ x,
         [rf"\frac{{1}}{{2}} \left(A + A{T}\right) x - c", rf"\frac{{1}}{{2}} x x{T}", "- x"],
     ),
-    "linear in exp": (lambda x, A: np.sum(A @ np.exp(x)), [rf"e^{{x}} \circ \left(A{T} \mathbf{{1}}\right)", None]),
+    "linear in exp": (lambda x, A: np.sum(A @ np.exp(x)), [rf"\left(A{T} \mathbf{{1}}\right) \circ e^{{x}}", None]),
     "solve": (
         lambda A, b: b @ np.linalg.solve(A, b),
         [r"- A^{-\top} b b^{\top} A^{-\top}", r"\left(A^{-1} + A^{-\top}\right) b"],
@@ -100,7 +100,7 @@ TABLE = {
     "row norms": (lambda X: np.sum(np.sqrt(np.sum(X**2, axis=1))), [None]),
     "column means": (lambda X, x: np.sum((X.mean(axis=0) - x) ** 2), [None, None]),
     "outer": (lambda x, A: np.sum(np.outer(x, x) * A), [rf"\left(A + A{T}\right) x", rf"x x{T}"]),
-    "pairs": (lambda x, A: np.sum((x[:, None] - x[None, :]) ** 2 * A), [None, r"v \circ v"]),
+    "pairs": (lambda x, A: np.sum((x[:, None] - x[None, :]) ** 2 * A), [None, r"u \circ u"]),
     "einsum": (lambda A, B, x: np.einsum("ij,jk,k->", A, B, x), [None, None, rf"B{T} A{T} \mathbf{{1}}"]),
     "kernel": (lambda A, x: x @ np.linalg.solve(np.exp(A) + 0.1 * np.eye(len(A)), x), [None, None]),
     "hadamard": (lambda A, B: np.sum(A * B) ** 2, ["2 u B", "2 u A"]),
@@ -113,7 +113,7 @@ TABLE = {
     "reversed": (lambda x, c: np.sum(x[::-1] * c * x), [None, None]),
     "one cell": (lambda x: np.exp(-x @ x) * x[0] * np.sum(x), [None]),
     "concatenated": (lambda x, y: np.sum(np.concatenate([x, y]) ** 3), [r"3 x \circ x", r"3 y \circ y"]),
-    "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [rf"\mathbf{{1}}{T} E", None, None]),
+    "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [rf"\mathbf{{1}}{T} e^{{- t x \circ x}}", None, None]),
     "set": (with_first, [None]),
 }  # fmt: skip
 FEW = {"largest", "set"}  # names each cell

@@ -226,6 +226,11 @@ def operation_of_head(kind: Any) -> str | None:
     return op if op in OPS else None
 
 
+def operation_of_sympy(kind: Any) -> str | None:
+    """The operation that a head stands for, be it SymPy's; None for another."""
+    return _OP_OF.get(kind) or ("not" if kind is sp.Not else None)
+
+
 def _is_condition(expr: Any) -> bool:
     return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)
 

@@ -5,6 +5,7 @@ by their product, a vector's there by a diagonal matrix. Guarantees expressions 
 scalar's, a matrix's, or a `FunctionMatrix` over indices. Raises `Wordless` for values of three axes and more.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -135,7 +136,10 @@ class Words:
         touched = [m for m in matrices if label in m[:2]]
         rest = [m for m in matrices if label not in m[:2]]
         own = vectors.get(label, [])
-        others = {a + b - label for a, b, _ in touched}
+        others = dict.fromkeys(a + b - label for a, b, _ in touched)
+        if len(touched) > len(others) > 1:  # those between the same labels are one, cell by cell
+            between = {o: [_oriented(m, label) for m in touched if o in m[:2]] for o in others}
+            touched = [(label, o, _hadamard(words)) for o, words in between.items()]
         squared = len(touched) == 1 and isinstance(touched[0][2], sp.HadamardPower) and touched[0][2].exp == 2
         if len(others) == 1 and (len(touched) > 1 or squared):
             (other,) = others
@@ -363,7 +367,11 @@ class Words:
             symbol = self.array(name, shape)
             return self._cell(symbol, at, shape) if shape else symbol
         if what.kind == "sum":
-            return self.cell(what.parts[0], at, depth)
+            value: Value = what.parts[0]
+            if not value.shape:
+                with contextlib.suppress(Wordless):
+                    return self.word(value)
+            return self.cell(value, at, depth)
         if what.kind == "call":
             op, *args = what.parts
             if op == "softmax":

@@ -16,6 +16,7 @@ from symdiff.inspection.reading.matrix_heads import Bracketed, ProductOver
 from symdiff.inspection.reading.names import spelled
 from symdiff.inspection.reading.patterns import PRODUCTS, SERIES
 from symdiff.inspection.reading.terms import ONE, ZERO, Term, number_parts
+from symdiff.inspection.reading.written import Writer
 
 _CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
 _VARIABLES = frozenset("xyzt")  # letters that stand after those of coefficients
@@ -23,12 +24,13 @@ _NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, 
 
 
 class Composer:
-    """Makes SymPy expressions of terms; `bits` has the symbols in order, `constants` those that stand for numbers."""
+    """Makes SymPy expressions of terms, of whose symbols `constants` stand for numbers."""
 
-    def __init__(self, bits: Mapping[str, int], constants: Collection[str] = ()) -> None:
+    def __init__(self, writer: Writer, constants: Collection[str] = ()) -> None:
+        self.writer = writer
         self._constants = constants
-        self._order = {name: k for k, name in enumerate(bits)}
-        self._unit = bits.get("i ", 0)
+        self._order = {name: k for k, name in enumerate(writer.bits)}
+        self._unit = writer.bits.get("i ", 0)
         self._made: dict[Term, Any] = {}
 
     def expression(self, term: Term) -> Any:
@@ -131,7 +133,7 @@ class Composer:
                 continue
             if base in raised:
                 continue
-            sign, part = self._bracket(base) or (1, self._made[base])
+            sign, part = self._bracket(base) or (1, self._factor(base, exponent, powers))
             coefficient *= sign
             if exponent.denominator > 1 and _is_constant(base):  # sqrt(2 pi)
                 roots = [b for b, e in ordered if e == exponent and _is_constant(b)]
@@ -158,6 +160,10 @@ class Composer:
         elif coefficient < 0:
             factors.insert(0, sp.S.NegativeOne)
         return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
+
+    def _factor(self, base: Term, exponent: Fraction, powers: Mapping[Term, Fraction]) -> Any:
+        """The base of a power of a product."""
+        return self._made[base]
 
     def _bracket(self, term: Term) -> Any:
         """A factor that is 1 or -1 where a condition holds, else 0, as Iverson's bracket with its sign; None for another."""

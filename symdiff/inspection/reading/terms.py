@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from symdiff.inspection.exact import ONCE, exact_multiple
 from symdiff.inspection.reading.names import printed_width
 from symdiff.vocabulary.traits import CONDITIONS, operations
 
@@ -21,6 +22,7 @@ _QUOTIENTS = frozenset({2, 3, 4, 6, 7, 8, 9, 12, 16})  # what stands below a fra
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
 _CONDITIONS = CONDITIONS
+_MARKS = {"matmul": 1, "dot": 1, "T": 1, "inv": 2, "inv_T": 2, "norm": 2, "norm_F": 3, "ones": 1, "eye": 1}  # widths
 _SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}
 _REAL = operations("real_valued")
 
@@ -120,6 +122,8 @@ def _width(term: Term) -> int:
         op, *args = term.parts
         if op == "exp":
             return 1 + args[0].width
+        if op in _MARKS:
+            return _MARKS[op] + sum(t.width + 2 * (t.kind == "sum") for t in args)
         if op == "pow":
             return _power_width(args[0], ONCE) + args[1].width
         return len(op) + 2 + sum(t.width for t in args) + 2 * (len(args) - 1)
@@ -144,56 +148,6 @@ def _power_width(base: Term, exponent: Fraction) -> int:
 
 ONE = Term("number", (Fraction(1),), 0)
 ZERO = Term("number", (Fraction(0),), 0)
-HALF = Fraction(1, 2)
-ONCE = Fraction(1)
-
-
-@lru_cache(4096)
-def exact_multiple(value: float) -> tuple[Fraction, tuple[tuple[str, Fraction], ...]] | None:
-    """A float as the quotient, the root of one, or the small multiple of pi or a logarithm that it is the rounding of; None
-    where it is not.
-
-    >>> exact_multiple(math.pi/180)
-    (Fraction(1, 180), (('pi', Fraction(1, 1)),))
-    """
-    if not math.isfinite(value) or len(repr(value)) < 14:
-        return None
-    for known, powers, most in _CONSTANTS:
-        quotient = _rounded(value / known, most)
-        if quotient is not None and abs(quotient.numerator / quotient.denominator * known - value) <= 1.2e-16 * abs(value):
-            return quotient, powers
-    square = _rounded(value * value, 1000) if abs(value) < 1e6 else None
-    if square is None or abs(math.sqrt(square) - abs(value)) > 1.2e-16 * abs(value):
-        return None
-    times = math.prod(square.as_integer_ratio())
-    whole = max(k for k in range(1, math.isqrt(times) + 1) if times % (k * k) == 0)
-    return Fraction(whole if value > 0 else -whole, square.denominator), ((str(times // whole**2), HALF),)
-
-
-def _rounded(value: float, most: int) -> Fraction | None:
-    """A quotient of numbers up to `most`, or of a digit and a larger one, near a number; None for one that is not finite."""
-    if not math.isfinite(value):
-        return None
-    for digit in range(1, 10):
-        below = round(digit / abs(value)) if 1e-9 < abs(value) < 1e9 else 0
-        if below and digit / below == abs(value) and most > 1000:
-            return Fraction(digit if value > 0 else -digit, below)
-    found = Fraction(value).limit_denominator(most)
-    return found if 0 < abs(found.numerator) <= most else None
-
-
-_CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...], int]] = [
-    (1.0, (), 10_000),
-    *((known, powers, 720) for known, powers in (
-        (math.pi, (("pi", ONCE),)), (1 / math.pi, (("pi", -ONCE),)), (math.e, (("e", ONCE),)),
-        (math.sqrt(math.pi), (("pi", HALF),)), (1 / math.sqrt(math.pi), (("pi", -HALF),)),
-        (math.sqrt(2 * math.pi), (("2", HALF), ("pi", HALF))), (1 / math.sqrt(2 * math.pi), (("2", -HALF), ("pi", -HALF))),
-        (math.sqrt(2 / math.pi), (("2", HALF), ("pi", -HALF))), (math.sqrt(math.pi / 2), (("pi", HALF), ("2", -HALF))),
-        (math.log(2), (("log2", ONCE),)), (1 / math.log(2), (("log2", -ONCE),)),
-        (math.log(10), (("log10", ONCE),)), (1 / math.log(10), (("log10", -ONCE),)),
-        (math.pi**2, (("pi", 2 * ONCE),)), (math.pi**-2, (("pi", -2 * ONCE),)), (0.5772156649015329, (("gamma_E", ONCE),)),
-    )),
-]  # fmt: skip
 
 
 class Terms:
@@ -325,7 +279,7 @@ class Terms:
                     ((term, c),) = base.parts
                     coefficient *= c ** int(exponent)
                     pending.append((term, exponent))
-                elif _merges(base) and (whole or (len(base.parts) == 1 and _is_root(*base.parts[0]))):
+                elif _merges(base) and (whole or all(_is_root(b, e) for b, e in base.parts)):
                     pending += [(b, e * exponent) for b, e in reversed(base.parts)]
                 elif base is ZERO:
                     return ZERO if exponent > 0 else self.call("inf")
@@ -464,7 +418,9 @@ class Terms:
 
 def _is_positive(term: Term) -> bool:
     """Whether it is a positive number, or the exponential of a real one."""
-    return not term.is_complex and (term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E")))
+    return not term.is_complex and (
+        term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E"))
+    )
 
 
 def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> int:
@@ -501,7 +457,8 @@ def _merges(term: Term) -> bool:
 
 def _is_root(base: Term, exponent: Fraction) -> bool:
     """Whether a power is positive wherever it is real, so that further roots may be taken of it."""
-    return exponent.denominator > 1 or (base.kind == "call" and base.parts[0] == "exp" and not base.is_complex)
+    is_call = base.kind == "call" and not base.is_complex
+    return exponent.denominator > 1 or (is_call and base.parts[0] in ("exp", "abs", "norm", "norm_F"))
 
 
 def _is_multiple(term: Term) -> bool:
