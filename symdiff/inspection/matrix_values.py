@@ -107,9 +107,9 @@ class Values:
             first = array[0, 0]
             if first and np.array_equal(array, first * np.eye(len(array))):
                 return self.algebra.scaled(self._delta(array.shape, Place(0), Place(1)), exact_number(first.item()))
-        if array.ndim == 2 and _array_key(array.T) in self._constants:
+        key, turned = _array_key(array), _array_key(array.T)
+        if array.ndim == 2 and turned != key and turned in self._constants:
             return self.algebra.moved(self._array(array.T), {0: Place(1), 1: Place(0)}, array.shape)
-        key = _array_key(array)
         if key not in self._constants:
             wanted = ("C" if array.ndim > 1 else "c", *(f"{'C' if array.ndim > 1 else 'c'}_{k}" for k in range(1, 99)))
             name = next((n for n in wanted if n not in self._names), None)

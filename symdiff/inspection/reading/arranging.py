@@ -10,7 +10,7 @@ from itertools import takewhile
 from math import gcd, prod
 
 from symdiff.inspection.exact import ONCE
-from symdiff.inspection.reading.terms import ONE, Term
+from symdiff.inspection.reading.terms import ONE, Term, is_exponential
 from symdiff.inspection.reading.written import Writer
 
 _MANY = 16  # terms of a sum beyond which it is left as it is
@@ -40,7 +40,7 @@ class Arranger:
             earlier, term = term, self.writer.rewritten(term, self._best_of, done)
             if term is earlier:
                 break
-        return _one_brace(term, self.writer)
+        return _one_brace(term, self.writer) if self.writer.ONE_BRACE else term
 
     def _best_of(self, found: Term) -> Term | None:
         if found not in self._best:
@@ -52,7 +52,9 @@ class Arranger:
             candidates = (self._contents_out(found), _paired(found, self.writer) or found, _cleared(found, self.writer))
             return min(candidates, key=lambda term: term.width)
         if found.kind == "call" and found.parts[0] == "matmul":
-            return min(found, _regrouped(found, self.writer), key=lambda term: term.width)
+            args = [a if self._is_kept(a) else _factored(a, self.writer) for a in found.parts[1:]]
+            found, other = self.writer.emit("matmul", tuple(args)), _regrouped(found, self.writer)
+            return other if other.width < _SHORTER * found.width else found
         return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
 
     def _contents_out(self, term: Term) -> Term:
@@ -129,7 +131,8 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
         yield expanded
     yield from _products_out(term, writer)
     if any(map(_matrix_product, (t for t, _ in term.parts))):
-        yield _regrouped(term, writer)
+        regrouped = _regrouped(term, writer)
+        yield from [regrouped] if regrouped.width < _SHORTER * term.width else []
     yield from _taken_out(term, items, writer)
     multiplied = _multiplied_out(term, writer)
     if multiplied is not None:
@@ -223,7 +226,9 @@ def _taken_out(term: Term, items: list[tuple[Powers, Fraction]], writer: Writer)
     common = _common_number([c for _, c in items])
     highest = {b: max(powers.get(b, Fraction(0)) for powers, _ in items) for b in bases}
     positive = {b: e for b, e in lowest.items() if e > 0}
-    shared = positive | {b: e for b, e in highest.items() if e < 0}
+    below = {b: e for b, e in highest.items() if e < 0}
+    plain = all(e >= below.get(b, 0) or is_exponential(b) for powers, _ in items for b, e in powers.items())
+    shared = positive | {b: e for b, e in below.items() if plain or b.parts[0] in writer.counts}  # no fraction inside another
     for factors in (positive, shared, {b: e for b, e in lowest.items() if e}):
         if factors or common != 1:
             rest = []

@@ -151,6 +151,8 @@ class Composer:
             under.insert(0, number_expression(below))
         if not over and beside:
             over, beside = beside, []
+        if under and len(over) == 1 and below != 1 and len(under) == 1 and _has_fractions(over[0]):  # no fraction in another
+            over, beside, under = [sp.Pow(under[0], -1, evaluate=False)], [over[0], *beside], []
         if under:
             bottom = under[0] if len(under) == 1 else sp.Mul(*under, evaluate=False)
             beside.insert(0, sp.Pow(bottom, -1, evaluate=False))
@@ -178,10 +180,14 @@ class Composer:
 
     def _exponent(self, exponents: list[tuple[Term, Fraction]], own: Fraction | None) -> Any:
         """The sum of exponents of powers of one base, with that of the base's own power."""
-        found = [self._made[t] if times == 1 else self._scaled(t, times) for t, times in exponents]
-        terms = [term for e in found for term in (e.args if isinstance(e, sp.Add) else [e])]
-        terms += [number_expression(own)] if own else []
-        return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
+        return self.expression(self.writer.add([*exponents, (ONE, own or Fraction(0))]))
+
+
+def _has_fractions(expr: Any) -> bool:
+    """Whether a term of a sum is a fraction with more than a number below."""
+    terms = expr.args if isinstance(expr, sp.Add) else ()
+    factors = [f for t in terms for f in (t.args if isinstance(t, sp.Mul) else (t,))]
+    return any(isinstance(f, sp.Pow) and f.exp == -1 and not f.base.is_number for f in factors)
 
 
 def _is_constant(term: Term) -> bool:

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import sympy as sp
-
 from symdiff.inspection.reading.arranging import Arranger
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import Equation
@@ -35,5 +33,5 @@ def composed_lines(
     naming = Naming(writer, own, taken)
     terms = naming.named([arranger.arranged(line.term) for line in lines])
     made = composer(writer, naming.constants)
-    pieces = [Equation(sp.Symbol(p.symbol.parts[0]), made.expression(p.term)) for p in naming.pieces]
+    pieces = [Equation(made.expression(p.symbol), made.expression(p.term)) for p in naming.pieces]
     return [Equation(line.left, made.expression(term), line.at) for line, term in zip(lines, terms, strict=True)], pieces

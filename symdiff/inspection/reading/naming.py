@@ -13,12 +13,13 @@ from typing import NamedTuple
 from symdiff.inspection.exact import ONCE
 from symdiff.inspection.reading.names import latex_name, spelled
 from symdiff.inspection.reading.sources import Sources, assigned_values
-from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, number_width
+from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, is_exponential, number_width
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import Graph, GraphInput
 from symdiff.ir.node import Atom
 
 OFTEN = 4  # times from which on a shorter piece is named
+ROOTS = 12  # up to which one is told from a power with a decimal exponent
 DIGITS = 18  # characters of a number that is named where it stands twice
 SHORT = 5  # printed width of a root or a function that the user has named, from which on it has its name so often
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
@@ -59,7 +60,7 @@ class Naming:
     def named(self, roots: list[Term]) -> list[Term]:
         """The terms over names; `pieces` has what these stand for, each after those that it uses."""
         order = self._in_order(roots)
-        self._look_for(t for t in order if t.width >= self.writer.LONG)
+        self._look_for(t for t in order if t.kind == "sum" and t.width >= self.writer.long(t, False))
         order = self._in_order(roots)
         uses: dict[Term, int] = dict.fromkeys(order, 0)
         for term in order:
@@ -79,9 +80,11 @@ class Naming:
                 enough = SHORT if shown[term] >= OFTEN and not _is_polynomial(new) else self.writer.OWN
                 twice = shown[term] > 1 and new.width >= enough
             else:
-                twice = uses[term] > 1 and new.width >= (self.writer.LONG if uses[term] < OFTEN else self.writer.SHORTER)
+                twice = uses[term] > 1 and new.width >= self.writer.long(term, uses[term] >= OFTEN)
             if twice or new.width > PAGE or new.depth > DEEP:
                 found[term] = self._name(term, new, -ONCE if term in below else ONCE)
+        self._within.clear()
+        self._known_parts.clear()
         return self._with_constants(self._without_single([found[root] for root in roots]))
 
     def _shown(self, roots: list[Term], order: list[Term]) -> Counter[Term]:
@@ -112,7 +115,7 @@ class Naming:
                 return t.add(parts)
             return t.mul([
                 t.call("exp", t.scaled(t.mul([named[abs(e)], b.parts[1]]), Fraction(1 if e > 0 else -1)))
-                if _is_exponential(b) and abs(e) in named else t.power(b, e) for b, e in term.parts
+                if is_exponential(b) and abs(e) in named else t.power(b, e) for b, e in term.parts
             ])  # fmt: skip
 
         if not named:
@@ -125,7 +128,7 @@ class Naming:
         done, pieces = {}, own
         for piece, term in zip(self.pieces, found, strict=False):
             term = self.writer.rewritten(term, short.get, done)
-            if term is not piece.term and term.width < self.writer.SHORTER:
+            if term is not piece.term and term.width < self.writer.long(term, True):
                 short[piece.symbol] = term
             else:
                 pieces.append(Piece(piece.symbol, term))
@@ -157,7 +160,7 @@ class Naming:
                 self._factors(term) if term.kind == "product" else ((p, ONCE) for p in self._pieces_of(term))
             ):
                 (below if exponent < 0 else above).add(piece)
-        return {t for t in below - above if _is_exponential(_base(t)) and t not in self.own}
+        return {t for t in below - above if is_exponential(_base(t)) and t not in self.own}
 
     def _name(self, term: Term, new: Term, power: Fraction) -> Term:
         name, times = self.own.get(term, (None, Fraction(1)))
@@ -229,7 +232,7 @@ class Naming:
 
     def _root(self, term: Term, base: Term, exponent: Fraction) -> Term | None:
         """The root that a power of a factor is one of; None where it is none, or is the term itself."""
-        if exponent.denominator == 1:
+        if not 1 < exponent.denominator <= ROOTS:
             return None
         root = self.writer.power(base, Fraction(1, exponent.denominator))
         return None if root is term or root.kind != "product" or len(root.parts) != 1 else root
@@ -263,10 +266,6 @@ def _base(term: Term) -> Term:
     return term.parts[0][0] if term.kind == "product" and len(term.parts) == 1 else term  # type: ignore[no-any-return]
 
 
-def _is_exponential(term: Term) -> bool:
-    return term.kind == "call" and term.parts[0] == "exp"
-
-
 def _has_many_digits(value: Fraction) -> bool:
     return number_width(abs(value)) >= DIGITS and len(f"{float(value):.15g}") >= DIGITS
 
@@ -277,7 +276,7 @@ def _numbers_of(term: Term) -> list[Fraction]:
         return [term.parts[0]]
     if term.kind == "sum":
         return [c for _, c in term.parts]
-    return [e for b, e in term.parts if _is_exponential(b)] if term.kind == "product" else []
+    return [e for b, e in term.parts if is_exponential(b)] if term.kind == "product" else []
 
 
 def _times(product: Term, powers: Mapping[Term, Fraction]) -> int:

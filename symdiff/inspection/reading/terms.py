@@ -122,6 +122,8 @@ def _width(term: Term) -> int:
         op, *args = term.parts
         if op == "exp":
             return 1 + args[0].width
+        if op.startswith("unit "):
+            return 2
         if op in _MARKS:
             return _MARKS[op] + sum(t.width + 2 * (t.kind == "sum") for t in args)
         if op == "pow":
@@ -430,6 +432,11 @@ def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> i
     if value <= 1 or value.denominator > 1:
         return 0
     return int(coefficient.denominator % value == 0) if exponent > 0 else -int(coefficient.numerator % value == 0)
+
+
+def is_exponential(term: Term) -> bool:
+    """Whether it is a power of e."""
+    return term.kind == "call" and term.parts[0] == "exp"
 
 
 def _is_logarithm(term: Term) -> bool:

@@ -33,7 +33,7 @@ from symdiff.inspection.reading.matrix_heads import (
     Unit,
 )
 from symdiff.inspection.reading.patterns import SERIES
-from symdiff.inspection.reading.terms import ONE, ZERO, Term
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, is_exponential
 from symdiff.inspection.reading.written import Writer
 from symdiff.vocabulary.ops import OPS
 
@@ -45,12 +45,12 @@ _TURNED = {"T": None, "inv": "inv_T", "inv_T": "inv"}  # the transposes
 class MatrixWriter(Writer):
     """Makes terms of matrices; `arrays` are the symbols that have cells, `indices` the bits of those that are places."""
 
-    LONG, SHORTER, OWN = 6, 6, 3
+    ONE_BRACE, OWN = False, 3
 
     def __init__(self) -> None:
         super().__init__()
         self.arrays: set[str] = set()
-        self.counts: Mapping[str, int] = {}
+        self._array_bits = 0
         self._have_cells: dict[Term, bool] = {}
         self.ones = self.call("ones")
         self.identity = self.call("eye")
@@ -93,9 +93,18 @@ class MatrixWriter(Writer):
 
     def standing(self, name: str, term: Term) -> Term:
         """A symbol that stands for a term."""
-        if self.is_array(term):
-            self.arrays.add(name)
-        return super().standing(name, term)
+        return self.array(name) if self.is_array(term) else super().standing(name, term)
+
+    def array(self, name: str) -> Term:
+        """The symbol of what has cells."""
+        self.arrays.add(name)
+        symbol = self.symbol(name)
+        self._array_bits |= symbol.needs
+        return symbol
+
+    def long(self, term: Term, often: bool) -> int:
+        """The printed width from which on a piece is named."""
+        return 6 if term.needs & self._array_bits else super().long(term, often)
 
     def letter(self, term: Term) -> str | None:
         """The letter of a function's name, for one of its own: T for tanh of a matrix."""
@@ -119,7 +128,7 @@ class MatrixWriter(Writer):
             return self.emit("matmul", tuple(self.turned(a) for a in reversed(array.parts[1:])))
         if op == "T" and array.kind == "sum":
             turned = self.add([(t if t is ONE else self.turned(t), c) for t, c in array.parts])
-            if turned.width <= array.width:
+            if turned is array or turned.width < array.width:
                 return turned
         if op in ("inv", "inv_T") and array.kind == "sum":  # of a sum of transposes, as are those of matrices beside it
             turned = [(self.turned(t), c) for t, c in array.parts]
@@ -213,8 +222,7 @@ class Worded:
         piece = next((word for symbol, word in self.words.pieces if symbol is expr), None)
         if piece is not None:
             return self.term(piece)
-        self.writer.arrays.add(expr.name)
-        return self.writer.symbol(expr.name)
+        return self.writer.array(expr.name)
 
     def _cell(self, name: str, at: Any) -> Term:
         term = self.writer.symbol(f"{name}[{', '.join(map(str, at))}]")
@@ -364,8 +372,8 @@ class MatrixComposer(Composer):
         scale = super()._product(numbers, coefficient)
         if not arrays:
             return scale
-        over = [self._cellwise(b, e) for b, e in arrays if e > 0 or _is_exponential(b)]
-        under = [self._cellwise(b, -e) for b, e in arrays if e < 0 and not _is_exponential(b)]
+        over = [self._cellwise(b, e) for b, e in arrays if e > 0 or is_exponential(b)]
+        under = [self._cellwise(b, -e) for b, e in arrays if e < 0 and not is_exponential(b)]
         cells = _joined(over) if over else sp.S.One
         cells = CellQuotient(cells, _joined(under)) if under else cells
         if scale == 1:
@@ -381,26 +389,20 @@ class MatrixComposer(Composer):
 
     def _factor(self, base: Term, exponent: Fraction, powers: Mapping[Term, Fraction]) -> Any:
         made = self._made[base]
-        sole = sum((e > 0) == (exponent > 0) for e in powers.values()) == 1 and (
-            exponent < 0 or not (self._beside or len(powers) > 1)
-        )
+        sole = sum((e > 0) == (exponent > 0) for e in powers.values()) == 1 and (exponent < 0 or not self._beside)
         bare = abs(exponent) == HALF or (abs(exponent) == 1 and sole)
         return Scalar(Grouped(made.args[0])) if isinstance(made, Scalar) and not bare else made
 
     def _cellwise(self, base: Term, exponent: Fraction) -> Any:
         """A power, cell by cell."""
         made = self._made[base]
-        if _is_exponential(base):
+        if is_exponential(base):
             return self._exp(base.parts[1], exponent)
         if exponent == 1:
             return made
         if exponent == 2 and base.kind == "call" and isinstance(made, sp.Function):
             return sp.Pow(made, 2, evaluate=False)
         return Cellwise(made, made) if exponent == 2 else CellPower(made, sp.Rational(exponent.numerator, exponent.denominator))
-
-
-def _is_exponential(term: Term) -> bool:
-    return term.kind == "call" and term.parts[0] == "exp"
 
 
 def _joined(parts: list[Any]) -> Any:

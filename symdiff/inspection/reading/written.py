@@ -32,12 +32,13 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 class Writer(Terms):
     """Makes terms of operations."""
 
-    LONG, SHORTER = 20, 16  # printed width of a piece that is named where it stands twice: some 28 characters of text; often
-    OWN = 14  # the same for one that the user has named
+    ONE_BRACE = True  # whether what is multiplied with a brace is written in each of its rows
+    OWN = 14  # printed width of a piece that the user has named, which has its name where it stands twice
 
     def __init__(self) -> None:
         super().__init__()
         self.sites: dict[str, Node] = {}
+        self.counts: Mapping[str, int] = {}  # symbols that are numbers of cells
         self.indices = 0  # the bits of symbols that are places of an index
 
     def site(self, binding: Node) -> str:
@@ -51,6 +52,10 @@ class Writer(Terms):
     def standing(self, name: str, term: Term) -> Term:
         """A symbol that stands for a term."""
         return self.symbol(name, term.is_complex)
+
+    def long(self, term: Term, often: bool) -> int:
+        """The printed width from which on a piece is named that stands twice, or often: 20 are some 28 characters of text."""
+        return 16 if often else 20
 
     def letter(self, term: Term) -> str | None:
         """What a piece without a name of the user's is called; None for any letter."""
