@@ -184,6 +184,9 @@ class Reader:
         return np.where(self.of(condition), 1.0, 0.0)
 
     def Piecewise(self, *rows):
+        conditions = [condition == sp.true or self.of(condition) for _, condition in rows]
+        if any(np.ndim(c) for c in conditions):
+            return np.select([np.broadcast_to(c, np.shape(conditions[0])) for c in conditions], [self.of(v) for v, _ in rows])
         return next(self.of(value) for value, condition in rows if condition == sp.true or self.of(condition))
 
     def Sum(self, cell, *limits):

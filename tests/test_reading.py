@@ -227,8 +227,8 @@ def test_newtons_recurrence():
     latex = sd.grad(newton).graph(2.0).formula.latex
     assert r"x_{k+1} &= \frac{1}{2} \left(x_{k} + \frac{a}{x_{k}}\right), \quad k = 1, \ldots, 3" in latex
     assert (
-        r"x'_{k+1} &= \frac{1}{2} \left(\frac{1}{x_{k}} + x'_{k} \left(1 - \frac{a}{x_{k}^{2}}\right)\right), \quad k = 1, \ldots, 3"
-        in latex
+        r"x'_{k+1} &= \frac{1}{2} \left(\frac{1}{x_{k}} + x'_{k} \left(1 - \frac{a}{x_{k}^{2}}\right)\right), "
+        r"\quad k = 1, \ldots, 3" in latex
     )
 
 

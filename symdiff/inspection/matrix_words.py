@@ -29,6 +29,12 @@ _CONDITIONS = CONDITIONS
 Piece = tuple[int, int, Any]  # a matrix between two labels
 
 
+class CellsOf(sp.MatrixExpr):  # type: ignore[misc]
+    """An operation at each cell of several arrays, for readers: its name, its shape, words."""
+
+    shape = property(lambda self: self.args[1])
+
+
 class Words:
     """SymPy's expressions of values. `names` are those of inputs, which no index has; `known` symbols are expressions;
     `count` is how a number of cells is written. `bounded`: no index is out of bounds, not even where a bracket is 0. `named`
@@ -257,7 +263,13 @@ class Words:
         shape = args[0].shape
         if not shape:
             return build_sympy(op, [self.word(a) for a in args])
-        body, inner = self._over_cell(op, args)
+        try:
+            body, inner = self._over_cell(op, args)
+        except Wordless:
+            if self.named is None:
+                raise
+            words = (self.word(a if a.labels else self.algebra.moved(a, {}, ())) for a in args)
+            return CellsOf(sp.Symbol(op), sp.Tuple(*_extents(shape)), *words)
         return ElementwiseApplyFunction(sp.Lambda(_D, body), inner)
 
     def _over_cell(self, op: str, args: list[Value]) -> tuple[Any, Any]:

@@ -116,6 +116,10 @@ class MatrixWriter(Writer):
         """The transpose."""
         return self.emit("T", (term,))
 
+    def turned_sum(self, term: Term) -> Term:
+        """The transpose of a sum, term by term."""
+        return self.add([(t if t is ONE else self.turned(t), c) for t, c in term.parts])
+
     def _of_array(self, op: str, array: Term) -> Term:
         head = array.parts[0] if array.kind == "call" else ""
         if op in _TURNED and array is self.identity:
@@ -127,15 +131,14 @@ class MatrixWriter(Writer):
         if op == "T" and head == "matmul":
             return self.emit("matmul", tuple(self.turned(a) for a in reversed(array.parts[1:])))
         if op == "T" and array.kind == "sum":
-            turned = self.add([(t if t is ONE else self.turned(t), c) for t, c in array.parts])
+            turned = self.turned_sum(array)
             if turned is array or turned.width < array.width:
                 return turned
         if op in ("inv", "inv_T") and array.kind == "sum":  # of a sum of transposes, as are those of matrices beside it
-            turned = [(self.turned(t), c) for t, c in array.parts]
-            if any(t.kind == "call" and t.parts[0] == "T" for t, _ in array.parts) and not any(
-                t.kind == "call" and t.parts[0] == "T" for t, _ in turned
-            ):
-                return self.call(_TURNED[op] or "", self.add(turned))
+            turned = self.turned_sum(array)
+            marked = [any(t.kind == "call" and t.parts[0] == "T" for t in whole.below()) for whole in (array, turned)]
+            if marked == [True, False]:
+                return self.call(_TURNED[op] or "", turned)
         return self.call(op, array)
 
     def _product(self, op: str, args: tuple[Term, ...]) -> Term:
@@ -283,6 +286,13 @@ class Worded:
         body._known = {d: inner}
         return body.term(expr.function.expr)
 
+    def _cellwise(self, expr: Any) -> Term:
+        op, _, *words = expr.args
+        args = self._terms(words)
+        if op.name != "select":
+            return self.writer.emit(op.name, args)
+        return self._cases([(args[0], args[1])], args[2])
+
     def _unit(self, expr: Any) -> Term:
         if not isinstance(expr.parent, sp.Identity):
             raise Wordless("a region")
@@ -293,6 +303,10 @@ class Worded:
         t = self.writer
         rows = [(self.term(condition), self.term(value)) for value, condition in expr.args if condition != sp.true]
         otherwise = self.term(expr.args[-1][0]) if expr.args[-1][1] == sp.true else t.call("nan")
+        return self._cases(rows, otherwise)
+
+    def _cases(self, rows: list[tuple[Term, Term]], otherwise: Term) -> Term:
+        t = self.writer
         if len(rows) == 1 and otherwise is ZERO:
             return t.mul([rows[0][1], t.brace([(rows[0][0], ONE)], ZERO)])
         return t.brace(rows, otherwise)
@@ -320,7 +334,7 @@ class Worded:
         "Inverse": lambda self, e: self.writer.emit("inv", (self._factor(e.arg),)),
         "Determinant": lambda self, e: self.writer.call("det", self._factor(e.arg)),
         "DiagMatrix": lambda self, e: self.writer.emit("diag", (self._factor(e.args[0]),)),
-        "DiagonalOf": lambda self, e: self.writer.emit("diag", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
+        "DiagonalOf": lambda self, e: self.writer.emit("diag", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied, "CellsOf": _cellwise,
         "Piecewise": _brace, "Sum": _total, "MatrixBase": _cells, "BooleanTrue": lambda self, e: self.writer.number(True),
         "BooleanFalse": lambda self, e: self.writer.number(False),
     }  # fmt: skip
