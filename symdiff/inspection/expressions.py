@@ -356,8 +356,3 @@ def _parameter(value: Any) -> Any:
     if isinstance(value, Extent):
         return _affine(value)
     return sp.sympify(value) if isinstance(value, (bool, int, float)) else sp.Symbol(str(value))
-
-
-def sympy_cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
-    """The name of one cell of an array: x3, or W1_2 for a matrix."""
-    return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))

@@ -25,7 +25,6 @@ LONGEST = 2_000  # parts of a value that is written out
 _D = sp.Symbol("d")
 _INDEX_NAMES = "ijklpqrstuvwabcdefgh"
 DEEP = 12  # layers of a matrix expression, whose shape SymPy asks of each layer twice
-_CONDITIONS = CONDITIONS
 Piece = tuple[int, int, Any]  # a matrix between two labels
 
 
@@ -282,7 +281,7 @@ class Words:
                 continue
             term = self.algebra.one_term(a)
             call = term.factors[0] if len(term.factors) == 1 and not term.bound and term.coefficient == 1 else None
-            if call is not None and call.what.calls(*_CONDITIONS) and call.at == tuple(map(Place, range(len(a.shape)))):
+            if call is not None and call.what.calls(*CONDITIONS) and call.at == tuple(map(Place, range(len(a.shape)))):
                 body, word = self._over_cell(call.what.parts[0], list(call.what.parts[1:]))
             else:
                 body, word = _D, self.word(a)

@@ -15,7 +15,7 @@ from symdiff.inspection.expressions import build_sympy, piecewise
 from symdiff.inspection.reading.matrix_heads import Bracketed, ProductOver
 from symdiff.inspection.reading.names import spelled
 from symdiff.inspection.reading.patterns import PRODUCTS, SERIES
-from symdiff.inspection.reading.terms import ONE, ZERO, Term, number_parts
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, inside_first, number_parts
 from symdiff.inspection.reading.written import Writer
 
 _CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
@@ -35,16 +35,8 @@ class Composer:
 
     def expression(self, term: Term) -> Any:
         """A term as an expression."""
-        stack = [term]
-        while stack:
-            found = stack[-1]
-            missing = [t for t in found.below() if t not in self._made]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            if found not in self._made:
-                self._made[found] = self._spelled(found)
+        for found in inside_first(term, self._made):
+            self._made[found] = self._spelled(found)
         return self._made[term]
 
     def _spelled(self, term: Term) -> Any:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from symdiff.inspection.exact import ONCE
 from symdiff.inspection.reading.names import latex_name, spelled
 from symdiff.inspection.reading.sources import Sources, assigned_values
-from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, is_exponential, number_width
+from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, inside_first, is_exponential, number_width
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import Graph, GraphInput
 from symdiff.ir.node import Atom
@@ -240,25 +240,16 @@ class Naming:
     def _in_order(self, roots: list[Term]) -> list[Term]:
         """All parts of some terms, each after its own."""
         done: dict[Term, None] = {}
-        stack = list(reversed(roots))
-        while stack:
-            found = stack[-1]
-            missing = [] if found in done else [t for t in self._pieces_of(found) if t not in done]
-            if missing:
-                stack += reversed(missing)
-                continue
-            done.setdefault(stack.pop())
+        for root in roots:
+            done |= ((t, None) for t in inside_first(root, done, lambda term: self._pieces_of(term)[::-1]))
         return list(done)
 
 
 def _is_polynomial(term: Term) -> bool:
     """Whether it is made of symbols and numbers by sums, products and whole powers."""
     powers = term.parts if term.kind == "product" else ()
-    return (
-        term.kind not in ("call", "brace")
-        and all(e.denominator == 1 for _, e in powers)
-        and all(map(_is_polynomial, term.below()))
-    )
+    whole = term.kind not in ("call", "brace") and all(e.denominator == 1 for _, e in powers)
+    return whole and all(map(_is_polynomial, term.below()))
 
 
 def _base(term: Term) -> Term:

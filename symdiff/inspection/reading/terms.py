@@ -9,7 +9,7 @@ Assumes real powers to be taken where they are defined: sqrt(x)*sqrt(x) is x, bu
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -21,9 +21,8 @@ from symdiff.vocabulary.traits import CONDITIONS, operations
 _QUOTIENTS = frozenset({2, 3, 4, 6, 7, 8, 9, 12, 16})  # what stands below a fraction bar rather than in a decimal
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
-_CONDITIONS = CONDITIONS
 _MARKS = {"matmul": 1, "dot": 1, "T": 1, "inv": 2, "inv_T": 2, "norm": 2, "norm_F": 3, "ones": 1, "eye": 1}  # widths
-_SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}
+_SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}  # where a comparison holds
 _REAL = operations("real_valued")
 
 
@@ -46,7 +45,7 @@ class Term:
         self.needs = 0
         for t in below:
             self.needs |= t.needs
-        self.is_complex = any(t.is_complex for t in below) and not (kind == "call" and parts[0] in _REAL | _CONDITIONS)
+        self.is_complex = any(t.is_complex for t in below) and not (kind == "call" and parts[0] in _REAL | CONDITIONS)
         self.width = min(WIDE, _width(self))
 
     def below(self) -> tuple["Term", ...]:
@@ -62,7 +61,7 @@ class Term:
     @property
     def is_condition(self) -> bool:
         """Whether it is true or false, rather than a number."""
-        return self.kind == "call" and self.parts[0] in _CONDITIONS
+        return self.kind == "call" and self.parts[0] in CONDITIONS
 
     def __repr__(self) -> str:
         return f"{self.kind}{self.parts}"
@@ -146,6 +145,16 @@ def _power_width(base: Term, exponent: Fraction) -> int:
     bare = base.kind in ("symbol", "number") or (base.kind == "call" and exponent == 1)
     own = base.width + (0 if bare else 2)
     return own if exponent == 1 else own + (1 if exponent in (Fraction(1, 2), 2, 3) else number_width(exponent))
+
+
+def inside_first(term: Term, known: Container[Term], below: Callable[[Term], Iterable[Term]] = Term.below) -> Iterator[Term]:
+    """What is not known of a term and its parts, each after its own; the caller makes it known."""
+    stack = [term]
+    while stack:
+        missing = [t for t in below(stack[-1]) if t not in known]
+        stack += missing
+        if not missing and (found := stack.pop()) not in known:
+            yield found
 
 
 ONE = Term("number", (Fraction(1),), 0)
@@ -445,15 +454,10 @@ def _is_logarithm(term: Term) -> bool:
 
 def _is_exhausted(conditions: list[Any]) -> bool:
     """Whether one of some conditions holds for all numbers: x < y, x = y, x > y."""
-    if not all(c.kind == "call" for c in conditions):
-        return False
-    sides = {c.parts[1:] for c in conditions if c.parts[0] in ("lt", "le", "eq", "ge", "gt")}
-    covered: dict[Any, set[str]] = {pair: set() for pair in sides}
+    covered: dict[Any, set[str]] = {}
     for c in conditions:
-        if c.parts[1:] in covered:
-            covered[c.parts[1:]] |= {"lt": {"<"}, "le": {"<", "="}, "eq": {"="}, "ge": {">", "="}, "gt": {">"}}.get(
-                c.parts[0], set()
-            )
+        if c.kind == "call":
+            covered.setdefault(c.parts[1:], set()).update(_SIDES.get(c.parts[0], ""))
     return any(len(found) == 3 for found in covered.values())
 
 

@@ -33,7 +33,7 @@ from symdiff.inspection.reading.matrix_heads import (
     Unit,
 )
 from symdiff.inspection.reading.patterns import SERIES
-from symdiff.inspection.reading.terms import ONE, ZERO, Term, is_exponential
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, inside_first, is_exponential
 from symdiff.inspection.reading.written import Writer
 from symdiff.vocabulary.ops import OPS
 
@@ -57,16 +57,11 @@ class MatrixWriter(Writer):
 
     def is_array(self, term: Term) -> bool:
         """Whether a term has cells."""
-        known, stack = self._have_cells, [term]
-        while stack:
-            found = stack[-1]
-            missing = [t for t in found.below() if t not in known]
-            stack += missing
-            if not missing:
-                stack.pop()
-                op = found.parts[0] if found.kind in ("call", "symbol") else ""
-                cells = any(known[t] for t in found.below()) or (found.kind == "symbol" and op in self.arrays)
-                known[found] = (cells and op not in SCALARS) or (found.kind == "call" and op.partition(" ")[0] in _NULLARY)
+        known = self._have_cells
+        for found in inside_first(term, known):
+            op = found.parts[0] if found.kind in ("call", "symbol") else ""
+            cells = any(known[t] for t in found.below()) or (found.kind == "symbol" and op in self.arrays)
+            known[found] = (cells and op not in SCALARS) or (found.kind == "call" and op.partition(" ")[0] in _NULLARY)
         return known[term]
 
     def apart(self, term: Term) -> tuple[Term, Term]:
@@ -334,9 +329,9 @@ class Worded:
         "Inverse": lambda self, e: self.writer.emit("inv", (self._factor(e.arg),)),
         "Determinant": lambda self, e: self.writer.call("det", self._factor(e.arg)),
         "DiagMatrix": lambda self, e: self.writer.emit("diag", (self._factor(e.args[0]),)),
-        "DiagonalOf": lambda self, e: self.writer.emit("diag", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied, "CellsOf": _cellwise,
-        "Piecewise": _brace, "Sum": _total, "MatrixBase": _cells, "BooleanTrue": lambda self, e: self.writer.number(True),
-        "BooleanFalse": lambda self, e: self.writer.number(False),
+        "DiagonalOf": lambda self, e: self.writer.emit("diag", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
+        "CellsOf": _cellwise, "Piecewise": _brace, "Sum": _total, "MatrixBase": _cells,
+        "BooleanTrue": lambda self, e: self.writer.number(True), "BooleanFalse": lambda self, e: self.writer.number(False),
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdiff.inspection.exact import HALF, ONCE
-from symdiff.inspection.reading.terms import ONE, ZERO, Term, Terms
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, Terms, inside_first
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
@@ -128,18 +128,10 @@ class Writer(Terms):
     def rewritten(self, term: Term, change: Callable[[Term], Term | None], done: dict[Term, Term] | None = None) -> Term:
         """A term with what `change` puts in the place of its parts, the innermost first; `done` keeps it for other terms."""
         done = {} if done is None else done
-        stack = [term]
-        while stack:
-            found = stack[-1]
-            missing = [t for t in found.below() if t not in done]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            if found not in done:
-                rebuilt = self.rebuilt(found, done)
-                changed = change(rebuilt)
-                done[found] = rebuilt if changed is None else changed
+        for found in inside_first(term, done):
+            rebuilt = self.rebuilt(found, done)
+            changed = change(rebuilt)
+            done[found] = rebuilt if changed is None else changed
         return done[term]
 
     def rebuilt(self, term: Term, parts: dict[Term, Term]) -> Term:
@@ -205,14 +197,10 @@ def is_thin(condition: Term) -> bool:
 
 def _has_brace(term: Term) -> bool:
     seen: set[Term] = set()
-    stack = [term]
-    while stack:
-        found = stack.pop()
+    for found in inside_first(term, seen):
         if found.kind == "brace":
             return True
-        if found not in seen:
-            seen.add(found)
-            stack += found.below()
+        seen.add(found)
     return False
 
 
@@ -364,15 +352,8 @@ def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:
 def values_of(term: Term, numbers: dict[str, Any], called: Any = None) -> Any:
     """The value of a term at numbers (or arrays of them), one for each symbol, by NumPy."""
     done: dict[Term, Any] = {}
-    stack = [term]
     with np.errstate(all="ignore"):
-        while stack:
-            found = stack[-1]
-            missing = [t for t in found.below() if t not in done]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
+        for found in inside_first(term, done):
             done[found] = _value(found, done, numbers)
     return done[term]
 
