@@ -57,6 +57,16 @@ def attention(x, A, b):
     return p @ b
 
 
+def huber(w, X, y):
+    r = X @ w - y
+    return np.sum(np.where(np.abs(r) < 1, 0.5 * r**2, np.abs(r) - 0.5))
+
+
+def named(X, x):
+    Y = X - x
+    return np.linalg.slogdet(Y.T @ Y / 5 + 0.1 * np.eye(3 if len(x) == 3 else 31))[1]
+
+
 def with_first(x):
     y = np.array(x) * 2
     y[0] = x[1] ** 2
@@ -113,6 +123,10 @@ TABLE = {
     "reversed": (lambda x, c: np.sum(x[::-1] * c * x), [None, None]),
     "one cell": (lambda x: np.exp(-x @ x) * x[0] * np.sum(x), [None]),
     "concatenated": (lambda x, y: np.sum(np.concatenate([x, y]) ** 3), [r"3 x \circ x", r"3 y \circ y"]),
+    "masked": (lambda x, c: np.sum((x > 0.5) * c * x**2), [r"2 c \circ x \circ \left[x > \frac{1}{2}\right]", None]),
+    "condition": (lambda x, s: np.logical_and(s < 0.9, x[0] > 0.1) * np.sum(x**3), [None, None]),
+    "huber": (huber, [rf"X{T} u", rf"u w{T}", "- u"]),
+    "named": (named, [r"0.4 Y u^{-1}", None]),
     "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [rf"\mathbf{{1}}{T} e^{{- t x \circ x}}", None, None]),
     "set": (with_first, [None]),
 }  # fmt: skip
@@ -171,6 +185,12 @@ def test_values_are_shown_in_words_too():
     np.testing.assert_allclose(value_of(found, {"x": x, "A": A})[:, 0], A @ x - 2)
     both = sd.value_and_grad(lambda x: np.sum(x * x)).graph(x).expr
     assert [str(e) for e in both] == ["Trace(x.T*x)", "2*x"]
+
+
+def test_a_diagonal_of_cells_has_words():
+    (A,) = of_shapes("A", SIZES)
+    f = sd.trace(lambda A, s: np.linalg.det(A) * np.trace(np.array([[s, s * 2, 1.0], [s, s, s], [A[0, 0], s, s]])), A, 2.0)
+    np.testing.assert_allclose(float(value_of(f.expr, {"A": A, "s": 2.0})), f(A, 2.0), rtol=1e-12)
 
 
 def test_second_derivatives_and_jacobians():

@@ -122,7 +122,7 @@ class Words:
                 scalars.append(word)
             elif len(labels) == 1:
                 if len([p for p in factor.at if p.label is not None]) == 2:
-                    word = DiagonalOf(word)
+                    word = _diagonal(word)
                 vectors.setdefault(labels[0], []).append(word)
             else:
                 matrices.append((labels[0], labels[1], word))
@@ -200,7 +200,7 @@ class Words:
         if what.kind == "sum":
             return self.word(what.parts[0])
         if what.kind == "call":
-            return self._call(what)
+            return self._amount(what, self._call(what))
         if what.kind == "head":
             name, x, shape = what.parts
             if any(p.label is None for p in at) and shape:
@@ -256,6 +256,11 @@ class Words:
                 word = symbol
             self.calls[what] = word
         return self.calls[what]
+
+    def _amount(self, what: What, word: Any) -> Any:
+        """A condition among the factors of a term as a number."""
+        is_condition = what.calls(*CONDITIONS) and not isinstance(word, sp.MatrixExpr)
+        return build_sympy("select", [word, sp.S.One, sp.S.Zero]) if is_condition else word
 
     def _called(self, what: What) -> Any:
         op, *args = what.parts
@@ -390,7 +395,7 @@ class Words:
                 terms = [sp.exp(self.cell(args[0], [*at[:-1], k], depth + 1)) for k in (at[-1], index)]
                 last = _less_by(self.count(extents_of(what)[-1]), 1)
                 return _times([terms[0], sp.Pow(sum_as_it_stands(terms[1], (index, 0, last)), -1, evaluate=False)])
-            return build_sympy(op, [self.cell(a, at, depth) for a in args])
+            return self._amount(what, build_sympy(op, [self.cell(a, at, depth) for a in args]))
         if what.kind == "head":
             name, x, shape = what.parts
             if name in ("amax", "amin"):
@@ -420,6 +425,15 @@ class Words:
 def _extents(shape: Shape) -> tuple[int, int]:
     """The rows and columns of an array: a vector is a column."""
     return (shape[0], shape[1]) if len(shape) == 2 else (shape[0] if shape else 1, 1)
+
+
+def _diagonal(word: Any) -> Any:
+    """The diagonal of a matrix as a column; SymPy's has no shape for explicit cells."""
+    if isinstance(word, sp.MatrixBase):
+        return sp.ImmutableDenseMatrix(word.shape[0], 1, list(word.diagonal()))
+    if isinstance(word.shape[0], int):
+        raise Wordless("a function of explicit cells")
+    return DiagonalOf(word)
 
 
 def _unit(factor: Factor, extent: int) -> Any:

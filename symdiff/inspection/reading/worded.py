@@ -201,6 +201,10 @@ class Worded:
     def _terms(self, exprs: Any) -> tuple[Term, ...]:
         return tuple(map(self.term, exprs))
 
+    def _numbers(self, exprs: Any) -> tuple[Term, ...]:
+        """Terms, conditions as numbers."""
+        return tuple(self.writer.amount(self.term(e)) for e in exprs)
+
     def _called(self, expr: Any) -> Term:
         op = operation_of_sympy(type(expr))
         if op is None:
@@ -252,11 +256,11 @@ class Worded:
         matrices = [a for a in expr.args if getattr(a, "is_Matrix", False)]
         if len(matrices) == 1 and isinstance(matrices[0], sp.OneMatrix):
             ones = [self._filled(*matrices[0].shape)] if any(n.has(sp.MatrixExpr) for n in numbers) else []
-            return t.mul([*self._terms(numbers), *ones])
-        return t.mul([*self._terms(numbers), t.emit("matmul", tuple(map(self._factor, matrices)))])
+            return t.mul([*self._numbers(numbers), *ones])
+        return t.mul([*self._numbers(numbers), t.emit("matmul", tuple(map(self._factor, matrices)))])
 
     def _factor(self, expr: Any) -> Term:
-        return self._filled(*expr.shape) if isinstance(expr, sp.OneMatrix) else self.term(expr)
+        return self._filled(*expr.shape) if isinstance(expr, sp.OneMatrix) else self._numbers([expr])[0]
 
     def _transposed(self, expr: Any) -> Term:
         return self.writer.turned(self._factor(expr.arg))
@@ -320,10 +324,10 @@ class Worded:
         "MatrixElement": _element, "Number": _number, "ImaginaryUnit": lambda self, e: self.writer.unit,
         "Exp1": lambda self, e: self.writer.constant("e"), "Pi": lambda self, e: self.writer.constant("pi"),
         "EulerGamma": lambda self, e: self.writer.constant("gamma_E"),
-        "Add": lambda self, e: self.writer.plus(*self._terms(e.args)),
-        "Mul": lambda self, e: self.writer.mul(self._terms(e.args)),
-        "MatAdd": lambda self, e: self.writer.plus(*self._terms(e.args)),
-        "HadamardProduct": lambda self, e: self.writer.mul(self._terms(e.args)), "Pow": _power, "HadamardPower": _power,
+        "Add": lambda self, e: self.writer.plus(*self._numbers(e.args)),
+        "Mul": lambda self, e: self.writer.mul(self._numbers(e.args)),
+        "MatAdd": lambda self, e: self.writer.plus(*self._numbers(e.args)),
+        "HadamardProduct": lambda self, e: self.writer.mul(self._numbers(e.args)), "Pow": _power, "HadamardPower": _power,
         "MatMul": _matrix_product, "ZeroMatrix": lambda self, e: ZERO, "OneMatrix": lambda self, e: ONE,
         "Identity": lambda self, e: self.writer.identity, "Transpose": _transposed, "MatrixSlice": _unit, "Trace": _trace,
         "Inverse": lambda self, e: self.writer.emit("inv", (self._factor(e.arg),)),
