@@ -188,9 +188,13 @@ def test_values_are_shown_in_words_too():
 
 
 def test_a_diagonal_of_cells_has_words():
-    (A,) = of_shapes("A", SIZES)
-    f = sd.trace(lambda A, s: np.linalg.det(A) * np.trace(np.array([[s, s * 2, 1.0], [s, s, s], [A[0, 0], s, s]])), A, 2.0)
-    np.testing.assert_allclose(float(value_of(f.expr, {"A": A, "s": 2.0})), f(A, 2.0), rtol=1e-12)
+    A, x = of_shapes("Ax", SIZES)
+
+    def f(A, x, s):
+        return np.linalg.det(A) * np.sum(np.diag(np.array([[s, s * 2, 1.0], [s, s, s], [A[0, 0], s, s]])) * x)
+
+    graph = sd.trace(f, A, x, 2.0)
+    np.testing.assert_allclose(float(np.squeeze(value_of(graph.expr, {"A": A, "x": x, "s": 2.0}))), f(A, x, 2.0), rtol=1e-12)
 
 
 def test_second_derivatives_and_jacobians():
