@@ -4,6 +4,7 @@ differences, what cancels.
 Assumes terms of one writer. Guarantees a small number of candidates for each sum, and that what the user wrote stays as it is.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from fractions import Fraction
 from itertools import takewhile
@@ -15,6 +16,7 @@ from symdiff.inspection.reading.written import Writer
 
 _MANY = 16  # terms of a sum beyond which it is left as it is
 _SHORTER = 0.7  # of its width, below which a sum is multiplied out
+_REGROUPED = 0.85  # the same for products of matrices
 _FEW = 4  # terms of a sum up to which matrices are multiplied with each
 _TERMS = 24  # terms up to which sums are multiplied out
 _FACTOR = 12  # width up to which what stands before a brace is written in each of its rows
@@ -54,7 +56,7 @@ class Arranger:
         if found.kind == "call" and found.parts[0] == "matmul":
             args = [a if self._is_kept(a) else _factored(a, self.writer) for a in found.parts[1:]]
             found, other = self.writer.emit("matmul", tuple(args)), _regrouped(found, self.writer)
-            return other if other.width < _SHORTER * found.width else found
+            return other if other.width < _REGROUPED * found.width else found
         return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
 
     def _contents_out(self, term: Term) -> Term:
@@ -132,7 +134,7 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
     yield from _products_out(term, writer)
     if any(map(_matrix_product, (t for t, _ in term.parts))):
         regrouped = _regrouped(term, writer)
-        yield from [regrouped] if regrouped.width < _SHORTER * term.width else []
+        yield from [regrouped] if regrouped.width < _REGROUPED * term.width else []
     yield from _taken_out(term, items, writer)
     multiplied = _multiplied_out(term, writer)
     if multiplied is not None:
@@ -153,18 +155,36 @@ def _matrix_product(term: Term) -> Term | None:
     return next((b for b in powers_of(term) if b.kind == "call" and b.parts[0] == "matmul"), None)
 
 
+def _summands(term: Term, writer: Writer) -> list[tuple[Term, Fraction]]:
+    """The terms of a sum, or of the transpose of one."""
+    if term.kind == "call" and term.parts[0] == "T":
+        return [(t if t is ONE else writer.emit("T", (t,)), c) for t, c in _summands(term.parts[1], writer)]
+    return list(term.parts) if term.kind == "sum" else []
+
+
+def _turned(term: Term) -> Term:
+    """A matrix, or what it is the transpose of."""
+    return term.parts[1] if term.kind == "call" and term.parts[0] == "T" else term  # type: ignore[no-any-return]
+
+
 def _regrouped(term: Term, writer: Writer) -> Term:
-    """A term whose products of matrices are multiplied out and put together again."""
+    """A term whose products of matrices are multiplied out and put together again; a sum that stands twice stays."""
+    products = [_matrix_product(t) for t in (term.below() if term.kind == "sum" else (term,))]
+    uses = Counter(_turned(f) for p in products if p is not None for f in p.parts[1:])
     pending, done = [(t, c) for t, c in term.parts] if term.kind == "sum" else [(term, ONCE)], []
     while pending:
         t, c = pending.pop()
         product = _matrix_product(t)
-        inner = next((f for f in product.parts[1:] if f.kind == "sum" and len(f.parts) <= _FEW), None) if product else None
+        inner = (
+            next((f for f in product.parts[1:] if uses[_turned(f)] < 2 and 1 < len(_summands(f, writer)) <= _FEW), None)
+            if product
+            else None
+        )
         if product is None or inner is None or len(done) + len(pending) > _TERMS:
             done.append((t, c))
             continue
         rest = writer.mul([t, writer.power(product, -ONCE)])
-        for part, k in inner.parts:
+        for part, k in _summands(inner, writer):
             if part is ONE:  # the number in each cell
                 return term
             place = product.parts.index(inner)
