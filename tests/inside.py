@@ -34,7 +34,7 @@ NAMES = {
     "symdiff.inspection.reading.names": "latex_name unicode_name",
     "symdiff.inspection.reading.naming": "input_names",
     "symdiff.inspection.reading.reading": "formula_of",
-    "symdiff.inspection.reading.terms": "exact_multiple",
+    "symdiff.inspection.exact": "exact_multiple",
     "symdiff.inspection.reading.written": "Writer cell_name",
     "symdiff.api.functions": "Function Plain",
     "symdiff.vocabulary.heads": "HEADS Static",

@@ -20,15 +20,30 @@ class Ones:
         self.row = row
 
 
+class Identity:
+    """A number times the identity, of the size that its neighbour asks for."""
+
+    def __init__(self, number=1.0):
+        self.number = number
+
+
 def times(one, other):
     """A product of numbers, matrices and vectors of ones."""
+    if isinstance(one, Identity) or isinstance(other, Identity):
+        number, rest = (one.number, other) if isinstance(one, Identity) else (other.number, one)
+        return Identity(number * rest) if np.ndim(rest) == 0 and not isinstance(rest, Ones) else times(number, rest)
     if isinstance(one, Ones) and isinstance(other, Ones):
         return 1.0 if not one.row else NotImplemented
     if isinstance(other, Ones):
         return one if np.ndim(one) == 0 or other.row else np.sum(one, axis=1, keepdims=True)
     if isinstance(one, Ones):
         return other if np.ndim(other) == 0 or not one.row else np.sum(other, axis=0, keepdims=True)
-    if np.ndim(one) == 0 or np.ndim(other) == 0 or (one.shape == (1, 1) and other.shape[0] > 1) or (other.shape == (1, 1) and one.shape[1] > 1):
+    if (
+        np.ndim(one) == 0
+        or np.ndim(other) == 0
+        or (one.shape == (1, 1) and other.shape[0] > 1)
+        or (other.shape == (1, 1) and one.shape[1] > 1)
+    ):
         return one * other
     return one @ other
 
@@ -51,7 +66,7 @@ def equation_value(equation, given, definitions, shape):
     names = indices_of(equation.left)
     if not names:
         found = Reader(given, definitions, {}, shape).of(equation.right)
-        found = 1.0 if isinstance(found, Ones) else found
+        found = 1.0 if isinstance(found, Ones) else found.number * np.eye(shape[0]) if isinstance(found, Identity) else found
         return np.reshape(found, ()) if shape == () else np.broadcast_to(found, (*shape, 1)[:2]).reshape(shape)
     cells = np.empty(shape)
     for place in np.ndindex(shape):
@@ -100,11 +115,16 @@ class Reader:
         found = next((v for k, v in self.definitions.items() if k.name == symbol.name), None)
         if found is not None:
             return self.of(found)
-        array = self.given[symbol.name] if symbol.name != "I" else np.eye(self.shape[0])
+        if symbol.name == "I":
+            return Identity()
+        array = self.given[symbol.name]
         return array.reshape(-1, 1) if array.ndim == 1 else array[()]
 
     def Add(self, *terms):
         found = [self.of(t) for t in terms]
+        if any(isinstance(f, Identity) for f in found):
+            size = next((len(f) for f in found if np.ndim(f) == 2 and f.shape[0] > 1), self.shape and self.shape[0])
+            found = [f.number * np.eye(size) if isinstance(f, Identity) else f for f in found]
         return sum(1.0 if isinstance(f, Ones) else f for f in found)
 
     def Mul(self, *factors):
@@ -164,6 +184,9 @@ class Reader:
         return np.where(self.of(condition), 1.0, 0.0)
 
     def Piecewise(self, *rows):
+        conditions = [condition == sp.true or self.of(condition) for _, condition in rows]
+        if any(np.ndim(c) for c in conditions):
+            return np.select([np.broadcast_to(c, np.shape(conditions[0])) for c in conditions], [self.of(v) for v, _ in rows])
         return next(self.of(value) for value, condition in rows if condition == sp.true or self.of(condition))
 
     def Sum(self, cell, *limits):

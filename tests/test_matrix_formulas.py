@@ -57,6 +57,16 @@ def attention(x, A, b):
     return p @ b
 
 
+def huber(w, X, y):
+    r = X @ w - y
+    return np.sum(np.where(np.abs(r) < 1, 0.5 * r**2, np.abs(r) - 0.5))
+
+
+def named(X, x):
+    Y = X - x
+    return np.linalg.slogdet(Y.T @ Y / 5 + 0.1 * np.eye(3 if len(x) == 3 else 31))[1]
+
+
 def with_first(x):
     y = np.array(x) * 2
     y[0] = x[1] ** 2
@@ -72,7 +82,7 @@ TABLE = {
         lambda x, A, c: 0.5 * x @ A @ x - c @ x,
         [rf"\frac{{1}}{{2}} \left(A + A{T}\right) x - c", rf"\frac{{1}}{{2}} x x{T}", "- x"],
     ),
-    "linear in exp": (lambda x, A: np.sum(A @ np.exp(x)), [rf"e^{{x}} \circ \left(A{T} \mathbf{{1}}\right)", None]),
+    "linear in exp": (lambda x, A: np.sum(A @ np.exp(x)), [rf"\left(A{T} \mathbf{{1}}\right) \circ e^{{x}}", None]),
     "solve": (
         lambda A, b: b @ np.linalg.solve(A, b),
         [r"- A^{-\top} b b^{\top} A^{-\top}", r"\left(A^{-1} + A^{-\top}\right) b"],
@@ -100,7 +110,7 @@ TABLE = {
     "row norms": (lambda X: np.sum(np.sqrt(np.sum(X**2, axis=1))), [None]),
     "column means": (lambda X, x: np.sum((X.mean(axis=0) - x) ** 2), [None, None]),
     "outer": (lambda x, A: np.sum(np.outer(x, x) * A), [rf"\left(A + A{T}\right) x", rf"x x{T}"]),
-    "pairs": (lambda x, A: np.sum((x[:, None] - x[None, :]) ** 2 * A), [None, r"v \circ v"]),
+    "pairs": (lambda x, A: np.sum((x[:, None] - x[None, :]) ** 2 * A), [None, r"u \circ u"]),
     "einsum": (lambda A, B, x: np.einsum("ij,jk,k->", A, B, x), [None, None, rf"B{T} A{T} \mathbf{{1}}"]),
     "kernel": (lambda A, x: x @ np.linalg.solve(np.exp(A) + 0.1 * np.eye(len(A)), x), [None, None]),
     "hadamard": (lambda A, B: np.sum(A * B) ** 2, ["2 u B", "2 u A"]),
@@ -113,7 +123,11 @@ TABLE = {
     "reversed": (lambda x, c: np.sum(x[::-1] * c * x), [None, None]),
     "one cell": (lambda x: np.exp(-x @ x) * x[0] * np.sum(x), [None]),
     "concatenated": (lambda x, y: np.sum(np.concatenate([x, y]) ** 3), [r"3 x \circ x", r"3 y \circ y"]),
-    "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [rf"\mathbf{{1}}{T} E", None, None]),
+    "masked": (lambda x, c: np.sum((x > 0.5) * c * x**2), [r"2 c \circ x \circ \left[x > \frac{1}{2}\right]", None]),
+    "condition": (lambda x, s: np.logical_and(s < 0.9, x[0] > 0.1) * np.sum(x**3), [None, None]),
+    "huber": (huber, [rf"X{T} u", rf"u w{T}", "- u"]),
+    "named": (named, [r"0.4 Y u^{-1}", None]),
+    "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [rf"\mathbf{{1}}{T} e^{{- t x \circ x}}", None, None]),
     "set": (with_first, [None]),
 }  # fmt: skip
 FEW = {"largest", "set"}  # names each cell
@@ -171,6 +185,16 @@ def test_values_are_shown_in_words_too():
     np.testing.assert_allclose(value_of(found, {"x": x, "A": A})[:, 0], A @ x - 2)
     both = sd.value_and_grad(lambda x: np.sum(x * x)).graph(x).expr
     assert [str(e) for e in both] == ["Trace(x.T*x)", "2*x"]
+
+
+def test_a_diagonal_of_cells_has_words():
+    A, x = of_shapes("Ax", SIZES)
+
+    def f(A, x, s):
+        return np.linalg.det(A) * np.sum(np.diag(np.array([[s, s * 2, 1.0], [s, s, s], [A[0, 0], s, s]])) * x)
+
+    graph = sd.trace(f, A, x, 2.0)
+    np.testing.assert_allclose(float(np.squeeze(value_of(graph.expr, {"A": A, "x": x, "s": 2.0}))), f(A, x, 2.0), rtol=1e-12)
 
 
 def test_second_derivatives_and_jacobians():

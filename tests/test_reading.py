@@ -225,9 +225,10 @@ def test_rounds_of_one_kind_are_a_recurrence(f):
 
 def test_newtons_recurrence():
     latex = sd.grad(newton).graph(2.0).formula.latex
-    assert r"x_{k+1} &= \frac{x_{k} + \frac{a}{x_{k}}}{2}, \quad k = 1, \ldots, 3" in latex
+    assert r"x_{k+1} &= \frac{1}{2} \left(x_{k} + \frac{a}{x_{k}}\right), \quad k = 1, \ldots, 3" in latex
     assert (
-        r"x'_{k+1} &= \frac{\frac{1}{x_{k}} + x'_{k} \left(1 - \frac{a}{x_{k}^{2}}\right)}{2}, \quad k = 1, \ldots, 3" in latex
+        r"x'_{k+1} &= \frac{1}{2} \left(\frac{1}{x_{k}} + x'_{k} \left(1 - \frac{a}{x_{k}^{2}}\right)\right), "
+        r"\quad k = 1, \ldots, 3" in latex
     )
 
 

@@ -591,3 +591,10 @@ def test_a_function_that_was_called_is_traced_like_one_that_was_not(expr):
     f = sd.lambdify([p], expr)
     f(1.5)
     assert sd.grad(f)(1.5) == pytest.approx(float(expr.diff(p).subs(p, 1.5)), rel=1e-12)
+
+
+def test_a_function_of_matrices_that_was_called_is_traced_like_one_that_was_not():
+    f = sd.lambdify([x, A], sp.Trace(sp.Inverse(A + x * sp.Identity(3))))
+    f(1.5, CELLS)
+    inverse = np.linalg.inv(CELLS + 1.5 * np.eye(3))
+    np.testing.assert_allclose(sd.grad(f)(1.5, CELLS), -np.trace(inverse @ inverse), rtol=1e-12)

@@ -226,6 +226,11 @@ def operation_of_head(kind: Any) -> str | None:
     return op if op in OPS else None
 
 
+def operation_of_sympy(kind: Any) -> str | None:
+    """The operation that a head stands for, be it SymPy's; None for another."""
+    return _OP_OF.get(kind) or ("not" if kind is sp.Not else None)
+
+
 def _is_condition(expr: Any) -> bool:
     return isinstance(expr, Boolean) and not isinstance(expr, sp.Expr)
 
@@ -351,8 +356,3 @@ def _parameter(value: Any) -> Any:
     if isinstance(value, Extent):
         return _affine(value)
     return sp.sympify(value) if isinstance(value, (bool, int, float)) else sp.Symbol(str(value))
-
-
-def sympy_cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
-    """The name of one cell of an array: x3, or W1_2 for a matrix."""
-    return name + "_".join(str(int(i)) for i in np.unravel_index(cell, shape))

@@ -22,7 +22,6 @@ from symdiff.vocabulary.literals import printable
 
 Step = tuple[Callable[..., Value] | str, tuple[int, ...]]
 _SHOWN = 60  # characters of an expression in a message
-_CONTAINERS = (list, tuple, dict, sp.Tuple, sp.Dict)
 
 
 class Tape:

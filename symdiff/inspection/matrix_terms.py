@@ -431,7 +431,8 @@ class Algebra:
         numbers = [t.coefficient for t in value.terms]
         content = sp.S.One
         if all(n.is_Rational for n in numbers):
-            content = sp.Rational(math.gcd(*(int(n.p) for n in numbers)), math.lcm(*(int(n.q) for n in numbers)))
+            below = int(numbers[0].q) if len({n.q for n in numbers}) == 1 else 1
+            content = sp.Rational(math.gcd(*(int(n.p) for n in numbers)), below)
             content = -content if numbers[0].is_negative else content
         places = {k: Place(n) for n, k in enumerate(labels)}
         opened = [self.fresh(t, places) for t in value.terms]

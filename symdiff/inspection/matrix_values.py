@@ -9,12 +9,12 @@ at one point) is left away and noted: the values are those of the derivative whe
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
+from symdiff.inspection.exact import exact_number
 from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Value, Wordless, own_places
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
@@ -23,21 +23,6 @@ from symdiff.vocabulary.ops import OPS, is_complex
 
 LIMIT = 1500  # bindings, beyond which nobody reads a formula
 SMALL = 64  # cells of a constant array that are looked at
-
-
-def exact_number(value: Any) -> Any:
-    """A number as SymPy's: the short fraction that a float rounds, or the float."""
-    if isinstance(value, (bool, np.bool_)):
-        return sp.Integer(int(value))
-    if isinstance(value, (complex, np.complexfloating)):
-        return exact_number(float(value.real)) + sp.I * exact_number(float(value.imag))
-    if isinstance(value, (int, np.integer)):
-        return sp.Integer(int(value))
-    value = float(value)
-    if not math.isfinite(value):
-        return sp.nan if math.isnan(value) else sp.oo if value > 0 else -sp.oo
-    near = Fraction(value).limit_denominator(10**6)
-    return sp.Rational(near.numerator, near.denominator) if float(near) == value else sp.Float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +50,7 @@ class Values:
         self.arrays: dict[str, np.ndarray] = {}  # constant arrays by the names they get
         self.notes: list[str] = []
         self._names = set(names)
+        self._extents = {n for leaf in graph.inputs for n in leaf.shape}
         self.counts: dict[str, int] = {}
         self._counted: set[Atom] = set() if counted is None else set(_mean_counts(counted))
         for atom in _mean_counts(counted) if counted else ():
@@ -97,6 +83,11 @@ class Values:
         """The values of bindings."""
         return {atom: value for atom, value in self._found.items() if isinstance(value, Value)}
 
+    def extent(self, number: int) -> Any:
+        """A number of cells by those of inputs."""
+        more = next((k for k in (0, 1, 2) if number + k in self._extents), 0)
+        return self.count(number + more) - more
+
     def count(self, number: int) -> Any:
         """The symbol of a number of cells."""
         name = next((n for n, count in self.counts.items() if count == number), None)
@@ -116,9 +107,9 @@ class Values:
             first = array[0, 0]
             if first and np.array_equal(array, first * np.eye(len(array))):
                 return self.algebra.scaled(self._delta(array.shape, Place(0), Place(1)), exact_number(first.item()))
-        if array.ndim == 2 and _array_key(array.T) in self._constants:
+        key, turned = _array_key(array), _array_key(array.T)
+        if array.ndim == 2 and turned != key and turned in self._constants:
             return self.algebra.moved(self._array(array.T), {0: Place(1), 1: Place(0)}, array.shape)
-        key = _array_key(array)
         if key not in self._constants:
             wanted = ("C" if array.ndim > 1 else "c", *(f"{'C' if array.ndim > 1 else 'c'}_{k}" for k in range(1, 99)))
             name = next((n for n in wanted if n not in self._names), None)
@@ -192,6 +183,8 @@ class Values:
             return a.power(operands[0], sp.Rational(1, 2))
         if op in ("conj", "real") and not is_complex(binding.operands[0].dtype or "d"):
             return operands[0]
+        if op == "hypot":
+            return a.power(a.add(*(a.power(v, sp.Integer(2)) for v in operands)), sp.Rational(1, 2))
         if op == "select":
             return self._selected(binding, operands)
         if op == "exp":

@@ -5,6 +5,7 @@ by their product, a vector's there by a diagonal matrix. Guarantees expressions 
 scalar's, a matrix's, or a `FunctionMatrix` over indices. Raises `Wordless` for values of three axes and more.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,8 +25,13 @@ LONGEST = 2_000  # parts of a value that is written out
 _D = sp.Symbol("d")
 _INDEX_NAMES = "ijklpqrstuvwabcdefgh"
 DEEP = 12  # layers of a matrix expression, whose shape SymPy asks of each layer twice
-_CONDITIONS = CONDITIONS
 Piece = tuple[int, int, Any]  # a matrix between two labels
+
+
+class CellsOf(sp.MatrixExpr):  # type: ignore[misc]
+    """An operation at each cell of several arrays, for readers: its name, its shape, words."""
+
+    shape = property(lambda self: self.args[1])
 
 
 class Words:
@@ -116,7 +122,7 @@ class Words:
                 scalars.append(word)
             elif len(labels) == 1:
                 if len([p for p in factor.at if p.label is not None]) == 2:
-                    word = DiagonalOf(word)
+                    word = _diagonal(word)
                 vectors.setdefault(labels[0], []).append(word)
             else:
                 matrices.append((labels[0], labels[1], word))
@@ -135,7 +141,10 @@ class Words:
         touched = [m for m in matrices if label in m[:2]]
         rest = [m for m in matrices if label not in m[:2]]
         own = vectors.get(label, [])
-        others = {a + b - label for a, b, _ in touched}
+        others = dict.fromkeys(a + b - label for a, b, _ in touched)
+        if len(touched) > len(others) > 1:  # those between the same labels are one, cell by cell
+            between = {o: [_oriented(m, label) for m in touched if o in m[:2]] for o in others}
+            touched = [(label, o, _hadamard(words)) for o, words in between.items()]
         squared = len(touched) == 1 and isinstance(touched[0][2], sp.HadamardPower) and touched[0][2].exp == 2
         if len(others) == 1 and (len(touched) > 1 or squared):
             (other,) = others
@@ -191,7 +200,7 @@ class Words:
         if what.kind == "sum":
             return self.word(what.parts[0])
         if what.kind == "call":
-            return self._call(what)
+            return self._amount(what, self._call(what))
         if what.kind == "head":
             name, x, shape = what.parts
             if any(p.label is None for p in at) and shape:
@@ -248,12 +257,23 @@ class Words:
             self.calls[what] = word
         return self.calls[what]
 
+    def _amount(self, what: What, word: Any) -> Any:
+        """A condition among the factors of a term as a number."""
+        is_condition = what.calls(*CONDITIONS) and not isinstance(word, sp.MatrixExpr)
+        return build_sympy("select", [word, sp.S.One, sp.S.Zero]) if is_condition else word
+
     def _called(self, what: What) -> Any:
         op, *args = what.parts
         shape = args[0].shape
         if not shape:
             return build_sympy(op, [self.word(a) for a in args])
-        body, inner = self._over_cell(op, args)
+        try:
+            body, inner = self._over_cell(op, args)
+        except Wordless:
+            if self.named is None:
+                raise
+            words = (self.word(a if a.labels else self.algebra.moved(a, {}, ())) for a in args)
+            return CellsOf(sp.Symbol(op), sp.Tuple(*_extents(shape)), *words)
         return ElementwiseApplyFunction(sp.Lambda(_D, body), inner)
 
     def _over_cell(self, op: str, args: list[Value]) -> tuple[Any, Any]:
@@ -266,7 +286,7 @@ class Words:
                 continue
             term = self.algebra.one_term(a)
             call = term.factors[0] if len(term.factors) == 1 and not term.bound and term.coefficient == 1 else None
-            if call is not None and call.what.calls(*_CONDITIONS) and call.at == tuple(map(Place, range(len(a.shape)))):
+            if call is not None and call.what.calls(*CONDITIONS) and call.at == tuple(map(Place, range(len(a.shape)))):
                 body, word = self._over_cell(call.what.parts[0], list(call.what.parts[1:]))
             else:
                 body, word = _D, self.word(a)
@@ -363,7 +383,11 @@ class Words:
             symbol = self.array(name, shape)
             return self._cell(symbol, at, shape) if shape else symbol
         if what.kind == "sum":
-            return self.cell(what.parts[0], at, depth)
+            value: Value = what.parts[0]
+            if not value.shape:
+                with contextlib.suppress(Wordless):
+                    return self.word(value)
+            return self.cell(value, at, depth)
         if what.kind == "call":
             op, *args = what.parts
             if op == "softmax":
@@ -371,7 +395,7 @@ class Words:
                 terms = [sp.exp(self.cell(args[0], [*at[:-1], k], depth + 1)) for k in (at[-1], index)]
                 last = _less_by(self.count(extents_of(what)[-1]), 1)
                 return _times([terms[0], sp.Pow(sum_as_it_stands(terms[1], (index, 0, last)), -1, evaluate=False)])
-            return build_sympy(op, [self.cell(a, at, depth) for a in args])
+            return self._amount(what, build_sympy(op, [self.cell(a, at, depth) for a in args]))
         if what.kind == "head":
             name, x, shape = what.parts
             if name in ("amax", "amin"):
@@ -401,6 +425,15 @@ class Words:
 def _extents(shape: Shape) -> tuple[int, int]:
     """The rows and columns of an array: a vector is a column."""
     return (shape[0], shape[1]) if len(shape) == 2 else (shape[0] if shape else 1, 1)
+
+
+def _diagonal(word: Any) -> Any:
+    """The diagonal of a matrix as a column; SymPy's has no shape for explicit cells."""
+    if isinstance(word, sp.MatrixBase):
+        return sp.ImmutableDenseMatrix(word.shape[0], 1, list(word.diagonal()))
+    if isinstance(word.shape[0], int):
+        raise Wordless("a function of explicit cells")
+    return DiagonalOf(word)
 
 
 def _unit(factor: Factor, extent: int) -> Any:

@@ -54,9 +54,11 @@ def dtype_of_atoms(operands: tuple[Atom, ...]) -> str:
 
 def active_builders() -> "list[Builder]":
     """The builders of the traces that this thread is in, outermost first."""
-    if not hasattr(_active, "stack"):
+    try:
+        return _active.stack  # type: ignore[no-any-return]
+    except AttributeError:
         _active.stack = []
-    return _active.stack  # type: ignore[no-any-return]
+        return _active.stack
 
 
 def memory_for_bindings() -> float:

@@ -4,15 +4,20 @@ differences, what cancels.
 Assumes terms of one writer. Guarantees a small number of candidates for each sum, and that what the user wrote stays as it is.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from fractions import Fraction
+from itertools import takewhile
 from math import gcd, prod
 
-from symdiff.inspection.reading.terms import ONCE, ONE, Term
+from symdiff.inspection.exact import ONCE
+from symdiff.inspection.reading.terms import ONE, Term, is_exponential
 from symdiff.inspection.reading.written import Writer
 
 _MANY = 16  # terms of a sum beyond which it is left as it is
 _SHORTER = 0.7  # of its width, below which a sum is multiplied out
+_REGROUPED = 0.85  # the same for products of matrices
+_FEW = 4  # terms of a sum up to which matrices are multiplied with each
 _TERMS = 24  # terms up to which sums are multiplied out
 _FACTOR = 12  # width up to which what stands before a brace is written in each of its rows
 _BESIDE = 40  # the same in the last row of another
@@ -37,7 +42,7 @@ class Arranger:
             earlier, term = term, self.writer.rewritten(term, self._best_of, done)
             if term is earlier:
                 break
-        return _one_brace(term, self.writer)
+        return _one_brace(term, self.writer) if self.writer.ONE_BRACE else term
 
     def _best_of(self, found: Term) -> Term | None:
         if found not in self._best:
@@ -48,8 +53,11 @@ class Arranger:
         if found.kind == "product" or (found.kind == "sum" and len(found.parts) == 1):
             candidates = (self._contents_out(found), _paired(found, self.writer) or found, _cleared(found, self.writer))
             return min(candidates, key=lambda term: term.width)
+        if found.kind == "call" and found.parts[0] == "matmul":
+            args = [a if self._is_kept(a) else _factored(a, self.writer) for a in found.parts[1:]]
+            found, other = self.writer.emit("matmul", tuple(args)), _regrouped(found, self.writer)
+            return other if other.width < _REGROUPED * found.width else found
         return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
-
 
     def _contents_out(self, term: Term) -> Term:
         """A product with what all terms of a sum have in common beside the sum: x (4 x + 2 x y) as 2 x**2 (2 + y)."""
@@ -123,6 +131,10 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
     expanded = _expanded(term, writer)
     if expanded is not None and _count(expanded) < len(items):
         yield expanded
+    yield from _products_out(term, writer)
+    if any(map(_matrix_product, (t for t, _ in term.parts))):
+        regrouped = _regrouped(term, writer)
+        yield from [regrouped] if regrouped.width < _REGROUPED * term.width else []
     yield from _taken_out(term, items, writer)
     multiplied = _multiplied_out(term, writer)
     if multiplied is not None:
@@ -136,6 +148,74 @@ def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
             if part.kind == "sum":
                 for found in _taken_out(part, [items[k] for k in having], writer):
                     yield writer.add([(found, Fraction(1)), *rest])
+
+
+def _matrix_product(term: Term) -> Term | None:
+    """The product of matrices among the factors of a term."""
+    return next((b for b in powers_of(term) if b.kind == "call" and b.parts[0] == "matmul"), None)
+
+
+def _summands(term: Term, writer: Writer) -> list[tuple[Term, Fraction]]:
+    """The terms of a sum, or of the transpose of one."""
+    if term.kind == "call" and term.parts[0] == "T":
+        return [(t if t is ONE else writer.emit("T", (t,)), c) for t, c in _summands(term.parts[1], writer)]
+    return list(term.parts) if term.kind == "sum" else []
+
+
+def _turned(term: Term) -> Term:
+    """A matrix, or what it is the transpose of."""
+    return term.parts[1] if term.kind == "call" and term.parts[0] == "T" else term  # type: ignore[no-any-return]
+
+
+def _regrouped(term: Term, writer: Writer) -> Term:
+    """A term whose products of matrices are multiplied out and put together again; a sum that stands twice stays."""
+    products = [_matrix_product(t) for t in (term.below() if term.kind == "sum" else (term,))]
+    uses = Counter(_turned(f) for p in products if p is not None for f in p.parts[1:])
+    pending, done = [(t, c) for t, c in term.parts] if term.kind == "sum" else [(term, ONCE)], []
+    while pending:
+        t, c = pending.pop()
+        product = _matrix_product(t)
+        inner = (
+            next((f for f in product.parts[1:] if uses[_turned(f)] < 2 and 1 < len(_summands(f, writer)) <= _FEW), None)
+            if product
+            else None
+        )
+        if product is None or inner is None or len(done) + len(pending) > _TERMS:
+            done.append((t, c))
+            continue
+        rest = writer.mul([t, writer.power(product, -ONCE)])
+        for part, k in _summands(inner, writer):
+            if part is ONE:  # the number in each cell
+                return term
+            place = product.parts.index(inner)
+            factors = (*product.parts[1:place], part, *product.parts[place + 1 :])
+            pending.append((writer.mul([rest, writer.emit("matmul", factors)]), c * k))
+    best = writer.add(done[::-1])
+    while best.kind == "sum":
+        found = min(_products_out(best, writer), key=lambda candidate: candidate.width, default=best)
+        if found.width >= best.width:
+            break
+        best = found
+    return best
+
+
+def _products_out(term: Term, writer: Writer) -> Iterator[Term]:
+    """A sum of products of matrices with the first or last factor of some of them before or after what is left."""
+    products = [(t, c, _matrix_product(t)) for t, c in term.parts]
+    for end in (1, -1):
+        for factor in dict.fromkeys(p.parts[end] for _, _, p in products if p is not None):
+            own = [(t, c, p) for t, c, p in products if p is not None and p.parts[end] is factor]
+            if len(own) > 1:
+                columns = zip(*(p.parts[1:][::end] for _, _, p in own), strict=False)
+                common = [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)][::end]
+                rests = [p.parts[1 + len(common) :] if end == 1 else p.parts[1 : -len(common)] for _, _, p in own]
+                inside = _factored(writer.add([
+                    (writer.mul([t, writer.power(p, -ONCE), writer.emit("matmul", rest)]), c)
+                    for (t, c, p), rest in zip(own, rests, strict=True)
+                ]), writer)  # fmt: skip
+                whole = writer.emit("matmul", (*common, inside) if end == 1 else (inside, *common))
+                gone = [t for t, _, _ in own]
+                yield writer.add([(whole, ONCE), *((t, c) for t, c in term.parts if t not in gone)])
 
 
 def _count(term: Term) -> int:
@@ -164,8 +244,12 @@ def _taken_out(term: Term, items: list[tuple[Powers, Fraction]], writer: Writer)
     bases = list({b: None for powers, _ in items for b in powers})
     lowest = {b: min(powers.get(b, Fraction(0)) for powers, _ in items) for b in bases}
     common = _common_number([c for _, c in items])
-    for wanted in (lambda e: e > 0, lambda e: e != 0):
-        factors = {b: e for b, e in lowest.items() if wanted(e)}
+    highest = {b: max(powers.get(b, Fraction(0)) for powers, _ in items) for b in bases}
+    positive = {b: e for b, e in lowest.items() if e > 0}
+    below = {b: e for b, e in highest.items() if e < 0}
+    plain = all(e >= below.get(b, 0) or is_exponential(b) for powers, _ in items for b, e in powers.items())
+    shared = positive | {b: e for b, e in below.items() if plain or b.parts[0] in writer.counts}  # no fraction inside another
+    for factors in (positive, shared, {b: e for b, e in lowest.items() if e}):
         if factors or common != 1:
             rest = []
             for powers, c in items:
@@ -247,7 +331,7 @@ def _factored(term: Term, writer: Writer) -> Term:
     if term.kind != "sum" or len(term.parts) < 2:
         return term
     items = [(powers_of(t), c) for t, c in term.parts]
-    return min((term, *_taken_out(term, items, writer)), key=lambda found: found.width)
+    return min((*_taken_out(term, items, writer), term), key=lambda found: found.width + 2 * (found is term))  # its parentheses
 
 
 def _cleared(term: Term, writer: Writer) -> Term:

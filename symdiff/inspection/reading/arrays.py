@@ -7,11 +7,11 @@ from typing import Any
 
 import sympy as sp
 
+from symdiff.inspection.exact import exact_multiple
 from symdiff.inspection.expressions import build_sympy, number
 from symdiff.inspection.reading.composing import number_expression
 from symdiff.inspection.reading.equations import Equation
 from symdiff.inspection.reading.formula import Formula
-from symdiff.inspection.reading.terms import exact_multiple
 from symdiff.inspection.reading.written import cell_name
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom

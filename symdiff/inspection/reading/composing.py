@@ -15,7 +15,8 @@ from symdiff.inspection.expressions import build_sympy, piecewise
 from symdiff.inspection.reading.matrix_heads import Bracketed, ProductOver
 from symdiff.inspection.reading.names import spelled
 from symdiff.inspection.reading.patterns import PRODUCTS, SERIES
-from symdiff.inspection.reading.terms import ONE, ZERO, Term, number_parts
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, inside_first, number_parts
+from symdiff.inspection.reading.written import Writer
 
 _CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
 _VARIABLES = frozenset("xyzt")  # letters that stand after those of coefficients
@@ -23,26 +24,19 @@ _NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, 
 
 
 class Composer:
-    """Makes SymPy expressions of terms; `bits` has the symbols in order, `constants` those that stand for numbers."""
+    """Makes SymPy expressions of terms, of whose symbols `constants` stand for numbers."""
 
-    def __init__(self, bits: Mapping[str, int], constants: Collection[str] = ()) -> None:
+    def __init__(self, writer: Writer, constants: Collection[str] = ()) -> None:
+        self.writer = writer
         self._constants = constants
-        self._order = {name: k for k, name in enumerate(bits)}
-        self._unit = bits.get("i ", 0)
+        self._order = {name: k for k, name in enumerate(writer.bits)}
+        self._unit = writer.bits.get("i ", 0)
         self._made: dict[Term, Any] = {}
 
     def expression(self, term: Term) -> Any:
         """A term as an expression."""
-        stack = [term]
-        while stack:
-            found = stack[-1]
-            missing = [t for t in found.below() if t not in self._made]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            if found not in self._made:
-                self._made[found] = self._spelled(found)
+        for found in inside_first(term, self._made):
+            self._made[found] = self._spelled(found)
         return self._made[term]
 
     def _spelled(self, term: Term) -> Any:
@@ -131,7 +125,7 @@ class Composer:
                 continue
             if base in raised:
                 continue
-            sign, part = self._bracket(base) or (1, self._made[base])
+            sign, part = self._bracket(base) or (1, self._factor(base, exponent, powers))
             coefficient *= sign
             if exponent.denominator > 1 and _is_constant(base):  # sqrt(2 pi)
                 roots = [b for b, e in ordered if e == exponent and _is_constant(b)]
@@ -149,6 +143,8 @@ class Composer:
             under.insert(0, number_expression(below))
         if not over and beside:
             over, beside = beside, []
+        if under and len(over) == 1 and below != 1 and len(under) == 1 and _has_fractions(over[0]):  # no fraction in another
+            over, beside, under = [sp.Pow(under[0], -1, evaluate=False)], [over[0], *beside], []
         if under:
             bottom = under[0] if len(under) == 1 else sp.Mul(*under, evaluate=False)
             beside.insert(0, sp.Pow(bottom, -1, evaluate=False))
@@ -158,6 +154,10 @@ class Composer:
         elif coefficient < 0:
             factors.insert(0, sp.S.NegativeOne)
         return factors[0] if len(factors) == 1 else sp.Mul(*factors, evaluate=False)
+
+    def _factor(self, base: Term, exponent: Fraction, powers: Mapping[Term, Fraction]) -> Any:
+        """The base of a power of a product."""
+        return self._made[base]
 
     def _bracket(self, term: Term) -> Any:
         """A factor that is 1 or -1 where a condition holds, else 0, as Iverson's bracket with its sign; None for another."""
@@ -172,10 +172,14 @@ class Composer:
 
     def _exponent(self, exponents: list[tuple[Term, Fraction]], own: Fraction | None) -> Any:
         """The sum of exponents of powers of one base, with that of the base's own power."""
-        found = [self._made[t] if times == 1 else self._scaled(t, times) for t, times in exponents]
-        terms = [term for e in found for term in (e.args if isinstance(e, sp.Add) else [e])]
-        terms += [number_expression(own)] if own else []
-        return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
+        return self.expression(self.writer.add([*exponents, (ONE, own or Fraction(0))]))
+
+
+def _has_fractions(expr: Any) -> bool:
+    """Whether a term of a sum is a fraction with more than a number below."""
+    terms = expr.args if isinstance(expr, sp.Add) else ()
+    factors = [f for t in terms for f in (t.args if isinstance(t, sp.Mul) else (t,))]
+    return any(isinstance(f, sp.Pow) and f.exp == -1 and not f.base.is_number for f in factors)
 
 
 def _is_constant(term: Term) -> bool:

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from symdiff.inspection.reading.arranging import Arranger
-from symdiff.inspection.reading.composing import Composer
-from symdiff.inspection.reading.equations import Equation, Slope, TotalSlope
+from symdiff.inspection.exact import ONCE
+from symdiff.inspection.reading.equations import Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
-from symdiff.inspection.reading.naming import Naming, input_names, numbered_names, own_names
+from symdiff.inspection.reading.lines import Line, composed_lines
+from symdiff.inspection.reading.naming import input_names, numbered_names, own_names
 from symdiff.inspection.reading.patterns import SERIES, cell_beside
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources
-from symdiff.inspection.reading.terms import ONCE, ONE, ZERO, Term
+from symdiff.inspection.reading.terms import ONE, ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.graph import Derivation, Graph
 from symdiff.ir.loops import Loop, Rounds
@@ -63,14 +63,6 @@ class Rows:
     sums: list[tuple[Term, Term]] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
     test: Term | None = None
-
-
-class Line(NamedTuple):
-    """An equation before it is arranged."""
-
-    left: Any
-    term: Term
-    at: tuple[str, int, int] | None = None
 
 
 class Reader:
@@ -406,14 +398,8 @@ class Multipliers:
 
 def _composed(reader: Reader, rows: list[Line], where: list[Line], notes: tuple[str, ...]) -> Formula:
     """Rows and recurrences as equations, with their shared pieces."""
-    arranger = Arranger(reader.writer)
-    lines = [*rows, *where]
     taken = [*reader.writer.bits, *(str(row.left) for row in rows)]
-    naming = Naming(reader.writer, numbered_names(reader.own), taken)
-    terms = naming.named([arranger.arranged(line.term) for line in lines])
-    composer = Composer(reader.writer.bits, naming.constants)
-    found = [Equation(line.left, composer.expression(term), line.at) for line, term in zip(lines, terms, strict=True)]
-    pieces = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in naming.pieces)
+    found, pieces = composed_lines(reader.writer, [*rows, *where], numbered_names(reader.own), taken)
     if reader.slopes.has_kinks:
         notes = (*notes, "away from kinks")
     return Formula(tuple(found[: len(rows)]), (*found[len(rows) :], *pieces), notes)

@@ -154,7 +154,7 @@ class _Reader:
         if kind == "\\left":
             return self._fenced()
         if kind in _ACCENTS:
-            return _tagged('mover accent="true"', self._group(), _text("mo", _ACCENTS[kind]))
+            return _tagged("mover", self._group(), _text("mo", _ACCENTS[kind]))
         return f'<mspace width="{_SPACES[kind]}"/>' if kind in _SPACES else _leaf(kind)
 
     def _fraction(self, token: str) -> str:

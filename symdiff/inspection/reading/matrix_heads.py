@@ -131,9 +131,13 @@ class CellPower(Matrix):
     """A power cell by cell."""
 
     def latex_text(self, printer: Any) -> str:
+        if self.args[1] == sp.S.Half:
+            return rf"\sqrt{{{printer._print(self.args[0])}}}"
         return rf"{_in_latex(printer, self.args[0])}^{{\circ {printer._print(self.args[1])}}}"
 
     def text_form(self, printer: Any) -> Any:
+        if self.args[1] == sp.S.Half:
+            return printer._print_nth_root(self.args[0], 2)
         above = prettyForm(*stringPict.next("∘", printer._print(self.args[1])))
         below = _in_text(printer, self.args[0])
         return prettyForm(*below.right(""), binding=prettyForm.ATOM) ** above

@@ -10,17 +10,18 @@ from fractions import Fraction
 from itertools import count
 from typing import NamedTuple
 
+from symdiff.inspection.exact import ONCE
 from symdiff.inspection.reading.names import latex_name, spelled
 from symdiff.inspection.reading.sources import Sources, assigned_values
-from symdiff.inspection.reading.terms import WIDE, Term, number_width
+from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, inside_first, is_exponential, number_width
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import Graph, GraphInput
 from symdiff.ir.node import Atom
 
-LONG = 20  # printed width of a piece that is named where it stands twice: some 28 characters and more of text
-OFTEN, SHORTER = 4, 16  # times from which on a shorter one is
+OFTEN = 4  # times from which on a shorter piece is named
+ROOTS = 12  # up to which one is told from a power with a decimal exponent
 DIGITS = 18  # characters of a number that is named where it stands twice
-OWN, SHORT = 14, 5  # the same for one that the user has named, and for a root or a function from so many times on
+SHORT = 5  # printed width of a root or a function that the user has named, from which on it has its name so often
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
 _LETTERS = "uvwpqstabcghkmn"
@@ -44,13 +45,22 @@ class Naming:
         self.pieces: list[Piece] = []
         self.constants: frozenset[str] = frozenset()  # the names of pieces that are numbers
         self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
-        for term in sorted((t for t in own if t.kind in ("sum", "product") and len(t.parts) > 1), key=lambda t: -t.width):
-            if SHORT <= term.width < WIDE:
-                self._within.setdefault((term.kind, term.parts[0][0]), []).append(term)
         self._known_parts: dict[Term, list[tuple[Term, Fraction]]] = {}
+        self._look_for(t for t in own if t.width >= min(SHORT, writer.OWN))
+
+    def _look_for(self, terms: Iterable[Term]) -> None:
+        """Take sums and products as what longer ones may be made of."""
+        self._known_parts.clear()
+        for term in terms:
+            if term.kind in ("sum", "product") and len(term.parts) > 1 and term.width < WIDE:
+                self._within.setdefault((term.kind, term.parts[0][0]), []).append(term)
+        for found in self._within.values():
+            found[:] = sorted(dict.fromkeys(found), key=lambda t: (t not in self.own, -t.width))
 
     def named(self, roots: list[Term]) -> list[Term]:
         """The terms over names; `pieces` has what these stand for, each after those that it uses."""
+        order = self._in_order(roots)
+        self._look_for(t for t in order if t.kind == "sum" and t.width >= self.writer.long(t, False))
         order = self._in_order(roots)
         uses: dict[Term, int] = dict.fromkeys(order, 0)
         for term in order:
@@ -59,23 +69,31 @@ class Naming:
         for root in roots:
             uses[root] += 1
         results = set(roots)
-        shown = Counter(roots)  # how often each stands in all rows, were no piece named
-        for term in reversed(order):
-            for piece in self._pieces_of(term):
-                shown[piece] = min(shown[piece] + shown[term], OFTEN)
+        below = self._denominators(order)
+        shown = self._shown(roots, order)
         found: dict[Term, Term] = {}
         for term in order:
             new = found[term] = self._over_names(term, found)
-            if _is_plain(new) or (uses[term] == 1 and term in results):
+            if _is_plain(new) or term.needs & self.writer.indices or (uses[term] == 1 and term in results):
                 continue
             if self.own.get(term, (None,))[0] is not None:
-                enough = SHORT if shown[term] >= OFTEN and not _is_polynomial(new) else OWN
+                enough = SHORT if shown[term] >= OFTEN and not _is_polynomial(new) else self.writer.OWN
                 twice = shown[term] > 1 and new.width >= enough
             else:
-                twice = uses[term] > 1 and new.width >= (LONG if uses[term] < OFTEN else SHORTER)
+                twice = uses[term] > 1 and new.width >= self.writer.long(term, uses[term] >= OFTEN)
             if twice or new.width > PAGE or new.depth > DEEP:
-                found[term] = self._name(term, new)
+                found[term] = self._name(term, new, -ONCE if term in below else ONCE)
+        self._within.clear()
+        self._known_parts.clear()
         return self._with_constants(self._without_single([found[root] for root in roots]))
+
+    def _shown(self, roots: list[Term], order: list[Term]) -> Counter[Term]:
+        """How often each part of some terms stands in them as they are printed, up to some number."""
+        shown = Counter(roots)
+        for term in reversed(order):
+            for piece in self._pieces_of(term):
+                shown[piece] = min(shown[piece] + shown[term], OFTEN)
+        return shown
 
     def _with_constants(self, roots: list[Term]) -> list[Term]:
         """The terms with names for numbers of many digits that stand twice."""
@@ -97,7 +115,7 @@ class Naming:
                 return t.add(parts)
             return t.mul([
                 t.call("exp", t.scaled(t.mul([named[abs(e)], b.parts[1]]), Fraction(1 if e > 0 else -1)))
-                if _is_exponential(b) and abs(e) in named else t.power(b, e) for b, e in term.parts
+                if is_exponential(b) and abs(e) in named else t.power(b, e) for b, e in term.parts
             ])  # fmt: skip
 
         if not named:
@@ -110,7 +128,7 @@ class Naming:
         done, pieces = {}, own
         for piece, term in zip(self.pieces, found, strict=False):
             term = self.writer.rewritten(term, short.get, done)
-            if term is not piece.term and term.width < SHORTER:
+            if term is not piece.term and term.width < self.writer.long(term, True):
                 short[piece.symbol] = term
             else:
                 pieces.append(Piece(piece.symbol, term))
@@ -120,9 +138,7 @@ class Naming:
     def _without_single(self, roots: list[Term]) -> list[Term]:
         """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
         terms = [*(piece.term for piece in self.pieces), *roots]
-        uses: Counter[Term] = Counter(terms)
-        for term in self._in_order(terms):
-            uses.update(self._pieces_of(term))
+        uses = self._shown(terms, self._in_order(terms))
         single: dict[Term, Term] = {}
         done: dict[Term, Term] = {}
         kept: list[Piece] = []
@@ -135,9 +151,22 @@ class Naming:
         self.pieces = kept
         return [self.writer.rewritten(root, single.get, done) for root in roots]
 
-    def _name(self, term: Term, new: Term) -> Term:
+    def _denominators(self, order: list[Term]) -> set[Term]:
+        """Exponentials that stand with negative exponents only: the others are named."""
+        below: set[Term] = set()
+        above: set[Term] = set()
+        for term in order:
+            for piece, exponent in (
+                self._factors(term) if term.kind == "product" else ((p, ONCE) for p in self._pieces_of(term))
+            ):
+                (below if exponent < 0 else above).add(piece)
+        return {t for t in below - above if is_exponential(_base(t)) and t not in self.own}
+
+    def _name(self, term: Term, new: Term, power: Fraction) -> Term:
         name, times = self.own.get(term, (None, Fraction(1)))
-        symbol = self.writer.symbol(self.names.next(name), term.is_complex)
+        if power < 0:
+            return self.writer.power(self._name(self.writer.power(term, power), self.writer.power(new, power), ONCE), power)
+        symbol = self.writer.standing(self.names.next(name or self.writer.letter(term)), new)
         self.pieces.append(Piece(symbol, self.writer.scaled(new, times)))
         return self.writer.scaled(symbol, 1 / times)
 
@@ -158,7 +187,9 @@ class Naming:
     def _candidates(self, term: Term) -> list[Term]:
         """What the user has named that may be a part of a sum or product."""
         found = {p: None for base, _ in term.parts for p in self._within.get((term.kind, base), ())}
-        return [p for p in found if len(p.parts) < len(term.parts) or (len(p.parts) == len(term.parts) and p.place < term.place)]
+        return [
+            p for p in found if len(p.parts) < len(term.parts) or (len(p.parts) == len(term.parts) and p.place < term.place)
+        ]
 
     def _summands(self, term: Term) -> list[tuple[Term, Fraction]]:
         """The terms of a sum: sums that the user has named, then what is left."""
@@ -170,7 +201,7 @@ class Naming:
         for total in self._candidates(term):
             first, c = total.parts[0]
             times = left.get(first, Fraction(0)) / c
-            if abs(times) == 1 and all(left.get(t) == k * times for t, k in total.parts):
+            if times and all(left.get(t) == k * times for t, k in total.parts):
                 summands.append((total, times))
                 for t, _ in total.parts:
                     del left[t]
@@ -201,7 +232,7 @@ class Naming:
 
     def _root(self, term: Term, base: Term, exponent: Fraction) -> Term | None:
         """The root that a power of a factor is one of; None where it is none, or is the term itself."""
-        if exponent.denominator == 1:
+        if not 1 < exponent.denominator <= ROOTS:
             return None
         root = self.writer.power(base, Fraction(1, exponent.denominator))
         return None if root is term or root.kind != "product" or len(root.parts) != 1 else root
@@ -209,25 +240,21 @@ class Naming:
     def _in_order(self, roots: list[Term]) -> list[Term]:
         """All parts of some terms, each after its own."""
         done: dict[Term, None] = {}
-        stack = list(reversed(roots))
-        while stack:
-            found = stack[-1]
-            missing = [] if found in done else [t for t in self._pieces_of(found) if t not in done]
-            if missing:
-                stack += reversed(missing)
-                continue
-            done.setdefault(stack.pop())
+        for root in roots:
+            done |= ((t, None) for t in inside_first(root, done, lambda term: self._pieces_of(term)[::-1]))
         return list(done)
 
 
 def _is_polynomial(term: Term) -> bool:
     """Whether it is made of symbols and numbers by sums, products and whole powers."""
     powers = term.parts if term.kind == "product" else ()
-    return term.kind not in ("call", "brace") and all(e.denominator == 1 for _, e in powers) and all(map(_is_polynomial, term.below()))
+    whole = term.kind not in ("call", "brace") and all(e.denominator == 1 for _, e in powers)
+    return whole and all(map(_is_polynomial, term.below()))
 
 
-def _is_exponential(term: Term) -> bool:
-    return term.kind == "call" and term.parts[0] == "exp"
+def _base(term: Term) -> Term:
+    """What a term is a power of."""
+    return term.parts[0][0] if term.kind == "product" and len(term.parts) == 1 else term  # type: ignore[no-any-return]
 
 
 def _has_many_digits(value: Fraction) -> bool:
@@ -240,7 +267,7 @@ def _numbers_of(term: Term) -> list[Fraction]:
         return [term.parts[0]]
     if term.kind == "sum":
         return [c for _, c in term.parts]
-    return [e for b, e in term.parts if _is_exponential(b)] if term.kind == "product" else []
+    return [e for b, e in term.parts if is_exponential(b)] if term.kind == "product" else []
 
 
 def _times(product: Term, powers: Mapping[Term, Fraction]) -> int:
@@ -252,6 +279,8 @@ def _times(product: Term, powers: Mapping[Term, Fraction]) -> int:
 
 def _is_plain(term: Term) -> bool:
     """Whether a term is as short as a name, or a condition."""
+    if term.kind == "brace":  # Iverson's bracket
+        return len(term.parts) == 2 and term.parts[0][1] is ONE and term.parts[1][1] is ZERO
     single = term.kind == "sum" and len(term.parts) == 1 and term.parts[0][0].kind in ("symbol", "number")
     return term.kind in ("symbol", "number") or (term.kind == "call" and len(term.parts) == 1) or term.is_condition or single
 

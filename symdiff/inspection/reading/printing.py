@@ -86,20 +86,8 @@ class Latex(LatexPrinter):  # type: ignore[misc]
         wide = _WORD.match(after) or (_WORD.match(before) and not before.endswith(")"))
         return r"\, " if before and wide else " " if before else ""
 
-    def _print_log2(self, expr: Any, exp: Any = None) -> str:
-        return self._logarithm(expr, "2", exp)
-
-    def _print_log10(self, expr: Any, exp: Any = None) -> str:
-        return self._logarithm(expr, "10", exp)
-
-    def _logarithm(self, expr: Any, base: str, exp: Any) -> str:
-        return self._named(rf"\log_{{{base}}}", expr.args[0], exp)
-
     def _print_Float(self, expr: Any) -> str:
         return re.sub(r"^(-?)1\.0 \\cdot |\.0(?= \\cdot)", r"\1", str(super()._print_Float(expr)))
-
-    def _print_digamma(self, expr: Any, exp: Any = None) -> str:
-        return self._named(r"\psi", expr.args[0], exp)
 
     def _print_polygamma(self, expr: Any, exp: Any = None) -> str:
         return self._named(rf"\psi_{{{self._print(expr.args[0])}}}", expr.args[1], exp)
@@ -107,18 +95,6 @@ class Latex(LatexPrinter):  # type: ignore[misc]
     def _print_loggamma(self, expr: Any, exp: Any = None) -> str:
         raised = "" if exp is None else f"^{{{exp}}}"
         return rf"\log{raised} \Gamma\left({self._print(expr.args[0])}\right)"
-
-    def _print_airyai(self, expr: Any, exp: Any = None) -> str:
-        return self._named(r"\operatorname{Ai}", expr.args[0], exp)
-
-    def _print_airybi(self, expr: Any, exp: Any = None) -> str:
-        return self._named(r"\operatorname{Bi}", expr.args[0], exp)
-
-    def _print_airyaiprime(self, expr: Any, exp: Any = None) -> str:
-        return self._named(r"\operatorname{Ai}'", expr.args[0], exp)
-
-    def _print_airybiprime(self, expr: Any, exp: Any = None) -> str:
-        return self._named(r"\operatorname{Bi}'", expr.args[0], exp)
 
     def _hprint_BesselBase(self, expr: Any, exp: Any, sym: str) -> str:
         return self._named(f"{sym}_{{{self._print(expr.order)}}}", expr.argument, exp)
@@ -180,33 +156,6 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
         text = self._print(factor)
         return prettyForm(*text.parens()) if isinstance(factor, _SPREAD) else text
 
-    def _print_besselj(self, expr: Any) -> Any:
-        return self._indexed(expr, "J")
-
-    def _print_bessely(self, expr: Any) -> Any:
-        return self._indexed(expr, "Y")
-
-    def _print_besseli(self, expr: Any) -> Any:
-        return self._indexed(expr, "I")
-
-    def _print_besselk(self, expr: Any) -> Any:
-        return self._indexed(expr, "K")
-
-    def _print_polygamma(self, expr: Any) -> Any:
-        return self._indexed(expr, "ψ")
-
-    def _print_digamma(self, expr: Any) -> Any:
-        return self._called("ψ", expr)
-
-    def _print_loggamma(self, expr: Any) -> Any:
-        return self._called("log Γ", expr)
-
-    def _print_Max(self, expr: Any) -> Any:
-        return self._called("max", expr)
-
-    def _print_Min(self, expr: Any) -> Any:
-        return self._called("min", expr)
-
     def _called(self, head: str, expr: Any) -> Any:
         return prettyForm(*stringPict.next(head, prettyForm(*self._print_seq(expr.args, delimiter=", ").parens())))
 
@@ -234,6 +183,20 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
     def _print_Nabla(self, expr: Any) -> Any:
         top, array = self._print(expr.args[0]), self._print(expr.args[1])
         return prettyForm(*stringPict.next("∇_", array, " ", top))
+
+
+_LATEX = {
+    "digamma": r"\psi", "log2": r"\log_{2}", "log10": r"\log_{10}", "airyai": r"\operatorname{Ai}",
+    "airybi": r"\operatorname{Bi}", "airyaiprime": r"\operatorname{Ai}'", "airybiprime": r"\operatorname{Bi}'",
+}  # fmt: skip
+_TEXTS = {"digamma": "ψ", "loggamma": "log Γ", "Max": "max", "Min": "min"}
+_INDEXED = {"besselj": "J", "bessely": "Y", "besseli": "I", "besselk": "K", "polygamma": "ψ"}
+for _name, _head in _LATEX.items():
+    setattr(Latex, f"_print_{_name}", lambda self, expr, exp=None, head=_head: self._named(head, expr.args[0], exp))
+for _name, _head in _TEXTS.items():
+    setattr(Unicode, f"_print_{_name}", lambda self, expr, head=_head: self._called(head, expr))
+for _name, _head in _INDEXED.items():
+    setattr(Unicode, f"_print_{_name}", lambda self, expr, head=_head: self._indexed(expr, head))
 
 
 def latex_of(expr: Any) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy as sp
 
@@ -19,9 +19,10 @@ from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
+from symdiff.inspection.reading.lines import Line, composed_lines
 from symdiff.inspection.reading.looped import looped_formula
 from symdiff.inspection.reading.matrices import matrix_formula, names_places
-from symdiff.inspection.reading.naming import Naming, input_names, numbered_names, own_names
+from symdiff.inspection.reading.naming import input_names, numbered_names, own_names
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
 from symdiff.inspection.reading.recurring import recurrence_of
 from symdiff.inspection.reading.slopes import Slopes
@@ -42,14 +43,6 @@ FEW = 8  # rows up to which each is shown as it is
 DERIVED = 4  # orders up to which coefficients of a series are derived by the chain rule
 CELLS = 5_000  # operations on cells up to which arrays without words of matrices are read cell by cell
 FOLDED = 2_000  # rows up to which patterns are looked for
-
-
-class Row(NamedTuple):
-    """A row before it is arranged: its left side, and the term on its right."""
-
-    left: Any
-    term: Term
-    at: tuple[str, int, int] | None = None  # the places of an index for which it stands
 
 
 class Primal:
@@ -150,7 +143,7 @@ def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, 
     found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
     if found is None:
         return None
-    composer, arranger = Composer(primal.writer.bits), Arranger(primal.writer)
+    composer, arranger = Composer(primal.writer), Arranger(primal.writer)
 
     def equation(left: Any, term: Term, at: tuple[str, int, int] | None = None) -> Equation:
         return Equation(left, composer.expression(arranger.arranged(term)), at)
@@ -180,18 +173,17 @@ def is_elementwise(graph: Graph) -> bool:
     return all(b.op in OPS and not any(o.op == "const" and o.shape for o in b.operands) for b in graph.bindings)
 
 
-def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
+def composed(primal: Primal, rows: Iterator[Line], limit: int, notes: tuple[str, ...], whole: Callable[[], Formula]) -> Formula:
     """Rows as equations with their shared pieces, the first of them where there are more than `limit`."""
-    patterns, arranger = Patterns(primal.writer), Arranger(primal.writer, primal.kept)
-    found: list[Row] = []
-    zeros: list[Row] = []
+    patterns = Patterns(primal.writer)
+    found: list[Line] = []
+    zeros: list[Line] = []
     more = 0
     for row in folded_rows(rows, patterns, limit):
         if row.term is ZERO:
             zeros.append(row)
         elif len(found) < limit:
-            term = patterns.with_series(row.term, patterns.indices[row.at is not None])
-            found.append(row._replace(term=arranger.arranged(term)))
+            found.append(row._replace(term=patterns.with_series(row.term, patterns.indices[row.at is not None])))
         else:
             more += 1
     if primal.slopes.has_kinks:
@@ -205,32 +197,27 @@ def composed(primal: Primal, rows: Iterator[Row], limit: int, notes: tuple[str, 
     own: dict[Term, tuple[str | None, Fraction]] = {**primal.own_names()}
     for slope in primal.slopes.found(list(own)):
         own.setdefault(slope, (None, Fraction(1)))
-    naming = Naming(primal.writer, own, primal.taken())
-    terms = naming.named([row.term for row in found])
-    composer = Composer(primal.writer.bits, naming.constants)
-    shown = naming.pieces[:limit]
-    where = tuple(Equation(sp.Symbol(p.symbol.parts[0]), composer.expression(p.term)) for p in shown)
-    equations = tuple(Equation(row.left, composer.expression(term), row.at) for row, term in zip(found, terms, strict=True))
-    return Formula(equations, where, notes, more, len(naming.pieces) - len(shown), whole=whole)
+    equations, pieces = composed_lines(primal.writer, found, own, primal.taken(), primal.kept)
+    return Formula(tuple(equations), tuple(pieces[:limit]), notes, more, len(pieces[limit:]), whole=whole)
 
 
-def folded_rows(rows: Iterator[Row], patterns: Patterns, limit: int) -> Iterator[Row]:
+def folded_rows(rows: Iterator[Line], patterns: Patterns, limit: int) -> Iterator[Line]:
     """Rows, runs of one pattern as one where there are more than a few and not too many to look at."""
     first = [row._replace(term=patterns.with_products(row.term, patterns.indices[1])) for row in islice(rows, FOLDED + 1)]
     if not FEW < len(first) <= FOLDED:
         yield from chain(first, rows)
         return
     for found in patterns.runs(first, _placed_row, lambda row: row.term):
-        if isinstance(found, Row):
+        if isinstance(found, Line):
             yield found
         else:
             start, end, term = found
             array, place = _placed_row(start)  # type: ignore[misc]
             left = start.left.subs(start.left.below[-1], sp.Symbol(cell_beside(array, 0, patterns.indices[0])))
-            yield Row(left, term, (patterns.indices[0], place, _placed_row(end).place))  # type: ignore[union-attr]
+            yield Line(left, term, (patterns.indices[0], place, _placed_row(end).place))  # type: ignore[union-attr]
 
 
-def _placed_row(row: Row) -> Placed | None:
+def _placed_row(row: Line) -> Placed | None:
     """The cell by which a row is derived, where it is by one."""
     below = row.left.below if isinstance(row.left, Slope) else ()
     return placed_cell(below[0].name) if len(below) == 1 and below[0].is_Symbol else None
@@ -275,37 +262,37 @@ def _slope(primal: Primal, top: Any, *below: Term) -> Any:
     return (TotalSlope if single else Slope)(top, *(sp.Symbol(b.parts[0]) for b in below))
 
 
-def _value_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _value_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     for left, term in _tops(primal):
-        yield Row(left, term)
+        yield Line(left, term)
 
 
-def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     for left, term in _tops(primal):
         for symbol in _symbols(primal, derivation):
-            yield Row(_slope(primal, left, symbol), primal.slopes.of(term, symbol))
+            yield Line(_slope(primal, left, symbol), primal.slopes.of(term, symbol))
 
 
-def _value_and_slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _value_and_slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     yield from _slope_rows(primal, derivation)
 
 
-def _higher_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _higher_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     for left, term in _tops(primal):
         for symbol in _symbols(primal, derivation):
             for _ in range(derivation.order):
                 term = primal.slopes.of(term, symbol)
-            yield Row(_slope(primal, left, *[symbol] * derivation.order) if derivation.order else left, term)
+            yield Line(_slope(primal, left, *[symbol] * derivation.order) if derivation.order else left, term)
 
 
-def _hessian_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _hessian_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     symbols = _symbols(primal, derivation)
     for left, term in _tops(primal):
         for k, first in enumerate(symbols):
             slope = primal.slopes.of(term, first)
             for second in symbols[k:]:
-                yield Row(_slope(primal, left, first, second), primal.slopes.of(slope, second))
+                yield Line(_slope(primal, left, first, second), primal.slopes.of(slope, second))
 
 
 def _moved(primal: Primal, derivation: Derivation, suffix: str) -> list[tuple[Term, Term]]:
@@ -325,17 +312,17 @@ def _tangent(primal: Primal, term: Term, moved: list[tuple[Term, Term]]) -> Term
     return t.plus(*(t.mul([primal.slopes.of(term, cell), dot]) for cell, dot in moved if term.needs & cell.needs))
 
 
-def _jvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _jvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     moved = _moved(primal, derivation, "_dot")
     for output, name, cells in zip(primal.graph.outputs, primal.tops, primal.outputs, strict=True):
         for k, term in enumerate(cells):
             own = f"{name}_dot"
             left = sp.Symbol(cell_name(own, output.shape, k) if output.shape else own)
-            yield Row(left, _tangent(primal, term, moved))
+            yield Line(left, _tangent(primal, term, moved))
 
 
-def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     moved = _moved(primal, derivation, "_dot")
     terms = list(primal.outputs)
     for order in range(derivation.order + 1):
@@ -345,10 +332,10 @@ def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
         for output, name, cells in zip(primal.graph.outputs, primal.tops, terms, strict=True):
             for k, term in enumerate(cells):
                 own = f"{name}_{order}"
-                yield Row(sp.Symbol(cell_name(own, output.shape, k) if output.shape else own), term)
+                yield Line(sp.Symbol(cell_name(own, output.shape, k) if output.shape else own), term)
 
 
-def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     t = primal.writer
     bars = []
@@ -358,10 +345,10 @@ def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
             bars.append((term, t.symbol(cell_name(own, output.shape, k) if output.shape else own, is_complex(output.dtype))))
     for cell, bar in _moved(primal, derivation, "_bar"):
         terms = (t.mul([primal.slopes.of(term, cell), top]) for term, top in bars if term.needs & cell.needs)
-        yield Row(sp.Symbol(bar.parts[0]), t.plus(*terms))
+        yield Line(sp.Symbol(bar.parts[0]), t.plus(*terms))
 
 
-def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     moved = _moved(primal, derivation, "_dot")
     for _, term in _tops(primal):
         for place in derivation.wrt:
@@ -369,20 +356,20 @@ def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
             for k, cell in enumerate(primal.cells[place]):
                 shape = primal.graph.inputs[place].shape
                 left = sp.Symbol(cell_name(name, shape, k) if shape else name)
-                yield Row(left, _tangent(primal, primal.slopes.of(term, cell), moved))
+                yield Line(left, _tangent(primal, primal.slopes.of(term, cell), moved))
 
 
-def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Row]:
+def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     for conjugate in (False, True):
         for left, term in _tops(primal):
             for symbol in _symbols(primal, derivation):
                 by = sp.Symbol(symbol.parts[0])
                 found = primal.slopes.of(term, symbol, conjugate)
                 below = sp.conjugate(by, evaluate=False) if conjugate else by
-                yield Row(Slope(left, below), found)
+                yield Line(Slope(left, below), found)
 
 
-_KINDS: dict[str, Callable[[Primal, Derivation], Iterator[Row]]] = {
+_KINDS: dict[str, Callable[[Primal, Derivation], Iterator[Line]]] = {
     "": _value_rows, "grad": _slope_rows, "value_and_grad": _value_and_slope_rows, "jacobian": _slope_rows,
     "derivative": _higher_rows, "hessian": _hessian_rows, "jvp": _jvp_rows, "vjp": _vjp_rows, "hvp": _hvp_rows,
     "wirtinger": _wirtinger_rows, "taylor": _taylor_rows,

@@ -7,10 +7,11 @@ same term in each round from the second on; None stands for loops of other kinds
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from symdiff.inspection.exact import ONCE
 from symdiff.inspection.reading.patterns import Patterns
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources, assigned_values
-from symdiff.inspection.reading.terms import ONCE, Term
+from symdiff.inspection.reading.terms import Term
 from symdiff.inspection.reading.written import Writer, read_graph, term_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Node

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Node
+from symdiff.vocabulary.libraries import name_unless_library
 
 
 class Assigned(NamedTuple):
@@ -70,7 +71,9 @@ def _text_of(file: str) -> str:
     if not file:
         return ""
     loaded = [getattr(m, "__file__", None) for m in list(sys.modules.values())]
-    paths = {p for p in (*loaded, *linecache.cache) if isinstance(p, str) and os.path.basename(p) == file}
+    paths = {
+        p for p in (*loaded, *linecache.cache) if isinstance(p, str) and os.path.basename(p) == file == name_unless_library(p)
+    }
     texts = {text for path in paths if (text := "".join(linecache.getlines(path)))}
     return texts.pop() if len(texts) == 1 else ""
 

@@ -9,19 +9,20 @@ Assumes real powers to be taken where they are defined: sqrt(x)*sqrt(x) is x, bu
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from symdiff.inspection.exact import ONCE, exact_multiple
 from symdiff.inspection.reading.names import printed_width
 from symdiff.vocabulary.traits import CONDITIONS, operations
 
 _QUOTIENTS = frozenset({2, 3, 4, 6, 7, 8, 9, 12, 16})  # what stands below a fraction bar rather than in a decimal
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
-_CONDITIONS = CONDITIONS
-_SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}
+_MARKS = {"matmul": 1, "dot": 1, "T": 1, "inv": 2, "inv_T": 2, "norm": 2, "norm_F": 3, "ones": 1, "eye": 1}  # widths
+_SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}  # where a comparison holds
 _REAL = operations("real_valued")
 
 
@@ -44,7 +45,7 @@ class Term:
         self.needs = 0
         for t in below:
             self.needs |= t.needs
-        self.is_complex = any(t.is_complex for t in below) and not (kind == "call" and parts[0] in _REAL | _CONDITIONS)
+        self.is_complex = any(t.is_complex for t in below) and not (kind == "call" and parts[0] in _REAL | CONDITIONS)
         self.width = min(WIDE, _width(self))
 
     def below(self) -> tuple["Term", ...]:
@@ -60,7 +61,7 @@ class Term:
     @property
     def is_condition(self) -> bool:
         """Whether it is true or false, rather than a number."""
-        return self.kind == "call" and self.parts[0] in _CONDITIONS
+        return self.kind == "call" and self.parts[0] in CONDITIONS
 
     def __repr__(self) -> str:
         return f"{self.kind}{self.parts}"
@@ -120,6 +121,10 @@ def _width(term: Term) -> int:
         op, *args = term.parts
         if op == "exp":
             return 1 + args[0].width
+        if op.startswith("unit "):
+            return 2
+        if op in _MARKS:
+            return _MARKS[op] + sum(t.width + 2 * (t.kind == "sum") for t in args)
         if op == "pow":
             return _power_width(args[0], ONCE) + args[1].width
         return len(op) + 2 + sum(t.width for t in args) + 2 * (len(args) - 1)
@@ -142,58 +147,18 @@ def _power_width(base: Term, exponent: Fraction) -> int:
     return own if exponent == 1 else own + (1 if exponent in (Fraction(1, 2), 2, 3) else number_width(exponent))
 
 
+def inside_first(term: Term, known: Container[Term], below: Callable[[Term], Iterable[Term]] = Term.below) -> Iterator[Term]:
+    """What is not known of a term and its parts, each after its own; the caller makes it known."""
+    stack = [term]
+    while stack:
+        missing = [t for t in below(stack[-1]) if t not in known]
+        stack += missing
+        if not missing and (found := stack.pop()) not in known:
+            yield found
+
+
 ONE = Term("number", (Fraction(1),), 0)
 ZERO = Term("number", (Fraction(0),), 0)
-HALF = Fraction(1, 2)
-ONCE = Fraction(1)
-
-
-@lru_cache(4096)
-def exact_multiple(value: float) -> tuple[Fraction, tuple[tuple[str, Fraction], ...]] | None:
-    """A float as the quotient, the root of one, or the small multiple of pi or a logarithm that it is the rounding of; None
-    where it is not.
-
-    >>> exact_multiple(math.pi/180)
-    (Fraction(1, 180), (('pi', Fraction(1, 1)),))
-    """
-    if not math.isfinite(value) or len(repr(value)) < 14:
-        return None
-    for known, powers, most in _CONSTANTS:
-        quotient = _rounded(value / known, most)
-        if quotient is not None and abs(quotient.numerator / quotient.denominator * known - value) <= 1.2e-16 * abs(value):
-            return quotient, powers
-    square = _rounded(value * value, 1000) if abs(value) < 1e6 else None
-    if square is None or abs(math.sqrt(square) - abs(value)) > 1.2e-16 * abs(value):
-        return None
-    times = math.prod(square.as_integer_ratio())
-    whole = max(k for k in range(1, math.isqrt(times) + 1) if times % (k * k) == 0)
-    return Fraction(whole if value > 0 else -whole, square.denominator), ((str(times // whole**2), HALF),)
-
-
-def _rounded(value: float, most: int) -> Fraction | None:
-    """A quotient of numbers up to `most`, or of a digit and a larger one, near a number; None for one that is not finite."""
-    if not math.isfinite(value):
-        return None
-    for digit in range(1, 10):
-        below = round(digit / abs(value)) if 1e-9 < abs(value) < 1e9 else 0
-        if below and digit / below == abs(value) and most > 1000:
-            return Fraction(digit if value > 0 else -digit, below)
-    found = Fraction(value).limit_denominator(most)
-    return found if 0 < abs(found.numerator) <= most else None
-
-
-_CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...], int]] = [
-    (1.0, (), 10_000),
-    *((known, powers, 720) for known, powers in (
-        (math.pi, (("pi", ONCE),)), (1 / math.pi, (("pi", -ONCE),)), (math.e, (("e", ONCE),)),
-        (math.sqrt(math.pi), (("pi", HALF),)), (1 / math.sqrt(math.pi), (("pi", -HALF),)),
-        (math.sqrt(2 * math.pi), (("2", HALF), ("pi", HALF))), (1 / math.sqrt(2 * math.pi), (("2", -HALF), ("pi", -HALF))),
-        (math.sqrt(2 / math.pi), (("2", HALF), ("pi", -HALF))), (math.sqrt(math.pi / 2), (("pi", HALF), ("2", -HALF))),
-        (math.log(2), (("log2", ONCE),)), (1 / math.log(2), (("log2", -ONCE),)),
-        (math.log(10), (("log10", ONCE),)), (1 / math.log(10), (("log10", -ONCE),)),
-        (math.pi**2, (("pi", 2 * ONCE),)), (math.pi**-2, (("pi", -2 * ONCE),)), (0.5772156649015329, (("gamma_E", ONCE),)),
-    )),
-]  # fmt: skip
 
 
 class Terms:
@@ -325,7 +290,7 @@ class Terms:
                     ((term, c),) = base.parts
                     coefficient *= c ** int(exponent)
                     pending.append((term, exponent))
-                elif _merges(base) and (whole or (len(base.parts) == 1 and _is_root(*base.parts[0]))):
+                elif _merges(base) and (whole or all(_is_root(b, e) for b, e in base.parts)):
                     pending += [(b, e * exponent) for b, e in reversed(base.parts)]
                 elif base is ZERO:
                     return ZERO if exponent > 0 else self.call("inf")
@@ -464,7 +429,9 @@ class Terms:
 
 def _is_positive(term: Term) -> bool:
     """Whether it is a positive number, or the exponential of a real one."""
-    return not term.is_complex and (term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E")))
+    return not term.is_complex and (
+        term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E"))
+    )
 
 
 def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> int:
@@ -476,21 +443,21 @@ def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> i
     return int(coefficient.denominator % value == 0) if exponent > 0 else -int(coefficient.numerator % value == 0)
 
 
+def is_exponential(term: Term) -> bool:
+    """Whether it is a power of e."""
+    return term.kind == "call" and term.parts[0] == "exp"
+
+
 def _is_logarithm(term: Term) -> bool:
     return term.kind == "call" and term.parts[0] == "log"
 
 
 def _is_exhausted(conditions: list[Any]) -> bool:
     """Whether one of some conditions holds for all numbers: x < y, x = y, x > y."""
-    if not all(c.kind == "call" for c in conditions):
-        return False
-    sides = {c.parts[1:] for c in conditions if c.parts[0] in ("lt", "le", "eq", "ge", "gt")}
-    covered: dict[Any, set[str]] = {pair: set() for pair in sides}
+    covered: dict[Any, set[str]] = {}
     for c in conditions:
-        if c.parts[1:] in covered:
-            covered[c.parts[1:]] |= {"lt": {"<"}, "le": {"<", "="}, "eq": {"="}, "ge": {">", "="}, "gt": {">"}}.get(
-                c.parts[0], set()
-            )
+        if c.kind == "call":
+            covered.setdefault(c.parts[1:], set()).update(_SIDES.get(c.parts[0], ""))
     return any(len(found) == 3 for found in covered.values())
 
 
@@ -501,7 +468,8 @@ def _merges(term: Term) -> bool:
 
 def _is_root(base: Term, exponent: Fraction) -> bool:
     """Whether a power is positive wherever it is real, so that further roots may be taken of it."""
-    return exponent.denominator > 1 or (base.kind == "call" and base.parts[0] == "exp" and not base.is_complex)
+    is_call = base.kind == "call" and not base.is_complex
+    return exponent.denominator > 1 or (is_call and base.parts[0] in ("exp", "abs", "norm", "norm_F"))
 
 
 def _is_multiple(term: Term) -> bool:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from symdiff.inspection.reading.terms import HALF, ONCE, ONE, ZERO, Term, Terms
+from symdiff.inspection.exact import HALF, ONCE
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, Terms, inside_first
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
@@ -31,9 +32,14 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
 class Writer(Terms):
     """Makes terms of operations."""
 
+    ONE_BRACE = True  # whether what is multiplied with a brace is written in each of its rows
+    OWN = 14  # printed width of a piece that the user has named, which has its name where it stands twice
+
     def __init__(self) -> None:
         super().__init__()
         self.sites: dict[str, Node] = {}
+        self.counts: Mapping[str, int] = {}  # symbols that are numbers of cells
+        self.indices = 0  # the bits of symbols that are places of an index
 
     def site(self, binding: Node) -> str:
         """The operation that a call of a function with a rule of its own is; those of another of that name have another."""
@@ -42,6 +48,18 @@ class Writer(Terms):
             op += " "
         self.sites.setdefault(op, binding)
         return op
+
+    def standing(self, name: str, term: Term) -> Term:
+        """A symbol that stands for a term."""
+        return self.symbol(name, term.is_complex)
+
+    def long(self, term: Term, often: bool) -> int:
+        """The printed width from which on a piece is named that stands twice, or often: 20 are some 28 characters of text."""
+        return 16 if often else 20
+
+    def letter(self, term: Term) -> str | None:
+        """What a piece without a name of the user's is called; None for any letter."""
+        return None
 
     def emit(self, op: str, args: tuple[Term, ...]) -> Term:
         """One operation on terms."""
@@ -110,18 +128,10 @@ class Writer(Terms):
     def rewritten(self, term: Term, change: Callable[[Term], Term | None], done: dict[Term, Term] | None = None) -> Term:
         """A term with what `change` puts in the place of its parts, the innermost first; `done` keeps it for other terms."""
         done = {} if done is None else done
-        stack = [term]
-        while stack:
-            found = stack[-1]
-            missing = [t for t in found.below() if t not in done]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            if found not in done:
-                rebuilt = self.rebuilt(found, done)
-                changed = change(rebuilt)
-                done[found] = rebuilt if changed is None else changed
+        for found in inside_first(term, done):
+            rebuilt = self.rebuilt(found, done)
+            changed = change(rebuilt)
+            done[found] = rebuilt if changed is None else changed
         return done[term]
 
     def rebuilt(self, term: Term, parts: dict[Term, Term]) -> Term:
@@ -187,14 +197,10 @@ def is_thin(condition: Term) -> bool:
 
 def _has_brace(term: Term) -> bool:
     seen: set[Term] = set()
-    stack = [term]
-    while stack:
-        found = stack.pop()
+    for found in inside_first(term, seen):
         if found.kind == "brace":
             return True
-        if found not in seen:
-            seen.add(found)
-            stack += found.below()
+        seen.add(found)
     return False
 
 
@@ -202,9 +208,10 @@ def _log1p(t: Writer, x: Term) -> Term:
     return t.call("log", t.plus(ONE, x))
 
 
-def _is_count(term: Term) -> bool:
-    """Whether it is a small whole number, of which factorials are short."""
-    return term.kind == "number" and term.parts[0].denominator == 1 and 1 <= term.parts[0] <= 8
+def _log_gamma(t: Writer, x: Term) -> Term:
+    """The logarithm of the gamma function; of a small whole number, that of a factorial."""
+    is_count = x.kind == "number" and x.parts[0].denominator == 1 and 1 <= x.parts[0] <= 8
+    return t.call("log", t.number(factorial(int(x.parts[0]) - 1))) if is_count else t.call("gammaln", x)
 
 
 def _degrees(name: str) -> Callable[[Writer, Term], Term]:
@@ -242,7 +249,7 @@ SPELLED: dict[tuple[str, int], Any] = {
     ("entr", 1): lambda t, a: t.neg(t.mul([a, t.call("log", a)])),
     ("rel_entr", 2): lambda t, a, b: t.mul([a, t.call("log", t.powers([(a, ONCE), (b, -ONCE)]))]),
     ("kl_div", 2): lambda t, a, b: t.add([(t.emit("rel_entr", (a, b)), ONCE), (a, -ONCE), (b, ONCE)]),
-    ("gammaln", 1): lambda t, a: t.call("log", t.number(factorial(int(a.parts[0]) - 1))) if _is_count(a) else t.call("gammaln", a),
+    ("gammaln", 1): _log_gamma,
     ("rgamma", 1): lambda t, a: t.power(t.call("gamma", a), -ONCE),
     ("log_ndtr", 1): lambda t, a: t.call("log", t.call("ndtr", a)),
     ("sindg", 1): _degrees("sin"), ("cosdg", 1): _degrees("cos"), ("tandg", 1): _degrees("tan"), ("cotdg", 1): _degrees("cot"),
@@ -345,15 +352,8 @@ def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:
 def values_of(term: Term, numbers: dict[str, Any], called: Any = None) -> Any:
     """The value of a term at numbers (or arrays of them), one for each symbol, by NumPy."""
     done: dict[Term, Any] = {}
-    stack = [term]
     with np.errstate(all="ignore"):
-        while stack:
-            found = stack[-1]
-            missing = [t for t in found.below() if t not in done]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
+        for found in inside_first(term, done):
             done[found] = _value(found, done, numbers)
     return done[term]
 

@@ -1,0 +1,37 @@
+"""Lines over terms as the equations that are printed: arranged, over names of their shared pieces.
+
+Assumes terms of one writer. Guarantees that each piece has its equation, before those that use it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from symdiff.inspection.reading.arranging import Arranger
+from symdiff.inspection.reading.composing import Composer
+from symdiff.inspection.reading.equations import Equation
+from symdiff.inspection.reading.naming import Naming
+from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.written import Writer
+
+Own = Mapping[Term, tuple[str | None, Fraction]]
+
+
+class Line(NamedTuple):
+    """An equation before it is arranged: its left side, and the term on its right."""
+
+    left: Any
+    term: Term
+    at: tuple[str, Any, Any] | None = None  # the places of an index for which it stands
+
+
+def composed_lines(
+    writer: Writer, lines: Iterable[Line], own: Own, taken: Iterable[str], kept: Collection[Term] = (), composer: Any = Composer
+) -> tuple[list[Equation], list[Equation]]:
+    """The equations of lines, and those of their pieces; terms in `kept` are not arranged."""
+    arranger, lines = Arranger(writer, kept), list(lines)
+    naming = Naming(writer, own, taken)
+    terms = naming.named([arranger.arranged(line.term) for line in lines])
+    made = composer(writer, naming.constants)
+    pieces = [Equation(made.expression(p.symbol), made.expression(p.term)) for p in naming.pieces]
+    return [Equation(line.left, made.expression(term), line.at) for line, term in zip(lines, terms, strict=True)], pieces
