@@ -7,7 +7,6 @@ are recorded; Python's and NumPy's own that need a number or make an array have 
 user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
 """
 
-import contextlib
 import functools
 import inspect
 import operator
@@ -235,8 +234,8 @@ def _alone(f: Any) -> Any:
 
 
 def _announced(f: types.FunctionType) -> Any:
-    """A function without source: what it handles is not known."""
-    if not f.__code__.co_exceptiontable:
+    """A function whose source is not the user's: what it handles is not known."""
+    if not _handles(f.__code__):
         return f
 
     @functools.wraps(f)
@@ -247,11 +246,17 @@ def _announced(f: types.FunctionType) -> Any:
     return announced
 
 
+def _handles(code: types.CodeType) -> bool:
+    """Whether a function, or one nested in it, handles exceptions."""
+    return bool(code.co_exceptiontable) or any(_handles(c) for c in code.co_consts if isinstance(c, types.CodeType))
+
+
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
     inner = getattr(f, "__wrapped__", None)
-    if inner is not None and f.__code__.co_filename == contextlib.__file__:
-        return contextlib.contextmanager(follow(inner))
+    if isinstance(inner, types.FunctionType) and not is_library(inner.__code__.co_filename):
+        cells = (types.CellType(follow(inner)) if c.cell_contents is inner else c for c in f.__closure__ or ())
+        return _announced(types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells)))
     if f.__code__ in _DISPATCHING:
         return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
     registry = getattr(f, "registry", None)
