@@ -63,6 +63,7 @@ NAMES = {
     "symdiff.ir.hidden": "SMALL hidden_of",
     "symdiff.inspection.pictures.layering": "shown_by_dot shown_layers",
     "symdiff.inspection.pictures.sampling": "broken_intervals",
+    "symdiff.simplification.equalities": "Thinness",
     "symdiff.simplification.conditions": "Conditions",
     "symdiff.simplification.facts": "Facts",
     "symdiff.simplification.rewriting": "rewritten",

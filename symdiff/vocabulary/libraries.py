@@ -21,7 +21,8 @@ LIBRARIES = frozenset(
 )
 COMPILED = frozenset("scipy pandas sklearn numba llvmlite jax jaxlib torch tensorflow cupy matplotlib".split())  # in parts
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_OF_GRAPHS = tuple(os.path.join(_ROOT, *room.split("/"), "") for room in "simplification differentiation lowering codegen tracing/branches".split())
+_GRAPHS = "simplification differentiation lowering codegen tracing/branches"
+_OF_GRAPHS = tuple(os.path.join(_ROOT, *room.split("/"), "") for room in _GRAPHS.split())
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _STANDARD = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})
 _SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")

@@ -23,7 +23,7 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.sites import OWN
-from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque_capture
+from symdiff.tracing.captures.reaching import HOLDING, Asked, Cache, File, Found, Unfollowed, Used, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace
@@ -108,7 +108,6 @@ _LOOKING: dict[str, tuple[str, ...]] = {
     "_weakref": ("getweakref",),
     "numpy": ("get", "array2string", "array_repr", "array_str"),
 }  # modules, and how those of their functions begin that read the state of the process
-_HOLDING = ("acquire", "release", "__enter__", "__exit__")  # of locks
 _IMPORTING = (("importlib", "import_module"), ("builtins", "__import__"))
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
@@ -204,6 +203,8 @@ def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     keeps = attempt.keeping is not None and attempt.thorough
     if attempt.reading is None:
         found = clone(f, KEPT | CELLS, True, _Keeping) if keeps else clone(f, CELLS, attempt.thorough)
+        if found is None:
+            attempt.known[Unfollowed(f)] = None
         return found or _announced(substituted(f, _alone))
     found = clone(f, KEPT | LOADED, True, _KeepingLoads) if keeps else clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
@@ -253,15 +254,15 @@ def _handles(code: types.CodeType) -> bool:
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
-    inner = getattr(f, "__wrapped__", None)
-    if isinstance(inner, types.FunctionType) and not is_library(inner.__code__.co_filename):
-        cells = (types.CellType(follow(inner)) if c.cell_contents is inner else c for c in f.__closure__ or ())
-        return _announced(types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells)))
     if f.__code__ in _DISPATCHING:
         return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
     registry = getattr(f, "registry", None)
     if registry is not None and hasattr(f, "dispatch"):
         return lambda *args, **kwargs: follow(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
+    inner = getattr(f, "__wrapped__", None)
+    if isinstance(inner, types.FunctionType) and not is_library(inner.__code__.co_filename):
+        cells = (types.CellType(follow(inner)) if c.cell_contents is inner else c for c in f.__closure__ or ())
+        return _announced(types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells)))
     return _library(f, attempt)
 
 
@@ -336,7 +337,7 @@ def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
     """A method of an object that the trace may not be able to compare."""
 
     def used(*args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or f.__name__ not in _HOLDING:
+        if args or kwargs or f.__name__ not in HOLDING:
             attempt.known[Used(owner, f.__name__, user_line())] = None
         return f(*args, **kwargs)
 

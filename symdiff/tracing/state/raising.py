@@ -47,14 +47,17 @@ def _note_defect(error: Exception) -> None:
     steps = reversed(list(traceback.walk_tb(error.__traceback__)))
     ours = itertools.takewhile(lambda step: not name_unless_library(step[0].f_code.co_filename), steps)
     if not isinstance(error, SymdiffError) and any(is_of_graphs(frame.f_code.co_filename) for frame, _ in ours):
-        TraceError(f"{user_line()}: {type(error).__name__}: {error}: a defect of symdiff, which the function does not raise itself")
+        TraceError(f"{user_line()}: {type(error).__name__}: {error}: a defect of symdiff, which f itself does not raise")
 
 
-def managed(owner: Any) -> Any:
-    """A context manager of a `with` statement: its block is announced where the manager may keep exceptions to itself."""
+def managed(owner: Any, followed: Any = None) -> Any:
+    """A context manager of a `with` statement, as it is followed: its block is announced where the manager may keep exceptions
+    to itself.
+    """
+    followed = owner if followed is None else followed
     if isinstance(owner, contextlib.suppress):
         return _Managed(owner, lambda: owner._exceptions)  # type: ignore[attr-defined]
-    return _Managed(owner, lambda: None) if _may_swallow(owner) else owner
+    return _Managed(followed, lambda: None) if _may_swallow(owner) else followed
 
 
 def _may_swallow(owner: Any) -> bool:
