@@ -18,8 +18,10 @@ import operator
 import os
 import pathlib
 import random
+import shelve
 import sqlite3
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -1411,6 +1413,67 @@ def database_without_source():
     base = sqlite3.connect(":memory:")
     return namespace("def f(x): return base.execute('select 2.0').fetchone()[0]*x*x", base=base)["f"], lambda: None
 
+# -- what Python's own classes call by themselves, and what they are made by
+
+
+@kind
+def hook_of_an_enumeration():
+    names = namespace("""import enum
+name = "LOW"
+class Level(enum.Enum):
+    LOW, HIGH = 2.0, 3.0
+    @classmethod
+    def _missing_(cls, value): return cls[name]
+def f(x): return Level(7).value*x*x""")
+    return names["f"], lambda: names.update(name="HIGH")
+
+
+@kind
+def class_made_by_a_library():
+    law = types.new_class("Law", (), {}, lambda body: body.update(k=2.0))
+    return (lambda x: law.k * x * x), setter(law, "k", 3.0)
+
+
+@kind
+def default_of_a_generated_constructor():
+    @dataclasses.dataclass(kw_only=True)
+    class Law:
+        k: float
+        scale: dataclasses.InitVar[float] = 2.0
+
+        def __post_init__(self, scale):
+            self.k = self.k * scale
+
+    return (lambda x: Law(k=x).k * x), lambda: Law.__init__.__kwdefaults__.update(scale=3.0)
+
+
+@kind
+def module_imported_by_function_is_replaced():
+    sys.modules["symdiff_mymod"] = module("K = 2.0")
+
+    def f(x):
+        return importlib.import_module("symdiff_mymod").K * x * x
+
+    return f, lambda: sys.modules.update(symdiff_mymod=module("K = 3.0"))
+
+
+@kind
+def items_of_the_default_of_a_context_variable():
+    held = {"k": 2.0}
+    variable = contextvars.ContextVar("variable", default=held)
+    return (lambda x: variable.get()["k"] * x * x), lambda: held.update(k=3.0)
+
+
+@kind
+def shelf():
+    path = os.path.join(tempfile.mkdtemp(), "shelf")
+
+    def f(x):
+        with shelve.open(path) as held:
+            return held.get("k", 2.0) * x * x
+
+    return f, lambda: None
+
 
 def outcome(g):
     try:
@@ -1440,7 +1503,7 @@ def settings():
 
 
 REFUSED = set("""
-    lock_asked_without_source database_without_source iterator generator count mapped random_generator
+    shelf lock_asked_without_source database_without_source iterator generator count mapped random_generator
     random_generator_in_property clock date
 """.split())
 

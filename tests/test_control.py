@@ -354,8 +354,10 @@ def test_managers_keep_exceptions_in_thorough_runs(x):
 def test_functions_inside_those_without_source_handle_what_python_raises():
     space = {"math": math}
     exec("def f(x):\n  def g(y):\n    try: return math.sqrt(y)\n    except ValueError: return -y\n  return g(x)*x", space)
+    exec("def h(y):\n  try: yield math.sqrt(y)\n  except ValueError: yield -y\ndef g(x): return sum(h(x))*x", space)
     for x in (0.25, -0.25):
         assert sd.value_and_grad(space["f"])(x)[0] == space["f"](x)
+        assert sd.value_and_grad(space["g"])(x)[0] == space["g"](x)
 
 
 class Scaled(contextlib.ContextDecorator):

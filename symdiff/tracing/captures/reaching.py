@@ -156,6 +156,13 @@ class Cache:
         self.function = function
 
 
+class Imported:
+    """A module that a trace has imported by a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
 class Found:
     """What a trace has come across beside the functions that it calls, such as the bodies of a rule."""
 
@@ -280,6 +287,8 @@ class Reach:
             self.where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
         elif isinstance(value, Cache):
             self._watch.state("cache", _entries_of_cache, value.function, _entries_of_cache(value.function))
+        elif isinstance(value, Imported):
+            self._of_names(sys.modules, (value.name, value.name.partition(".")[0]), "")
         elif isinstance(value, Found):
             self._reach(value.value, name)
         elif isinstance(value, Standing):
@@ -507,11 +516,11 @@ class Reach:
                 if key in _UNREAD or isinstance(item, type):
                     kept.append(item)
                     self._await(key, item, name)
-                elif _is_function(item) and (not key.startswith("__") or key in _CONSTRUCTORS):
+                elif _is_generated(item, cls) and key != "__init__":
+                    kept.append(item)
+                elif _is_function(item) and (key in _CONSTRUCTORS or not (key.startswith("__") or _is_called_back(cls, key))):
                     kept.append(item)
                     self._await(key, item, f"{name}.{key}")
-                elif _is_generated(item, cls):
-                    kept.append(item)
                 else:
                     kept.append(self._kept(item, f"{name}.{key}", get, key))
             self._watch.body(cls, gc.get_referents(vars(cls))[0], kept)
@@ -642,7 +651,9 @@ def is_users(cls: type) -> bool:
     if not cls.__flags__ & _HEAP or cls in (type, object):
         return False
     module = sys.modules.get(module_of(cls))
-    return module in (None, builtins) or not _is_constant(module)  # a class made where no module is named has that of `object`
+    if module in (None, builtins) or not _is_constant(module):  # a class made where no module is named has that of `object`
+        return True
+    return not cls.__flags__ & _IMMUTABLE and cls.__qualname__.partition(".")[0] not in vars(module)  # made by a function there
 
 
 _HEAP = 1 << 9  # in a type's flags: made at run time
@@ -683,6 +694,11 @@ def _is_generated(value: Any, cls: type) -> bool:
     if "__dataclass_fields__" not in vars(cls) or not isinstance(value, types.FunctionType):
         return False
     return value.__code__.co_filename in ("<string>", dataclasses.__file__)
+
+
+def _is_called_back(cls: type, name: str) -> bool:
+    """Whether a method stands in place of one that a library calls itself, as `_missing_` of an `Enum`."""
+    return any(name in vars(base) for base in cls.__mro__[1:] if base is not object and not is_users(base))
 
 
 def _is_function(value: Any) -> bool:
@@ -734,7 +750,10 @@ def _referent(value: Any) -> list[Any]:
 
 
 def _variable(value: contextvars.ContextVar[Any]) -> list[Any]:
-    return [value.get(ABSENT)]
+    try:
+        return [value.get()]  # its default, where it has one
+    except LookupError:
+        return [ABSENT]
 
 
 def _stamp(path: Any) -> list[Any]:

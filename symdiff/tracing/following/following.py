@@ -23,7 +23,7 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.sites import OWN
-from symdiff.tracing.captures.reaching import HOLDING, Asked, Cache, File, Found, Unfollowed, Used, is_opaque_capture
+from symdiff.tracing.captures.reaching import HOLDING, Asked, Cache, File, Found, Imported, Unfollowed, Used, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace
@@ -82,7 +82,7 @@ _READING = frozenset(
     + [("pathlib", n) for n in "open read_text read_bytes stat".split()]
     + [(m, n) for m in ("posix", "nt") for n in ("stat", "scandir")]
 )  # functions of a file
-_ELSEWHERE = frozenset("subprocess socket urllib http ftplib select ssl multiprocessing".split())
+_ELSEWHERE = frozenset("dbm shelve subprocess socket urllib http ftplib select ssl multiprocessing".split())
 _PROCESSES = frozenset((m, n) for m in ("os", "posix", "nt") for n in "popen system read pread readv fork umask".split())
 _OWN_STATE = frozenset(
     [
@@ -244,7 +244,12 @@ def _announced(f: types.FunctionType) -> Any:
         with handled(lambda: None):
             return f(*args, **kwargs)
 
-    return announced
+    @functools.wraps(f)
+    def yielding(*args: Any, **kwargs: Any) -> Any:
+        with handled(lambda: None):
+            return (yield from f(*args, **kwargs))
+
+    return yielding if inspect.isgeneratorfunction(f) else announced
 
 
 def _handles(code: types.CodeType) -> bool:
@@ -427,7 +432,8 @@ def _importing(f: Any, attempt: Attempt) -> Anything:
 
     def importing(*args: Any, **kwargs: Any) -> Any:
         result = f(*args, **kwargs)
-        attempt.known[result] = None
+        name = str(args[0] if args else kwargs["name"])
+        attempt.known[Imported(result.__name__ if name.startswith(".") else name)] = None
         return result
 
     return importing

@@ -88,7 +88,8 @@ def _loads(code: types.CodeType) -> Iterator[tuple[int, int, int, bool, bool]]:
     more, extended = 0, False
     steps = list(zip(code.co_code[::2], code.co_code[1::2], strict=True))
     for place, (op, arg) in enumerate(steps):
-        after = next((o for o, _ in steps[place + 1 : place + 9] if o not in _SILENT), op) if op == _LOAD and arg & 1 else _ATTRIBUTE
+        called = op == _LOAD and arg & 1
+        after = next((o for o, _ in steps[place + 1 : place + 9] if o not in _SILENT), op) if called else _ATTRIBUTE
         yield place, op, more | arg, extended, after != _ATTRIBUTE
         extended = op == opcode.EXTENDED_ARG
         more = (more | arg) << 8 if extended else 0
