@@ -83,7 +83,7 @@ class Derivative(Function):
         return None
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        position = self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
+        watch, position = self._watch, self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
         points = args[position] if args else None
         if isinstance(points, Tracer) and points.shape:
             cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
@@ -116,7 +116,7 @@ class Derivative(Function):
                     raise
                 forgive_error(error)
                 own = tuple(0 if i == position else None for i in range(len(args)))
-                batched = self._compiled[key] = Vectorised(self, in_axes=own, out_axes=0)
+                batched = self._keep(key, Vectorised(self, in_axes=own, out_axes=0), watch)
         if isinstance(batched, Vectorised):
             found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
             return _given(out, np.reshape(found, values.shape), self.where)
@@ -131,7 +131,7 @@ class Derivative(Function):
             axes = tuple(0 if i == place else None for i in range(len(graph.inputs)))
             made = device_points_kernel if device else points_kernel
             batched = made(graph, axes, 0, None, self.options, self.backend)
-            batched = self._compiled[key] = checked_specialisation(batched, graph, axes, partial(self.run, call))
+            batched = self._keep(key, checked_specialisation(batched, graph, axes, partial(self.run, call)), watch)
         fed = self._fed(call)
         fed[place] = Placed(values.reshape(-1)) if device else np.ravel(values)
         flat_out = None
@@ -281,12 +281,8 @@ class Vectorised(Function):
             found = self._keep(key, checked_specialisation(found, graph, axes, partial(inner.run, call)), watch)
         return found, leaves
 
-    def _keep(self, key: Any, kernel: Any, watch: Watch) -> Any:
-        """A new kernel, kept unless another thread has found meanwhile that it is stale."""
-        with self._lock:
-            if watch is self._watch is self.inner._watch:
-                self._compiled[key] = kernel
-        return kernel
+    def _is_kept(self, watch: Watch) -> bool:
+        return watch is self.inner._watch and super()._is_kept(watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         need_all_contents()
@@ -309,7 +305,7 @@ class Vectorised(Function):
         if not kwargs and len(leaves) == len(args) and all(map(_is_plain, args, self._axes(len(args)))):
             recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
             with self._lock:
-                if watch is self._watch:
+                if self._is_kept(watch):
                     self._recent = recent
         result = kernel.call(leaves, out)
         self._approach(shorter_device_call(kernel, args, kwargs, leaves), watch)

@@ -231,6 +231,11 @@ class Watch:
         return self._reach is not None and self._reach.asking and self._reach.entered
 
     @property
+    def personal(self) -> bool:
+        """Whether it is of what each thread has its own of."""
+        return self._thread != 0
+
+    @property
     def elsewhere(self) -> bool:
         """Whether it is of what each thread has its own of, as another thread has it."""
         return self._thread not in (0, threading.get_ident())
