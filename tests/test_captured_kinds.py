@@ -14,6 +14,7 @@ import importlib
 import io
 import itertools
 import logging
+import math
 import operator
 import os
 import pathlib
@@ -1380,6 +1381,20 @@ def state_of_a_librarys_own_object():
     return (lambda x: (calendar.firstweekday() + 1) * x * x), lambda: calendar.setfirstweekday(6)
 
 
+@kind
+def hook_of_the_system():
+    def f(x):
+        return (2.0 if sys.excepthook is sys.__excepthook__ else 3.0) * x * x
+
+    return f, setter(sys, "excepthook", lambda *_: None)
+
+
+@kind
+def function_put_into_a_library():
+    math.symdiff_k = lambda: 2.0
+    return (lambda x: (math.symdiff_k() if hasattr(math, "symdiff_k") else 1.0) * x * x), lambda: delattr(math, "symdiff_k")
+
+
 # -- code without source, whose calls of methods are not seen
 
 
@@ -1499,6 +1514,7 @@ def settings():
     os.environ.pop("SYMDIFF_K", None)
     sys.modules.pop("symdiff_mymod", None)
     calendar.setfirstweekday(0)
+    sys.excepthook = sys.__excepthook__
     logging.getLogger("symdiff_kinds").setLevel(logging.NOTSET)
 
 

@@ -613,7 +613,7 @@ class Reach:
                 self._of_namespace(space, module.__name__)
             return
         absent = () if COMPUTED.isdisjoint(self._mentioned) else (name for name in self._mentioned if name not in space)
-        self._of_names(space, [*absent, *(name for name in names if type(space.get(name)) in _NUMBERS)], prefix)
+        self._of_names(space, [*absent, *(name for name in names if _is_put(module, space.get(name)))], prefix)
         for name in names:
             value = space.get(name)
             if type(value) in _PLAIN or isinstance(value, _MOVABLE):
@@ -644,6 +644,15 @@ def _is_constant(module: types.ModuleType) -> bool:
     file = vars(module).get("__file__")
     root = module.__name__.partition(".")[0]
     return is_library(file) if isinstance(file, str) else root in sys.builtin_module_names or root in sys.stdlib_module_names
+
+
+def _is_put(module: types.ModuleType, value: Any) -> bool:
+    """Whether a value in a library's module may be one that the user has put there, or may put another one in the place of."""
+    if module is sys and callable(value):  # `sys.excepthook`
+        return True
+    if isinstance(value, types.FunctionType):
+        return not is_library(value.__code__.co_filename)
+    return type(value) in _NUMBERS
 
 
 def is_users(cls: type) -> bool:
