@@ -1356,6 +1356,7 @@ def item_getter():
     first = operator.itemgetter(0)
     return (lambda x: first(ks) * x * x), lambda: ks.__setitem__(0, 3.0)
 
+
 # -- what functions of Python's read, and what only they change
 
 
@@ -1427,6 +1428,7 @@ def lock_held_without_source():
 def database_without_source():
     base = sqlite3.connect(":memory:")
     return namespace("def f(x): return base.execute('select 2.0').fetchone()[0]*x*x", base=base)["f"], lambda: None
+
 
 # -- what Python's own classes call by themselves, and what they are made by
 
@@ -1518,10 +1520,12 @@ def settings():
     logging.getLogger("symdiff_kinds").setLevel(logging.NOTSET)
 
 
-REFUSED = set("""
+REFUSED = set(
+    """
     shelf lock_asked_without_source database_without_source iterator generator count mapped random_generator
     random_generator_in_property clock date
-""".split())
+""".split()
+)
 
 
 @pytest.mark.parametrize("backend", ["auto", "numpy"])

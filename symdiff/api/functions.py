@@ -439,7 +439,8 @@ class Function:
             try:
                 found = self._any_way(args, kwargs, out)
             except Exception as error:
-                again = isinstance(error, TraceError) and (isinstance(error, Replaced) or (self._watch and self._watch.changed()))
+                traced = isinstance(error, TraceError)
+                again = traced and (isinstance(error, Replaced) or (self._watch and self._watch.changed()))
                 if self._is_own(watch) and (not again or isinstance(error, Moved)):
                     raise
                 if isinstance(error, SymdiffError):
