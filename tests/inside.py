@@ -63,6 +63,7 @@ NAMES = {
     "symdiff.ir.hidden": "SMALL hidden_of",
     "symdiff.inspection.pictures.layering": "shown_by_dot shown_layers",
     "symdiff.inspection.pictures.sampling": "broken_intervals",
+    "symdiff.simplification.equalities": "Thinness",
     "symdiff.simplification.conditions": "Conditions",
     "symdiff.simplification.facts": "Facts",
     "symdiff.simplification.rewriting": "rewritten",
@@ -76,7 +77,9 @@ NAMES = {
     "symdiff.ir.invariants": "binding_with check_binding check_bindings",
     "symdiff.rulebooks.julia": "MAX_BYTES read_julia",
     "symdiff.rulebooks.checking": "check_rule exact_formula formula_condition rule_primal",
-    "symdiff.rulebooks.book": "REASONS Rulebook default_rules distributions_followed functions_without_rule operation_facts",
+    "symdiff.rulebooks.book": (
+        "REASONS Rulebook default_rules distributions_followed functions_outside functions_without_rule operation_facts"
+    ),
     "symdiff.tracing.unrolling.scalarizing": "scalarize",
     "symdiff.rulebooks.tables": "formula_template parse_formula",
     "symdiff.inspection.functions": "shown_functions",

@@ -192,3 +192,20 @@ def test_complex_arguments_that_nothing_reads(tmp_path):
         command = ["gcc", "-std=c99", "-fsyntax-only", "-Wall", "-Werror", "-x", "c", str(file)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+CPP = """
+    alignas alignof and_eq asm auto bitand bitor bool case catch char char8_t char16_t char32_t compl concept const consteval
+    constexpr constinit const_cast co_await co_return co_yield decltype default delete do double dynamic_cast enum explicit
+    export extern false float friend goto inline int long mutable namespace new noexcept not_eq nullptr operator or_eq private
+    protected public register reinterpret_cast requires short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true typedef typeid typename union unsigned using virtual void volatile wchar_t xor xor_eq
+""".split()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_headers_are_c_plus_plus_whatever_arguments_are_called(tmp_path):
+    f = eval(f"lambda {', '.join(CPP)}: {' + '.join(f'{name}**2' for name in CPP)}")
+    sd.grad(f, tuple(range(len(CPP)))).export(tmp_path / "f.c", *np.linspace(0.5, 1.5, len(CPP)), target="c")
+    (tmp_path / "use.cpp").write_text('#include "f.h"\n')
+    subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "use.cpp"], cwd=tmp_path, check=True)

@@ -980,18 +980,22 @@ def own_error_state():
     return (lambda x: len(np.geterr()["over"]) * x * x), lambda k: np.seterr(over=modes[k % 3]), lambda k: len(modes[k % 3])
 
 
-@pytest.mark.parametrize("wrap", [sd.grad, lambda f: sd.vmap(sd.grad(f)), functools.partial(sd.grad, backend="numpy")])
+WAYS = [sd.grad, lambda f: sd.vmap(sd.grad(f)), functools.partial(sd.grad, backend="numpy"), sd.derivative, sd.grad]
+
+
+@pytest.mark.parametrize("wrap", WAYS, ids=["grad", "vmap", "numpy", "derivative", "keywords"])
 @pytest.mark.parametrize("kind", [own_local, own_context, own_precision, own_error_state])
-def test_each_thread_has_its_own_state(kind, wrap):
+def test_each_thread_has_its_own_state(kind, wrap, request):
     f, put, factor = kind()
-    g = wrap(f)
-    point = np.array([0.5, 0.5]) if isinstance(g, type(sd.vmap(f))) else 0.5
+    g, name = wrap(f), request.node.callspec.id
+    point = np.array([0.5, 0.5]) if "vmap" in name or "derivative" in name else 0.5
+    at = {"x": point} if "keywords" in name else {}
 
     def work(first):
         seen = []
         for k in range(first, first + 12):
             put(k)
-            seen.append((float(np.ravel(g(point))[0]), factor(k)))
+            seen.append((float(np.ravel(g(**at) if at else g(point))[0]), factor(k)))
         return seen
 
     switching = sys.getswitchinterval()

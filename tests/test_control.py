@@ -1,11 +1,13 @@
 """The function's own control flow: handlers get what Python raises, refusals are reported, equalities choose values only."""
 
 import contextlib
+import functools
 import math
 import warnings
 
 import numpy as np
 import pytest
+from inside import Thinness
 
 import symdiff as sd
 
@@ -305,3 +307,81 @@ def chroma(J, C):
 @pytest.mark.parametrize("paths", ["merge", "guard"])
 def test_the_arm_taken_counts_where_the_one_beside_passes_a_pole(paths):
     np.testing.assert_allclose(sd.grad(chroma, (0, 1), paths=paths)(4.0, 0.0), (3.0, 0.0))
+
+
+SWALLOWED = {
+    "except": "try: a = {0: 1.5, 1: x}[int(x)]\n    except Exception: a = -x",
+    "bare": "try: a = {0: 1.5, 1: x}[int(x)]\n    except: a = -x",
+    "suppress": "a = -x\n    with contextlib.suppress(Exception): a = {0: 1.5, 1: x}[int(x)]",
+    "manager": "a = -x\n    with Kept(): a = {0: 1.5, 1: x}[int(x)]",
+}
+
+
+class Kept:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
+
+
+@pytest.mark.parametrize("paths", [None, "guard"])
+@pytest.mark.parametrize("name", SWALLOWED)
+def test_defects_of_ours_are_no_exceptions_that_a_handler_gets(name, paths, tmp_path, monkeypatch):
+    path = tmp_path / "written.py"
+    path.write_text(f"def f(x):\n    {SWALLOWED[name]}\n    return a*x\n")
+    space = {"contextlib": contextlib, "Kept": Kept}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    for x in (0.5, 1.5, 2e44, -3.5):  # the third beyond all of NumPy's integers
+        np.testing.assert_allclose(sd.value_and_grad(space["f"], paths=paths)(x)[0], space["f"](x))
+
+    monkeypatch.setattr(Thinness, "_parts", functools.partial(int, "broken"))  # which raises TypeError
+    with pytest.raises(sd.TraceError, match=r"written.py:\d.*a defect of symdiff"):
+        sd.grad(space["f"], paths=paths)(1.5)
+
+
+@pytest.mark.parametrize("x", [0.5, -0.5, 1.5])
+def test_managers_keep_exceptions_in_thorough_runs(x):
+    def f(x):
+        a = {0: 1.5, 1: 2.0}[int(x)]  # which only a thorough run follows
+        with Kept():
+            a = a * math.sqrt(x)
+        return a * x
+
+    assert sd.value_and_grad(f)(x)[0] == f(x)
+
+
+def test_functions_inside_those_without_source_handle_what_python_raises():
+    space = {"math": math}
+    exec("def f(x):\n  def g(y):\n    try: return math.sqrt(y)\n    except ValueError: return -y\n  return g(x)*x", space)
+    exec("def h(y):\n  try: yield math.sqrt(y)\n  except ValueError: yield -y\ndef g(x): return sum(h(x))*x", space)
+    for x in (0.25, -0.25):
+        assert sd.value_and_grad(space["f"])(x)[0] == space["f"](x)
+        assert sd.value_and_grad(space["g"])(x)[0] == space["g"](x)
+
+
+class Scaled(contextlib.ContextDecorator):
+    """A decorator of Python's own that keeps some exceptions to itself."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        return kind is ValueError
+
+
+@Scaled()
+def scaled(x):
+    return math.log(x) if x < 5 else 2 * x
+
+
+def around(x):
+    found = scaled(x)
+    return x * x if found is None else found
+
+
+@pytest.mark.parametrize("x", [0.5, -0.5, 6.0])
+def test_decorators_of_python_that_handle_are_followed(x):
+    value, slope = sd.value_and_grad(around)(x)
+    assert value == around(x)
+    np.testing.assert_allclose(slope, (around(x + 1e-6) - around(x - 1e-6)) / 2e-6, rtol=1e-6)

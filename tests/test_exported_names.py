@@ -58,13 +58,18 @@ def test_arguments_keep_their_names(name, kind, tmp_path):
         compile(path.read_text(), str(path), "exec")
 
 
-@pytest.mark.parametrize("name", ["float", "np", "min", "range", "_"])
+NAMED = "float np min range _ len list repr type getattr ValueError copy dataclasses hashlib _like __dict__ ___ Any".split()
+
+
+@pytest.mark.parametrize("name", [*NAMED, "f_grad", "_f_grad", "f_grad_leaves"])
 def test_structures_and_points_keep_names(name, tmp_path):
     at = {"a": 0.5, "b": Y}
     f = eval(f"lambda {name}, y: {name}['a']**2*y + {name}['b'][0]")
     g = sd.grad(f)
     for target in ("numpy", "python"):
         assert loaded(g, (at, 2.0), target, tmp_path)(**{name: at, "y": 2.0})["a"] == g(at, 2.0)["a"]
+    setting = eval(f"lambda y, {name}, *, scale=2.0: y**2*scale*len_({name})", {"len_": len})
+    assert loaded(sd.grad(setting), (3.0, "ab"), "python", tmp_path)(3.0, **{name: "ab"}) == 24.0
     many = sd.vmap(sd.grad(written(name, "number", tmp_path)), in_axes=(0, None))
     points = np.array([0.5, 0.7])
     np.testing.assert_allclose(loaded(many, (points, Y), "numpy", tmp_path)(**{name: points, "y": Y}), many(points, Y))

@@ -313,3 +313,30 @@ def test_formulas_for_pages_and_terminals():
         assert "\x1b" not in str(graph)
     beta = sp.Symbol(r"\beta_1")
     assert r"\beta_{1}" in sd.Graph.from_sympy([beta], beta * beta)._repr_latex_()
+
+
+ENCODED = "coding: utf-7 +AAo-builtins.ran.append(1)+AAo-"
+
+
+@pytest.mark.parametrize("target", ["numpy", "python", "cupy"])
+@pytest.mark.parametrize(
+    ("parameter", "given"),
+    [("encoding", 0.5), ("p", {ENCODED: 0.5}), ("p", {"k": 0.5, "mode": ENCODED}), ("p", {"coding=8": 0.5}), (ENCODED, 0.5)],
+    ids=["argument", "key", "setting", "number", "file"],
+)
+def test_no_text_in_a_header_names_the_encoding_of_the_file(parameter, given, target, tmp_path, monkeypatch):
+    monkeypatch.setattr(builtins, "ran", [], raising=False)
+    filename = f"{parameter}.py" if parameter == ENCODED else "m.py"
+    parameter = "p" if parameter == ENCODED else parameter
+    of = "number" if isinstance(given, float) else "first"
+    space = {"number": lambda p: p, "first": lambda p: next(iter(p.values()))}
+    exec(compile(f"def f({parameter}):\n    return {of}({parameter})**2 + 0.0*len('\u03b1')", filename, "exec"), space)
+    path = tmp_path / "made.py"
+    sd.grad(space["f"]).export(path, given, target=target)
+    made = {"__name__": "made"}
+    code = compile(path.read_bytes(), str(path), "exec")
+    if target != "cupy":
+        exec(code, made)
+        found = made["f_grad"](given)
+        assert (found if isinstance(found, (float, np.floating)) else next(iter(found.values()))) == 1.0
+    assert builtins.ran == []

@@ -10,6 +10,7 @@ import gc
 import glob
 import gzip
 import hashlib
+import importlib
 import inspect
 import io
 import itertools
@@ -27,6 +28,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from inside import functions_outside
 
 import symdiff as sd
 
@@ -347,3 +349,15 @@ def test_classes_that_name_no_module():
 def test_what_a_trace_has_others_of_is_refused(f):
     with pytest.raises(sd.TraceError, match=r"test_process_state.py:\d+: .* pass it as an argument|pass what it gives"):
         sd.grad(f)(1.0)
+
+
+def named_in_the_table():
+    rows = [(module, *row) for module, rows in functions_outside().items() for row in rows]
+    return [(module, name) for module, name, _ in rows if "*" not in name and importlib.util.find_spec(module)]
+
+
+@pytest.mark.parametrize(("module", "name"), named_in_the_table())
+def test_the_table_of_what_is_outside_names_functions_that_there_are(module, name):
+    of = importlib.import_module(module)
+    places = [of, getattr(of, "Path", None), getattr(of, "datetime", None), sys.modules.get(f"_{module}")]
+    assert any(hasattr(place, name) for place in places)

@@ -97,7 +97,7 @@ class Derivative(Function):
         return checked_specialisation(kernel, graph, axes(graph), partial(self.run, call))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        position = self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
+        watch, position = self._watch, self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
         points = args[position] if args else None
         if isinstance(points, Tracer) and points.shape:
             cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
@@ -124,13 +124,13 @@ class Derivative(Function):
         batched = self._compiled.get(key)
         if batched is None:
             try:
-                batched = self._compiled[key] = self._over_points(call, place, device)
+                batched = self._keep(key, self._over_points(call, place, device), watch)
             except PathsError as error:
                 if device or self.paths == "merge":
                     raise
                 forgive_error(error)
                 own = tuple(0 if i == position else None for i in range(len(args)))
-                batched = self._compiled[key] = Vectorised(self, in_axes=own, out_axes=0)
+                batched = self._keep(key, Vectorised(self, in_axes=own, out_axes=0), watch)
         if isinstance(batched, Vectorised):
             found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
             return _given(out, np.reshape(found, values.shape), self.where)
@@ -279,12 +279,8 @@ class Vectorised(Function):
             found = self._keep(key, found, watch)
         return found, leaves
 
-    def _keep(self, key: Any, kernel: Any, watch: Watch) -> Any:
-        """A new kernel, kept unless another thread has found meanwhile that it is stale."""
-        with self._lock:
-            if watch is self._watch is self.inner._watch:
-                self._compiled[key] = kernel
-        return kernel
+    def _is_kept(self, watch: Watch) -> bool:
+        return watch is self.inner._watch and super()._is_kept(watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         need_all_contents()
@@ -307,7 +303,7 @@ class Vectorised(Function):
         if not kwargs and len(leaves) == len(args) and all(map(_is_plain, args, self._axes(len(args)))):
             recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
             with self._lock:
-                if watch is self._watch:
+                if self._is_kept(watch):
                     self._recent = recent
         result = kernel.call(leaves, out)
         self._approach(shorter_device_call(kernel, args, kwargs, leaves), watch)

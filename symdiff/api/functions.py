@@ -185,10 +185,11 @@ class Function:
                 f"{user_line()}: {self.name} ({self.where}) has an argument `out` of its own, so that out= may mean that one "
                 "or the array for the result; give the argument by position, or another name"
             )
-        if self._door is not None and not kwargs and not self._watch.elsewhere:
+        watch = self._watch
+        if self._door is not None and not kwargs and not watch.elsewhere:
             self.refresh()
             found = _tried(self._door or _declined, args, out)
-            if found is not MISS:
+            if found is not MISS and self._is_own(watch):
                 return found
         return self._long_way(*args, out=out, **kwargs)
 
@@ -233,7 +234,7 @@ class Function:
             if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
                 found = compiled.unchecked.call(fed, out)
         with self._lock:
-            if watch is self._watch:  # or another thread has found that this specialisation is stale
+            if self._is_kept(watch):
                 if not kwargs:
                     self._open(call, compiled)
                 self._remember(call, args, kwargs, compiled)
@@ -247,10 +248,25 @@ class Function:
         raise refused
 
     def _approach(self, near: Near | None, watch: Watch) -> None:
-        """Take a short way from now on, unless another thread has found it stale."""
+        """Take a short way from now on."""
         with self._lock:
-            if watch is self._watch:
+            if self._is_kept(watch):
                 self._near = near
+
+    def _is_kept(self, watch: Watch) -> bool:
+        """Whether what was made under a watch may be kept: unless another thread has found it stale, or reads other state."""
+        return watch is self._watch and not watch.elsewhere
+
+    def _is_own(self, watch: Watch) -> bool:
+        """Whether what was found since this watch held is of what this thread reads."""
+        return self._is_kept(watch) or not (watch.personal or self._watch.personal)
+
+    def _keep(self, key: Any, made: Any, watch: Watch) -> Any:
+        """A new specialisation, which is kept where it may be."""
+        with self._lock:
+            if self._is_kept(watch):
+                self._compiled[key] = made
+        return made
 
     def _on_device(self, call: Call) -> DeviceCompiled:
         """The specialisation for CuPy arrays."""
@@ -313,7 +329,8 @@ class Function:
             if compiled is None:
                 compiled = self._compiled_at(call, graph)
                 dropped = self._compiled.dropped
-                self._compiled[key] = add_specialisation(compiled, earlier)
+                if not self._watch.elsewhere:
+                    self._compiled[key] = add_specialisation(compiled, earlier)
                 if self._compiled.dropped > dropped:
                     self._forms = {}
         return compiled
@@ -412,30 +429,38 @@ class Function:
             direct_vectorcall(self, 0)
 
     def _long_way(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        try:
-            found = MISS if self._watch.elsewhere else self._any_way(args, kwargs, out)
-        except SymdiffError as error:
-            if not self._watch.elsewhere:
-                raise
-            forgive_error(error)
-        else:
-            if found is not MISS and not self._watch.elsewhere:
-                return found
-        own = getattr(self._threads, "own", None)  # what the function reads, each thread has its own of
+        for _ in range(REPLACED):
+            if self._watch.elsewhere:
+                break
+            guard = self._guard
+            versions = [] if guard is None else guard.versions()
+            self.refresh()  # other specialisations may capture what the fast one does not
+            watch = self._watch
+            if guard is not None and guard is self._guard:
+                guard.refresh(versions)
+            try:
+                found = self._any_way(args, kwargs, out)
+            except Exception as error:
+                traced = isinstance(error, TraceError)
+                again = traced and (isinstance(error, Replaced) or (self._watch and self._watch.changed()))
+                if self._is_own(watch) and (not again or isinstance(error, Moved)):
+                    raise
+                if isinstance(error, SymdiffError):
+                    forgive_error(error)
+            else:
+                if self._is_own(watch):
+                    return found
+            # another thread has replaced what the function captures
+        own = getattr(self._threads, "own", None)
         if own is None:
             own = self._threads.own = self.apart()
         return own(*args, out=out, **kwargs)
 
     def apart(self) -> "Function":
-        """The same without what was traced."""
+        """The same without what was traced, for a thread that has its own of what the function reads."""
         return copy.copy(self)
 
     def _any_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        guard = self._guard
-        versions = [] if guard is None else guard.versions()
-        self.refresh()  # other specialisations may capture what the fast one does not
-        if guard is not None and guard is self._guard:
-            guard.refresh(versions)
         if self._forms:
             found = self._known(args, kwargs, out)
             if found is not MISS:
@@ -449,15 +474,6 @@ class Function:
         if device or self.backend == "cupy":
             check_device(self.backend, device, self.name)
             args, kwargs = placed_on_device((args, kwargs))
-        for _ in range(REPLACED):
-            try:
-                return self._call(args, kwargs, out)
-            except TraceError as error:
-                anew = isinstance(error, Replaced) or (self._watch and self._watch.changed())
-                if not anew or isinstance(error, Moved):
-                    raise
-                forgive_error(error)
-            self.refresh()  # another thread has put an array of another type into a captured one's place
         return self._call(args, kwargs, out)
 
     def __reduce__(self) -> Any:

@@ -49,7 +49,7 @@ RESERVED = frozenset(
     and and_eq alignas alignof asm bitand bitor catch class compl concept const_cast constexpr consteval constinit co_await
     co_return co_yield decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq nullptr
     operator or or_eq private protected public reinterpret_cast requires static_assert static_cast template this thread_local
-    throw try typeid typename typeof using virtual wchar_t xor xor_eq fortran
+    throw try typeid typename typeof typeof_unqual using virtual char8_t char16_t char32_t wchar_t xor xor_eq fortran
     main abort abs assert atexit atof atoi atol calloc clock div exit free getenv index labs llabs malloc memcmp memcpy memmove
     memset printf putchar puts qsort rand read realloc signal sprintf srand strcat strchr strcmp strcpy strlen strtod system
     time write

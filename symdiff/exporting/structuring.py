@@ -138,14 +138,45 @@ def with_structures(source: Source, name: str, arguments: Sequence[Argument], re
     assert source.file is not None
     asks = any(not isinstance(a.value, Leaf) for a in arguments)
     names = Names((*OWN, source.entry), reserved=[*keyword.kwlist, "out", *(_ASKING if asks else ())])
-    arguments = [replace(a, name=names.fresh(a.name)).typed(source.file.types) for a in exported_parameters(arguments)]
+    parameters = [a.typed(source.file.types) for a in exported_parameters(arguments)]
+    arguments = [replace(a, name=names.fresh(a.name)) for a in parameters]
+    if any(a.name != p.name and _is_parameter(p.name) for a, p in zip(arguments, parameters, strict=True)):
+        shown = [p if _is_parameter(p.name) else a for a, p in zip(arguments, parameters, strict=True)]
+        names.taken |= {p.name for p in shown}
+        inner = _structured(source, names.fresh(f"_{name}"), arguments, result, "", where, names)
+        return _renamed(inner, names.fresh(name), shown, arguments, doc)
+    return _structured(source, names.fresh(name), arguments, result, doc, where, names)
+
+
+def _is_parameter(name: str) -> bool:
+    """Whether a function of a file can have a parameter of this name, whatever its text calls."""
+    return is_attribute_identifier(name) and name != "out"
+
+
+def _signature(entry: str, arguments: Sequence[Argument], returns: str) -> list[str]:
+    placed, by_name = [str(a) for a in arguments if not a.named], [str(a) for a in arguments if a.named]
+    taken = [*placed, *(["*", *by_name] if by_name else []), "out: Any = None"]
+    return wrapped_text(f"def {entry}(", taken, f") -> {returns}:", "")
+
+
+def _renamed(source: Source, entry: str, shown: Sequence[Argument], arguments: Sequence[Argument], doc: str) -> Source:
+    """The source with a function around its own whose parameters have names that the text of that one needs itself."""
+    assert source.file is not None
+    call = [f"{a.name}={p.name}" if a.named else p.name for a, p in zip(arguments, shown, strict=True)]
+    lines = [*_signature(entry, shown, "Any"), *docstring_literal(doc)]
+    lines += wrapped_text(f"return {source.entry}(", [*call, "out=out"], ")", INDENT)
+    return source.file.with_entry("\n".join(lines), ["from typing import Any"], ()).source(entry, source.target)
+
+
+def _structured(
+    source: Source, entry: str, arguments: Sequence[Argument], result: Any, doc: str, where: str, names: Names
+) -> Source:
+    """The source with the function `entry` of structures."""
+    assert source.file is not None
     values = {a.name: a.value for a in arguments}
     writer = _Writer({a.name: a for a in arguments if a.checked}, where)
     call = [place for place, _ in _leaves(values, where)]
-    entry = names.fresh(name)
-    placed, by_name = [str(a) for a in arguments if not a.named], [str(a) for a in arguments if a.named]
-    taken = [*placed, *(["*", *by_name] if by_name else []), "out: Any = None"]
-    lines = wrapped_text(f"def {entry}(", taken, f") -> {'Result' if result is None else 'Any'}:", "")
+    lines = _signature(entry, arguments, "Result" if result is None else "Any")
     lines += [*docstring_literal(doc), *writer.checks]
     if result is None:
         lines += wrapped_text(f"return {source.entry}(", [*call, "out=out"], ")", INDENT)

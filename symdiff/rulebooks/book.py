@@ -163,6 +163,7 @@ def operation_facts() -> Mapping[str, Column]:
     return {row.op: rule_column(row.facts, row.parameters, row.where) for row in rows if row.op is not None and row.facts}
 
 
+OUTSIDE = "clock elsewhere frames file import state".split()
 REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form known")
 
 
@@ -187,6 +188,19 @@ def functions_instead() -> Mapping[str, str]:
             raise RuleError(f"{where}: function | what works in its place")
         module, _, names = cells[0].partition(": ")
         found.update((f"{module}.{name}", cells[1]) for name in names.split())
+    return found
+
+
+@functools.cache
+def functions_outside() -> Mapping[str, list[tuple[str, str]]]:
+    """What a trace does with functions that find something outside their arguments: names or patterns and words, by module."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for where, cells in read_lines(table_folder() / "outside.table"):
+        modules, _, names = cells[0].partition(": ")
+        if len(cells) != 2 or cells[1] not in OUTSIDE:
+            raise RuleError(f"{where}: functions | one of {', '.join(OUTSIDE)}")
+        for module in modules.split():
+            found.setdefault(module, []).extend((name, cells[1]) for name in names.split())
     return found
 
 

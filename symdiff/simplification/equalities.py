@@ -98,7 +98,7 @@ class Thinness:
     def _multiplied(self, a: Atom, b: Atom) -> Atom:
         """The value that is the same wherever this one, a multiple or an exponential of it, is a finite constant but 0."""
         made = self.made.get(a)
-        while made is not None and isinstance(b, Constant) and np.all(np.isfinite(b.value)) and np.all(b.value):
+        while made is not None and isinstance(b, Constant) and np.all(np.abs(b.value) < np.inf) and np.all(b.value):
             moving = [o for o in made.operands if self.activity.has(o)]
             if made.op not in ("mul", "div", "exp", "exp2") or len(moving) != 1 or moving[0].shape != a.shape:
                 break

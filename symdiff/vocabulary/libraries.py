@@ -21,6 +21,8 @@ LIBRARIES = frozenset(
 )
 COMPILED = frozenset("scipy pandas sklearn numba llvmlite jax jaxlib torch tensorflow cupy matplotlib".split())  # in parts
 _ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_GRAPHS = "simplification differentiation lowering codegen tracing/branches"
+_OF_GRAPHS = tuple(os.path.join(_ROOT, *room.split("/"), "") for room in _GRAPHS.split())
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _STANDARD = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})
 _SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -58,6 +60,11 @@ def module_of(thing: Any) -> str:
     """The module that a class or a function names as its own; empty where it names none."""
     name = getattr(thing, "__module__", None)
     return name if isinstance(name, str) else ""
+
+
+def is_of_graphs(path: str) -> bool:
+    """Whether a file is one of symdiff's that reason about graphs: nothing in it answers for NumPy or Python."""
+    return path.startswith(_OF_GRAPHS)
 
 
 def is_numpys(path: str) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from symdiff.errors import ExportError
 
 WIDTH = 100  # of lines in generated files, where their parts allow it
+_CODING = re.compile("coding[:=]")
 DIGITS = 4000  # of a decimal integer; Python refuses to read longer ones
 
 
@@ -123,8 +124,13 @@ def printable_lines(text: str) -> list[str]:
 
 
 def comment_literal(lines: Iterable[str]) -> str:
-    """Lines as a Python comment."""
-    return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)
+    """Lines as a Python comment at the head of a file: none of them names an encoding, which Python looks for in the first two.
+
+    >>> comment_literal(["of f, with encoding=8"])
+    '# coding: utf-8\\n# of f, with encoding=8\\n'
+    """
+    shown = [f"# {printable(line)}".rstrip() + "\n" for line in lines]
+    return "".join(["# coding: utf-8\n" if any(map(_CODING.search, shown[:2])) else "", *shown])
 
 
 def c_comment_literal(lines: Iterable[str]) -> str:

@@ -79,7 +79,13 @@ _UNREAD = frozenset(
     """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
     __abstractmethods__ _abc_impl __orig_bases__ __parameters__ __match_args__ __qualname__""".split()
 )  # of classes
+_READ_BY = {
+    **dict.fromkeys(("get_type_hints", "get_annotations", "signature"), "__annotations__"),
+    **dict.fromkeys(("fields", "asdict", "astuple", "replace"), "__dataclass_fields__"),
+}  # what functions of Python's read
 _METADATA = frozenset("__annotations__ __doc__ __module__ __name__ __qualname__ flags".split())
+HOLDING = frozenset(("acquire", "release", "__enter__", "__exit__"))  # methods of locks, which tell nothing
+_SPECIAL = frozenset("__getitem__ __len__ __iter__ __next__ __call__ __contains__ __float__ __int__ __bool__".split())
 _STATES = ("state", "__getstate__", "n_children_spawned", "dumps")  # by which the state of a random generator is read
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
@@ -136,11 +142,25 @@ class Used:
         self.line = line
 
 
+class Unfollowed:
+    """A function of the user's whose calls of methods a trace does not see."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self.function = function
+
+
 class Cache:
     """A function behind `lru_cache` whose results a trace has taken."""
 
     def __init__(self, function: Any) -> None:
         self.function = function
+
+
+class Imported:
+    """A module that a trace has imported by a name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
 
 class Found:
@@ -174,9 +194,11 @@ class Reach:
         self._mentioned = {""}
         self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
+        self._unfollowed: frozenset[str] | None = None  # what code mentions whose calls of methods are not seen
         self.asking = self.entered = False
         self.codes: list[tuple[types.CodeType, dict[str, Any]]] = []
         self.last: Any = None
+        self.where = ""  # of the latest of that code
         self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
 
     def walk(self, watch: Any, found: Iterable[Any]) -> None:
@@ -191,6 +213,8 @@ class Reach:
                 names |= new
                 self._of_module(module, new)
             self._of_metadata()
+            if self._unfollowed is not None:
+                self._of_unfollowed(self._unfollowed)
         self._watch = None
 
     def holders(self) -> set[int]:
@@ -257,8 +281,14 @@ class Reach:
             self._reach(value.result, name)
         elif isinstance(value, Used):
             self._of_used(value)
+        elif isinstance(value, Unfollowed):
+            code = value.function.__code__
+            self._unfollowed = (self._unfollowed or frozenset()) | _names(code)[1]
+            self.where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
         elif isinstance(value, Cache):
             self._watch.state("cache", _entries_of_cache, value.function, _entries_of_cache(value.function))
+        elif isinstance(value, Imported):
+            self._of_names(sys.modules, (value.name, value.name.partition(".")[0]), "")
         elif isinstance(value, Found):
             self._reach(value.value, name)
         elif isinstance(value, Standing):
@@ -312,6 +342,18 @@ class Reach:
                 f"{used.line}: {used.method} asks a {type(used.owner).__name__} that the function finds outside itself, whose "
                 "state cannot be compared before each call; pass what it gives as an argument, or use frozen=True"
             )
+
+    def _of_unfollowed(self, mentioned: frozenset[str]) -> None:
+        """What only the methods of an object tell, and where things stand that a copy moves on, as far as code may ask it."""
+        for value in self.seen():
+            if is_opaque_capture(value):
+                methods = {name for name in dir(type(value)) if name in mentioned or name in _SPECIAL} - HOLDING
+                for method in sorted(methods, key=lambda name: (name in _SPECIAL, name))[:1]:
+                    self._of_used(Used(value, method, self.where))
+        for _, read, holder, values in self.moving:
+            if (id(holder), "position") not in self._seen:
+                self._seen[id(holder), "position"] = holder  # type: ignore[index]
+                self._watch.state("position", read, holder, values)
 
     # -- containers
 
@@ -474,11 +516,11 @@ class Reach:
                 if key in _UNREAD or isinstance(item, type):
                     kept.append(item)
                     self._await(key, item, name)
-                elif _is_function(item) and (not key.startswith("__") or key in _CONSTRUCTORS):
+                elif _is_generated(item, cls) and key != "__init__":
+                    kept.append(item)
+                elif _is_function(item) and (key in _CONSTRUCTORS or not (key.startswith("__") or _is_called_back(cls, key))):
                     kept.append(item)
                     self._await(key, item, f"{name}.{key}")
-                elif _is_generated(item, cls):
-                    kept.append(item)
                 else:
                     kept.append(self._kept(item, f"{name}.{key}", get, key))
             self._watch.body(cls, gc.get_referents(vars(cls))[0], kept)
@@ -489,7 +531,7 @@ class Reach:
         """Walk through a value once its name is mentioned."""
         if key in self._mentioned:
             self._reach(value, name)
-        elif key not in _UNREAD:
+        else:
             self._unmentioned.setdefault(key, []).append((value, name))
 
     # -- functions and modules
@@ -529,6 +571,7 @@ class Reach:
             self._of_names(sys.modules, (module, module.partition(".")[0]), "")
 
     def _mention(self, names: frozenset[str]) -> None:
+        names |= {_READ_BY[name] for name in names & _READ_BY.keys()}
         for name in names - self._mentioned:
             for value, place in self._unmentioned.pop(name, ()):
                 self._reach(value, place)
@@ -570,13 +613,15 @@ class Reach:
                 self._of_namespace(space, module.__name__)
             return
         absent = () if COMPUTED.isdisjoint(self._mentioned) else (name for name in self._mentioned if name not in space)
-        self._of_names(space, [*absent, *(name for name in names if type(space.get(name)) in _NUMBERS)], prefix)
+        self._of_names(space, [*absent, *(name for name in names if _is_put(module, space.get(name)))], prefix)
         for name in names:
             value = space.get(name)
             if type(value) in _PLAIN or isinstance(value, _MOVABLE):
                 self._kept(value, prefix + name, space.get, name)
             elif isinstance(value, io.IOBase):  # `sys.stdout`; what it holds is not read
                 self._watch.word("stream", functools.partial(_entry, name), space, value)
+            elif isinstance(value, types.MethodType) and not isinstance(value.__self__, _RANDOM):  # `calendar.firstweekday`
+                self._reach(value.__self__, prefix + name)
             elif value is not None:
                 if isinstance(value, type):
                     self._of_class(value, prefix + name)
@@ -601,12 +646,23 @@ def _is_constant(module: types.ModuleType) -> bool:
     return is_library(file) if isinstance(file, str) else root in sys.builtin_module_names or root in sys.stdlib_module_names
 
 
+def _is_put(module: types.ModuleType, value: Any) -> bool:
+    """Whether a value in a library's module may be one that the user has put there, or may put another one in the place of."""
+    if module is sys and callable(value):  # `sys.excepthook`
+        return True
+    if isinstance(value, types.FunctionType):
+        return not is_library(value.__code__.co_filename)
+    return type(value) in _NUMBERS
+
+
 def is_users(cls: type) -> bool:
     """Whether the user wrote a class, in Python."""
     if not cls.__flags__ & _HEAP or cls in (type, object):
         return False
     module = sys.modules.get(module_of(cls))
-    return module in (None, builtins) or not _is_constant(module)  # a class made where no module is named has that of `object`
+    if module in (None, builtins) or not _is_constant(module):  # a class made where no module is named has that of `object`
+        return True
+    return not cls.__flags__ & _IMMUTABLE and cls.__qualname__.partition(".")[0] not in vars(module)  # made by a function there
 
 
 _HEAP = 1 << 9  # in a type's flags: made at run time
@@ -647,6 +703,11 @@ def _is_generated(value: Any, cls: type) -> bool:
     if "__dataclass_fields__" not in vars(cls) or not isinstance(value, types.FunctionType):
         return False
     return value.__code__.co_filename in ("<string>", dataclasses.__file__)
+
+
+def _is_called_back(cls: type, name: str) -> bool:
+    """Whether a method stands in place of one that a library calls itself, as `_missing_` of an `Enum`."""
+    return any(name in vars(base) for base in cls.__mro__[1:] if base is not object and not is_users(base))
 
 
 def _is_function(value: Any) -> bool:
@@ -698,7 +759,10 @@ def _referent(value: Any) -> list[Any]:
 
 
 def _variable(value: contextvars.ContextVar[Any]) -> list[Any]:
-    return [value.get(ABSENT)]
+    try:
+        return [value.get()]  # its default, where it has one
+    except LookupError:
+        return [ABSENT]
 
 
 def _stamp(path: Any) -> list[Any]:

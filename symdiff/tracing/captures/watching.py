@@ -4,7 +4,7 @@ Assumes that what `reaching` finds is all that the function can read. Guarantees
 dictionary, an object, a class, a list, memory) is compared before each call with what it held when the function was traced:
 objects by identity, memory by content. What a library's function gave of the state of the process is compared with what it
 gives now. Larger floating arrays (see `hidden`) count by type alone, until a trace says that it needs their contents.
-Constant are the subclasses of a class, and `sys.modules` as read by `import_module`. Refuses, with `TraceError`, functions
+Constant are the subclasses of a class. Refuses, with `TraceError`, functions
 that move on an iterator or a random generator that they capture, or ask an object whose state cannot be compared.
 """
 
@@ -229,6 +229,11 @@ class Watch:
     def asks(self) -> bool:
         """Whether Python may enter code of the user's by itself that asks what a value is."""
         return self._reach is not None and self._reach.asking and self._reach.entered
+
+    @property
+    def personal(self) -> bool:
+        """Whether it is of what each thread has its own of."""
+        return self._thread != 0
 
     @property
     def elsewhere(self) -> bool:

@@ -336,9 +336,8 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_withitem(self, node: ast.withitem) -> Any:
         self.generic_visit(node)
-        if self.thorough:
-            node.context_expr = self.through(self.context, node.context_expr, node.context_expr)
-        node.context_expr = self.through(self.managed, node.context_expr, node.context_expr)
+        through = self.context if self.thorough else self.managed
+        node.context_expr = self.through(through, node.context_expr, node.context_expr)
         return node
 
     def visit_Try(self, node: Any) -> Any:

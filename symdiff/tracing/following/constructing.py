@@ -61,7 +61,8 @@ def _has_factory(field: Any) -> bool:
 
 def _fill(made: Any, init: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> None:
     """What the constructor of a dataclass does."""
-    given = inspect.signature(init).bind(made, *args, **kwargs).arguments
+    signature = inspect.signature(init)
+    given = signature.bind(made, *args, **kwargs).arguments
     passed = []
     for name, field in made.__dataclass_fields__.items():
         kind = field._field_type.name
@@ -71,6 +72,8 @@ def _fill(made: Any, init: Any, args: tuple[Any, ...], kwargs: dict[str, Any], c
             value = given[name]
         elif _has_factory(field):
             value = call(field.default_factory)()
+        elif field.init:
+            value = signature.parameters[name].default
         elif field.default is not dataclasses.MISSING:
             value = field.default
         else:

@@ -7,7 +7,7 @@ are recorded; Python's and NumPy's own that need a number or make an array have 
 user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
 """
 
-import contextlib
+import fnmatch
 import functools
 import inspect
 import operator
@@ -23,8 +23,9 @@ import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
+from symdiff.rulebooks.book import functions_outside
 from symdiff.rulebooks.sites import OWN
-from symdiff.tracing.captures.reaching import Asked, Cache, File, Found, Used, is_opaque_capture
+from symdiff.tracing.captures.reaching import HOLDING, Asked, Cache, File, Found, Imported, Unfollowed, Used, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace
@@ -71,46 +72,6 @@ _DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place 
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
 _UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
-_CLOCKS = frozenset(
-    [("time", n + unit) for n in "time monotonic perf_counter process_time thread_time".split() for unit in ("", "_ns")]
-    + [("time", n) for n in "localtime gmtime ctime".split()]
-    + [("datetime", n) for n in ("now", "today", "utcnow")]
-    + [("posix", "urandom"), ("nt", "urandom"), ("uuid", "uuid1"), ("uuid", "uuid4")]
-    + [("tempfile", n) for n in ("mktemp", "mkstemp", "mkdtemp")]
-)  # what another call finds another value of
-_READING = frozenset(
-    [("_io", "open"), ("io", "open"), *(("numpy", n) for n in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap"))]
-    + [("pathlib", n) for n in "open read_text read_bytes stat".split()]
-    + [(m, n) for m in ("posix", "nt") for n in ("stat", "scandir")]
-)  # functions of a file
-_ELSEWHERE = frozenset("subprocess socket urllib http ftplib select ssl multiprocessing".split())
-_PROCESSES = frozenset((m, n) for m in ("os", "posix", "nt") for n in "popen system read pread readv fork umask".split())
-_OWN_STATE = frozenset(
-    [
-        *(("sys", n) for n in "getrefcount _getframe _current_frames getallocatedblocks".split()),
-        *(("gc", n) for n in "get_objects get_referrers get_referents get_count get_stats".split()),
-        *(("inspect", n) for n in ("currentframe", "stack")),
-        *(("traceback", n) for n in ("extract_stack", "format_stack", "print_stack")),
-    ]
-)  # what a trace has other values of than the function itself
-_OF_SYSTEM = ("get", "is", "cpu_count", "access", "listdir", "walk", "current_", "active_", "expand", "which", "has")
-_LOOKING: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys("posixpath ntpath genericpath gc locale _locale glob platform time".split(), ("",)),
-    **dict.fromkeys("os posix nt sys threading _thread decimal _decimal signal resource shutil logging".split(), _OF_SYSTEM),
-    **dict.fromkeys("tracemalloc faulthandler ctypes site sysconfig tempfile getpass warnings asyncio".split(), _OF_SYSTEM),
-    **{
-        "csv": ("field_size_limit", "get_", "list_"),
-        "codecs": ("lookup", "get"),
-        "mimetypes": ("guess",),
-        "importlib": ("find",),
-    },
-    **{"pkgutil": ("find", "get", "iter"), "linecache": ("get",), "uuid": ("getnode",), "pwd": ("get",), "grp": ("get",)},
-    "pathlib": (*_OF_SYSTEM, "cwd", "home", "exists", "resolve", "absolute", "glob", "rglob", "iterdir", "samefile", "owner"),
-    "_weakref": ("getweakref",),
-    "numpy": ("get", "array2string", "array_repr", "array_str"),
-}  # modules, and how those of their functions begin that read the state of the process
-_HOLDING = ("acquire", "release", "__enter__", "__exit__")  # of locks
-_IMPORTING = (("importlib", "import_module"), ("builtins", "__import__"))
 _HARMLESS = ("builtins", "math", "cmath", "operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
 _HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
@@ -205,6 +166,8 @@ def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
     keeps = attempt.keeping is not None and attempt.thorough
     if attempt.reading is None:
         found = clone(f, KEPT | CELLS, True, _Keeping) if keeps else clone(f, CELLS, attempt.thorough)
+        if found is None:
+            attempt.known[Unfollowed(f)] = None
         return found or _announced(substituted(f, _alone))
     found = clone(f, KEPT | LOADED, True, _KeepingLoads) if keeps else clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
@@ -235,8 +198,8 @@ def _alone(f: Any) -> Any:
 
 
 def _announced(f: types.FunctionType) -> Any:
-    """A function without source: what it handles is not known."""
-    if not f.__code__.co_exceptiontable:
+    """A function whose source is not the user's: what it handles is not known."""
+    if not _handles(f.__code__):
         return f
 
     @functools.wraps(f)
@@ -244,19 +207,30 @@ def _announced(f: types.FunctionType) -> Any:
         with handled(lambda: None):
             return f(*args, **kwargs)
 
-    return announced
+    @functools.wraps(f)
+    def yielding(*args: Any, **kwargs: Any) -> Any:
+        with handled(lambda: None):
+            return (yield from f(*args, **kwargs))
+
+    return yielding if inspect.isgeneratorfunction(f) else announced
+
+
+def _handles(code: types.CodeType) -> bool:
+    """Whether a function, or one nested in it, handles exceptions."""
+    return bool(code.co_exceptiontable) or any(_handles(c) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
-    inner = getattr(f, "__wrapped__", None)
-    if inner is not None and f.__code__.co_filename == contextlib.__file__:
-        return contextlib.contextmanager(follow(inner))
     if f.__code__ in _DISPATCHING:
         return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
     registry = getattr(f, "registry", None)
     if registry is not None and hasattr(f, "dispatch"):
         return lambda *args, **kwargs: follow(f.dispatch(_kind(args[0])))(*args, **kwargs)  # type: ignore[attr-defined]
+    inner = getattr(f, "__wrapped__", None)
+    if isinstance(inner, types.FunctionType) and not is_library(inner.__code__.co_filename):
+        cells = (types.CellType(follow(inner)) if c.cell_contents is inner else c for c in f.__closure__ or ())
+        return _announced(types.FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, tuple(cells)))
     return _library(f, attempt)
 
 
@@ -318,7 +292,7 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _OfCells(f)
     if module_of(type(owner)) in _RANDOM:
         return _drawing(f, owner, attempt)
-    if (getattr(owner, "__module__", None), f.__name__) in _CLOCKS:
+    if _outside(module_of(owner), f.__name__) == "clock":
         return _clocked(f)
     if isinstance(owner, type) and f.__name__ == "__subclasses__":
         return _asking(f, attempt)
@@ -331,7 +305,7 @@ def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
     """A method of an object that the trace may not be able to compare."""
 
     def used(*args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or f.__name__ not in _HOLDING:
+        if args or kwargs or f.__name__ not in HOLDING:
             attempt.known[Used(owner, f.__name__, user_line())] = None
         return f(*args, **kwargs)
 
@@ -373,7 +347,7 @@ def _dated(cls: Any) -> Anything:
 _NOW = ("now", "today", b"now", b"today")
 
 
-def _clocked(f: Any) -> Any:
+def _clocked(f: Any, *_: Any) -> Any:
     raise TraceError(
         f"{user_line()}: {f.__name__} gives another value at every call, which would become a constant of the traced function; "
         "read it outside and pass it as an argument"
@@ -392,7 +366,7 @@ def _reading(f: Any, attempt: Attempt) -> Anything:
     return reading
 
 
-def _introspected(f: Any) -> Anything:
+def _introspected(f: Any, *_: Any) -> Anything:
     """A function that looks at frames or objects, of which a trace has more, and others."""
 
     def introspected(*_: Any, **__: Any) -> Any:
@@ -404,7 +378,7 @@ def _introspected(f: Any) -> Anything:
     return introspected
 
 
-def _apart(f: Any) -> Anything:
+def _apart(f: Any, *_: Any) -> Anything:
     """A function that asks another process, or reads what is only there once."""
 
     def asked(*_: Any, **__: Any) -> Any:
@@ -421,10 +395,23 @@ def _importing(f: Any, attempt: Attempt) -> Anything:
 
     def importing(*args: Any, **kwargs: Any) -> Any:
         result = f(*args, **kwargs)
-        attempt.known[result] = None
+        name = str(args[0] if args else kwargs["name"])
+        attempt.known[Imported(result.__name__ if name.startswith(".") else name)] = None
         return result
 
     return importing
+
+
+_OUTSIDE: dict[str, Anything] = {
+    "frames": _introspected, "clock": _clocked, "elsewhere": _apart, "file": _reading, "import": _importing,
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=4096)
+def _outside(module: str, name: str) -> str:
+    """What a trace does with a function for what it finds outside, a word of `outside.table`; empty for most."""
+    rows = functions_outside().get(module.partition(".")[0].lstrip("_"), ())
+    return next((word for pattern, word in rows if fnmatch.fnmatchcase(name, pattern)), "")
 
 
 def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
@@ -446,24 +433,16 @@ def _library(f: Any, attempt: Attempt) -> Any:
     module = getattr(f, "__module__", None) or ""
     name = getattr(f, "__name__", "")
     root = module.partition(".")[0]
-    public = root.lstrip("_")  # of what a module has from one in C
-    if (root, name) in _OWN_STATE:
-        return _introspected(f)
+    outside = _outside(module, name)
+    if outside in _OUTSIDE:
+        return _OUTSIDE[outside](f, attempt)
     if name in _SEEDED or (name == "seed" and module == "numpy.random"):
         return _seeding(f, attempt)
     if module in (*_RANDOM, "numpy.random", "secrets"):
         return _drawing(f, None, attempt)
-    if (module, name) in _CLOCKS:
-        return _clocked(f)
-    if ("pathlib" if root == "pathlib" else module, name) in _READING:
-        return _reading(f, attempt)
-    if (module, name) in _IMPORTING:
-        return _importing(f, attempt)
-    if public in _ELSEWHERE or (module, name) in _PROCESSES:
-        return _apart(f)
     if root == "numpy" and type(f) is types.FunctionType and not module.startswith("numpy.testing"):
         f = _answering(f, f"{module}.{name}", attempt)
-    if name.startswith(_LOOKING.get(root, _LOOKING.get(public, ()))) and (name == "setlocale" or not name.startswith("set")):
+    if outside == "state":
         return _asking(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
         if type(f) is _Dispatcher and _takes_lists(f):

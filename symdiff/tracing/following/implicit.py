@@ -252,4 +252,4 @@ class _Entered:
 
 def entered(call: Call, owner: Any) -> Any:
     """What `with` enters."""
-    return owner if _method(owner, "__enter__") is None else _Entered(call, owner)
+    return managed(owner, owner if _method(owner, "__enter__") is None else _Entered(call, owner))

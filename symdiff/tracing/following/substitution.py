@@ -25,6 +25,8 @@ from symdiff.tracing.state.late import Late, itself
 from symdiff.vocabulary.libraries import user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
+_ATTRIBUTE = opcode.opmap["LOAD_ATTR"]
+_SILENT = frozenset((opcode.opmap["CACHE"], opcode.EXTENDED_ARG))
 _STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
 _BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.linspace))
 _FUNCTIONS = (types.FunctionType, *_BUILTIN)
@@ -79,11 +81,16 @@ def _of_functions(copy: types.FunctionType) -> Callable[..., Any]:
     return received
 
 
-def _loads(code: types.CodeType) -> Iterator[tuple[int, int, int, bool]]:
-    """The place, operation and argument of each instruction, and whether another one before it extends the argument."""
+def _loads(code: types.CodeType) -> Iterator[tuple[int, int, int, bool, bool]]:
+    """The place, operation and argument of each instruction, whether another one before it extends the argument, and whether
+    it reads a global that is called right there; an attribute of it may be.
+    """
     more, extended = 0, False
-    for place, (op, arg) in enumerate(zip(code.co_code[::2], code.co_code[1::2], strict=True)):
-        yield place, op, more | arg, extended
+    steps = list(zip(code.co_code[::2], code.co_code[1::2], strict=True))
+    for place, (op, arg) in enumerate(steps):
+        called = op == _LOAD and arg & 1
+        after = next((o for o, _ in steps[place + 1 : place + 9] if o not in _SILENT), op) if called else _ATTRIBUTE
+        yield place, op, more | arg, extended, after != _ATTRIBUTE
         extended = op == opcode.EXTENDED_ARG
         more = (more | arg) << 8 if extended else 0
 
@@ -96,9 +103,9 @@ def _uses(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
     """The globals that are called where they are read, those read in another way, as `float` in `isinstance(x, float)`, and
     those that are assigned."""
     called, read, stored = set(), set(), set()
-    for _, op, arg, _ in _loads(code):
+    for _, op, arg, _, calls in _loads(code):
         if op == _LOAD:
-            (called if arg & 1 else read).add(code.co_names[arg >> 1])
+            (called if calls else read).add(code.co_names[arg >> 1])
         elif op == opcode.opmap["LOAD_NAME"]:
             read.add(code.co_names[arg])
         elif op in _STORES:
@@ -112,8 +119,8 @@ def _renamed(code: types.CodeType, names: set[str]) -> types.CodeType:
     """Code that reads these globals under another name where it calls them."""
     constants = tuple(_renamed(c, names) if isinstance(c, types.CodeType) else c for c in code.co_consts)
     text, known = bytearray(code.co_code), list(code.co_names)
-    for place, op, arg, extended in _loads(code):
-        if op != _LOAD or not arg & 1 or code.co_names[arg >> 1] not in names:
+    for place, _, arg, extended, calls in _loads(code):
+        if not calls or code.co_names[arg >> 1] not in names:
             continue
         name = _CALLED + code.co_names[arg >> 1]
         if name not in known:

@@ -7,6 +7,8 @@ it is not. Elsewhere nothing is asked, and the results are IEEE's.
 
 import contextlib
 import functools
+import itertools
+import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.errors import SymdiffError, TraceError
 from symdiff.tracing.state.attempt import current
-from symdiff.vocabulary.libraries import is_library
+from symdiff.vocabulary.libraries import is_library, is_of_graphs, name_unless_library, user_line
 
 _SWALLOWING = frozenset({"ExitStack", "_AssertRaisesContext", "RaisesContext", "RaisesExc"})  # of libraries
 
@@ -30,15 +33,31 @@ def handled(kinds: Callable[[], Any]) -> Iterator[None]:
     attempt.handlers.append(kinds)
     try:
         yield
+    except Exception as error:
+        _note_defect(error)
+        raise
     finally:
         attempt.handlers[:] = [h for h in attempt.handlers if h is not kinds]
 
 
-def managed(owner: Any) -> Any:
-    """A context manager of a `with` statement: its block is announced where the manager may keep exceptions to itself."""
+def _note_defect(error: Exception) -> None:
+    """Note an exception out of rooms that only reason about graphs, which the plain function does not raise: the trace ends
+    with it, whatever handlers do.
+    """
+    steps = reversed(list(traceback.walk_tb(error.__traceback__)))
+    ours = itertools.takewhile(lambda step: not name_unless_library(step[0].f_code.co_filename), steps)
+    if not isinstance(error, SymdiffError) and any(is_of_graphs(frame.f_code.co_filename) for frame, _ in ours):
+        TraceError(f"{user_line()}: {type(error).__name__}: {error}: a defect of symdiff, which f itself does not raise")
+
+
+def managed(owner: Any, followed: Any = None) -> Any:
+    """A context manager of a `with` statement, as it is followed: its block is announced where the manager may keep exceptions
+    to itself.
+    """
+    followed = owner if followed is None else followed
     if isinstance(owner, contextlib.suppress):
         return _Managed(owner, lambda: owner._exceptions)  # type: ignore[attr-defined]
-    return _Managed(owner, lambda: None) if _may_swallow(owner) else owner
+    return _Managed(followed, lambda: None) if _may_swallow(owner) else followed
 
 
 def _may_swallow(owner: Any) -> bool:
@@ -62,7 +81,7 @@ class _Managed:
         return entered
 
     def __exit__(self, *error: Any) -> Any:
-        self._block.__exit__(None, None, None)
+        self._block.__exit__(*error)
         return type(self._owner).__exit__(self._owner, *error)
 
 
