@@ -2,6 +2,7 @@
 
 import decimal
 import fractions
+import math
 
 import numpy as np
 import pytest
@@ -561,3 +562,26 @@ def test_eigenvalues_are_real_where_all_of_them_are(name, A):
         assert np.isfinite(value) or np.isnan(gradient[1, 1])
         np.testing.assert_allclose(gradient[np.isfinite(slope)], slope[np.isfinite(slope)], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(sd.vmap(f)(np.stack([A, -A])), [f(A), f(-A)], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.modf(x)[0], lambda x: np.modf(x)[1], lambda x: np.array([math.modf(v)[0] for v in x])]
+)
+def test_parts_of_numbers_have_their_signs(f):
+    x = np.array([np.inf, -np.inf, np.nan, -4.0, 3.0, -0.0, 0.0, 2.5, -2.5])
+    for found in (sd.jvp(f)(x, np.ones(9))[0], sd.jvp(f, backend="numpy")(x, np.ones(9))[0]):
+        np.testing.assert_array_equal(found, f(x))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(f(x)))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_decompositions_without_cells(shape):
+    for f in (
+        lambda x: np.linalg.qr(2 * x)[1],
+        lambda x: np.linalg.qr(x)[0] * 2,
+        lambda x: np.exp(x.T.reshape(shape)).sum(axis=0),
+    ):
+        x = np.zeros(shape)
+        value, slope = sd.jvp(f)(x, x)
+        np.testing.assert_array_equal(value, f(x))
+        assert slope.shape == value.shape

@@ -242,9 +242,20 @@ _GROWING = frozenset("dot vdot inner outer matmul tensordot einsum kron convolve
 def dtype_of_integers(atom: Atom) -> Any:
     """The dtype of a value that is computed of integers alone, some of them arguments taken as floating-point; or None."""
     attempt = current()
-    if attempt is None or not attempt.integers or isinstance(atom, (Constant, ArrayConstant)):
+    return None if attempt is None else _joined_dtype(atom, attempt.integers)
+
+
+def dtype_of_points(atom: Atom) -> Any:
+    """The dtype that NumPy has for a value that is computed of the integers of a point; or None."""
+    attempt = current()
+    return None if attempt is None else _joined_dtype(atom, attempt.narrow)
+
+
+def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
+    """The dtype of what is computed of values with known ones alone; or None."""
+    if not known or isinstance(atom, (Constant, ArrayConstant)):
         return None
-    known, waiting = attempt.integers, [atom]
+    waiting = [atom]
     while waiting:
         found = waiting[-1]
         parts = found.operands[1:] if found.op == "select" else found.operands
