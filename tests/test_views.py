@@ -593,5 +593,5 @@ def test_arrays_that_numpy_does_not_take_as_out_are_refused(call):
     if "accumulate" not in call:  # where NumPy writes something
         with pytest.raises((TypeError, ValueError)):
             scope["f"](X)
-    with pytest.raises(sd.TraceError, match="outs.py:3: np"):
+    with pytest.raises(sd.TraceError, match=r"outs\.py:3: np"):
         sd.trace(scope["f"], X)
