@@ -221,8 +221,10 @@ def _tried(
 
 
 def _numbers(form: Form, place: int) -> Any:
-    """Numbers between 0 and 1 that differ; square matrices are positive definite."""
-    if form.whole or form.code == "?" or not form.shape:
+    """Numbers between 0 and 1 that differ; square matrices are positive definite. Integers are 0, a place on every axis."""
+    if form.whole:
+        return traced_sample(form) * 0
+    if form.code == "?" or not form.shape:
         return np.array(traced_sample(form)) if form.shape else traced_sample(form)
     found = 0.5 + 0.4 * np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + 17 * place) ** 2).reshape(form.shape)
     if len(form.shape) > 1 and form.shape[-1] == form.shape[-2]:

@@ -175,12 +175,18 @@ def _resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...
 
 
 def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return traced_form(question(*map(traced_sample, operands)))
-        except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
-            return None
+    samples = tuple(map(traced_sample, operands))
+    places = tuple(v * 0 if f.whole else v for v, f in zip(samples, operands, strict=True))  # which every axis has
+    for given in (samples, places):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return traced_form(question(*given))
+            except IndexError:
+                continue
+            except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
+                return None
+    return None
 
 
 def traced_sample(form: Form) -> Any:
