@@ -585,3 +585,12 @@ def test_decompositions_without_cells(shape):
         value, slope = sd.jvp(f)(x, x)
         np.testing.assert_array_equal(value, f(x))
         assert slope.shape == value.shape
+
+
+def test_arrays_without_cells_have_a_place():
+    def f(x):
+        return np.concatenate([x, np.ravel(np.c_[x[:0], x[:0]])])
+
+    x = np.array([0.1, 0.2, 0.4])
+    for options in ({}, {"scalarize": False}, {"backend": "numpy"}):
+        np.testing.assert_array_equal(sd.jvp(f, **options)(x, x), (x, x))

@@ -278,3 +278,15 @@ def test_interpolation_with_equal_nodes(f, x):
     value, slope = sd.jvp(f)(x, np.ones(3))
     np.testing.assert_allclose(value, f(x))
     assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("spread", [np.std, np.nanstd])
+@pytest.mark.parametrize("where", [lambda x: x > -9, lambda x: np.array([True, True, False])])
+def test_spread_of_equal_cells_under_a_mask(spread, where):
+    def f(x):
+        return spread(x, where=where(x))
+
+    x = np.array([0.5, 0.5, 0.5])
+    assert sd.value_and_grad(f)(x)[0] == f(x)
+    np.testing.assert_array_equal(sd.grad(f)(x), 0.0)
+    np.testing.assert_array_equal(sd.grad(f)(x[:1] if where(x).all() else x), 0.0)
