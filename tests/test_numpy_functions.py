@@ -594,3 +594,11 @@ def test_arrays_without_cells_have_a_place():
     x = np.array([0.1, 0.2, 0.4])
     for options in ({}, {"scalarize": False}, {"backend": "numpy"}):
         np.testing.assert_array_equal(sd.jvp(f, **options)(x, x), (x, x))
+
+
+def test_sums_of_no_terms_are_no_minus_zero():
+    def f(x):
+        return np.angle(np.einsum("i,jk,l->kj", x[:0, 0], x, x[0]))
+
+    x = np.array([[0.3, -0.2], [-0.5, 0.1]])
+    np.testing.assert_array_equal(sd.jvp(f)(x, x)[0], f(x))

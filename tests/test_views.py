@@ -595,3 +595,22 @@ def test_arrays_that_numpy_does_not_take_as_out_are_refused(call):
             scope["f"](X)
     with pytest.raises(sd.TraceError, match=r"outs\.py:3: np"):
         sd.trace(scope["f"], X)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.where(x.T > 0, x.T, np.max(x)),
+        lambda x: np.max(np.asfortranarray(x), axis=0, keepdims=True, where=x > 0, initial=0.5),
+        lambda x: np.clip(x.T, np.min(x), x.T[0]),
+    ],
+)
+def test_arrays_of_masks_and_numbers_lie_in_memory_as_numpys(f):
+    def written(x):
+        y = f(x)
+        y.reshape(-1)[1] = 7.0
+        y[-1:] += 1.0
+        return y
+
+    x = np.outer(X, X[:3])
+    np.testing.assert_array_equal(sd.jvp(written)(x, x)[0], written(x))

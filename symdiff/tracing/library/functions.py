@@ -351,9 +351,13 @@ def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: 
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
     if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
         return found
-    shown = structures.map_leaves(
-        lambda v: np.zeros_like(v._place()) if isinstance(v, Tracer) and v.shape else v, (args, kwargs)
-    )
+
+    def zeros(value: Any) -> Any:
+        if not isinstance(value, Tracer):
+            return value
+        return np.zeros_like(value._place(), bool if value.dtype.kind == "b" else None)[... if value.shape else ()]
+
+    shown = structures.map_leaves(zeros, (args, kwargs))
     try:
         with np.errstate(all="ignore"):
             asked = function(*shown[0], **shown[1])
