@@ -602,3 +602,32 @@ def test_sums_of_no_terms_are_no_minus_zero():
 
     x = np.array([[0.3, -0.2], [-0.5, 0.1]])
     np.testing.assert_array_equal(sd.jvp(f)(x, x)[0], f(x))
+
+
+def test_steps_end_where_they_are_told_to():
+    for f in (lambda b: np.linspace(0.1, b, 7)[-1] == b, lambda b: np.geomspace(0.1, b, 7)[-1] == b):
+        assert sd.vmap(f)(np.linspace(0.01, 1.0, 200)).all()
+    np.testing.assert_array_equal(sd.jvp(lambda a: np.linspace(a, 0.7, 3))(np.nan, 1.0)[0], [np.nan, np.nan, 0.7])
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.any(x > 0, axis=1), lambda x: np.all(x[:0] > 0, axis=1), lambda x: np.all(x > 0, axis=0)]
+)
+def test_truths_of_no_cells(f):
+    x = np.zeros((2, 0))
+    np.testing.assert_array_equal(sd.jvp(lambda x: f(x) * 1.0)(x, x)[0], f(x) * 1.0)
+
+
+def test_arrays_without_cells_are_not_those_of_integers():
+    def f(x):
+        y = np.zeros_like(x)
+        y[...] = x
+        return np.append(y, 1.0)
+
+    np.testing.assert_array_equal(sd.jvp(f)(np.zeros((0, 3)), np.zeros((0, 3)))[0], [1.0])
+
+
+def test_arguments_in_single_precision_that_are_not_needed():
+    x = np.array([1.5, 2.0], np.float32)
+    for options in ({"exact": True}, {"backend": "python"}, {}):
+        np.testing.assert_array_equal(sd.vmap(lambda x: np.zeros(2) + 1.0, **options)(x[None]), [[1.0, 1.0]])

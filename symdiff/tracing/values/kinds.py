@@ -277,7 +277,8 @@ def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
 
 def is_of_integers(held: Atom | np.ndarray) -> bool:
     """Whether a value, or each of an array of them, is computed of integers alone."""
-    return all(dtype_of_integers(a) is not None for a in (held.flat if isinstance(held, np.ndarray) else (held,)))
+    cells = held.flat if isinstance(held, np.ndarray) else (held,)
+    return len(cells) > 0 and all(dtype_of_integers(a) is not None for a in cells)
 
 
 def check_wrapping(atom: Atom, op: str) -> None:
