@@ -631,3 +631,19 @@ def test_arguments_in_single_precision_that_are_not_needed():
     x = np.array([1.5, 2.0], np.float32)
     for options in ({"exact": True}, {"backend": "python"}, {}):
         np.testing.assert_array_equal(sd.vmap(lambda x: np.zeros(2) + 1.0, **options)(x[None]), [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.full_like(np.zeros((2, 3)), x),
+        lambda x: np.full_like(np.zeros((3, 2), order="F"), x[0]),
+        lambda x: np.array([[np.sin(x[:0]), x[:0]]]),
+        lambda x: np.einsum("ij,kl->l", np.outer(x, x) * np.nan, x[:0, None]),
+    ],
+)
+def test_arrays_that_are_made_like_others(f):
+    x = np.array([0.3, -0.2, 0.7])
+    value = sd.jvp(f)(x, x)[0]
+    np.testing.assert_array_equal(value, f(x))
+    assert value.dtype == f(x).dtype
