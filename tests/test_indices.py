@@ -894,3 +894,27 @@ def test_arithmetic_that_wraps_round_is_refused(dtype):
             door()
     assert sd.grad(lambda x, n: np.sum(n * x), 0)(2.0, n) == np.sum(n)
     np.testing.assert_allclose(sd.grad(lambda n: np.sum(n[::-1] / n))(n), sd.grad(lambda n: np.sum(n[::-1] / n))(COUNTS))
+
+
+def added_at_places(x):
+    y = np.multiply.outer(x, x)
+    np.add.at(y, (np.argsort(x), 0), x)
+    np.multiply.at(y, (0, np.argsort(x[:2])), 2.0)
+    return y
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.take(x[:1], np.argmax(x[:1])),
+        lambda x: np.take_along_axis(x[None], np.argsort(x[None], axis=0), axis=0),
+        lambda x: np.take_along_axis(x[:, None], np.argsort(x[:, None], axis=1), axis=1),
+        lambda x: np.take(x[:1], np.argsort(x[:1])),
+        added_at_places,
+    ],
+)
+def test_places_on_axes_of_one_cell(f):
+    x = np.array([0.3, -0.2, 0.9])
+    value, slope = sd.jvp(f)(x, x)
+    np.testing.assert_allclose(value, f(x))
+    np.testing.assert_allclose(slope, (f(x * (1 + 1e-6)) - f(x * (1 - 1e-6))) / 2e-6, atol=1e-8)

@@ -2,6 +2,7 @@
 
 import decimal
 import fractions
+import math
 
 import numpy as np
 import pytest
@@ -561,3 +562,87 @@ def test_eigenvalues_are_real_where_all_of_them_are(name, A):
         assert np.isfinite(value) or np.isnan(gradient[1, 1])
         np.testing.assert_allclose(gradient[np.isfinite(slope)], slope[np.isfinite(slope)], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(sd.vmap(f)(np.stack([A, -A])), [f(A), f(-A)], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.modf(x)[0], lambda x: np.modf(x)[1], lambda x: np.array([math.modf(v)[0] for v in x])]
+)
+def test_parts_of_numbers_have_their_signs(f):
+    x = np.array([np.inf, -np.inf, np.nan, -4.0, 3.0, -0.0, 0.0, 2.5, -2.5])
+    for found in (sd.jvp(f)(x, np.ones(9))[0], sd.jvp(f, backend="numpy")(x, np.ones(9))[0]):
+        np.testing.assert_array_equal(found, f(x))
+        np.testing.assert_array_equal(np.signbit(found), np.signbit(f(x)))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_decompositions_without_cells(shape):
+    for f in (
+        lambda x: np.linalg.qr(2 * x)[1],
+        lambda x: np.linalg.qr(x)[0] * 2,
+        lambda x: np.exp(x.T.reshape(shape)).sum(axis=0),
+    ):
+        x = np.zeros(shape)
+        value, slope = sd.jvp(f)(x, x)
+        np.testing.assert_array_equal(value, f(x))
+        assert slope.shape == value.shape
+
+
+def test_arrays_without_cells_have_a_place():
+    def f(x):
+        return np.concatenate([x, np.ravel(np.c_[x[:0], x[:0]])])
+
+    x = np.array([0.1, 0.2, 0.4])
+    for options in ({}, {"scalarize": False}, {"backend": "numpy"}):
+        np.testing.assert_array_equal(sd.jvp(f, **options)(x, x), (x, x))
+
+
+def test_sums_of_no_terms_are_no_minus_zero():
+    def f(x):
+        return np.angle(np.einsum("i,jk,l->kj", x[:0, 0], x, x[0]))
+
+    x = np.array([[0.3, -0.2], [-0.5, 0.1]])
+    np.testing.assert_array_equal(sd.jvp(f)(x, x)[0], f(x))
+
+
+def test_steps_end_where_they_are_told_to():
+    for f in (lambda b: np.linspace(0.1, b, 7)[-1] == b, lambda b: np.geomspace(0.1, b, 7)[-1] == b):
+        assert sd.vmap(f)(np.linspace(0.01, 1.0, 200)).all()
+    np.testing.assert_array_equal(sd.jvp(lambda a: np.linspace(a, 0.7, 3))(np.nan, 1.0)[0], [np.nan, np.nan, 0.7])
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: np.any(x > 0, axis=1), lambda x: np.all(x[:0] > 0, axis=1), lambda x: np.all(x > 0, axis=0)]
+)
+def test_truths_of_no_cells(f):
+    x = np.zeros((2, 0))
+    np.testing.assert_array_equal(sd.jvp(lambda x: f(x) * 1.0)(x, x)[0], f(x) * 1.0)
+
+
+def test_arrays_without_cells_are_not_those_of_integers():
+    def f(x):
+        y = np.zeros_like(x)
+        y[...] = x
+        return np.append(y, 1.0)
+
+    np.testing.assert_array_equal(sd.jvp(f)(np.zeros((0, 3)), np.zeros((0, 3)))[0], [1.0])
+
+
+def test_arguments_in_single_precision_that_are_not_needed():
+    x = np.array([1.5, 2.0], np.float32)
+    for options in ({"exact": True}, {"backend": "python"}, {}):
+        np.testing.assert_array_equal(sd.vmap(lambda x: np.zeros(2) + 1.0, **options)(x[None]), [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.full_like(np.zeros((2, 3)), x),
+        lambda x: np.full_like(np.zeros((3, 2), order="F"), x[0]),
+        lambda x: np.array([[np.sin(x[:0]), x[:0]]]),
+    ],
+)
+def test_arrays_that_are_made_like_others(f):
+    x = np.array([0.3, -0.2, 0.7])
+    value = sd.jvp(f)(x, x)[0]
+    np.testing.assert_array_equal(value, f(x))
+    assert value.dtype == f(x).dtype

@@ -175,3 +175,9 @@ def test_values_that_overflow_cost_no_digits():
     begin = time.perf_counter()
     assert sd.grad(lambda x: np.sinh(np.sin(x)) / np.sinh(np.sin(x)))(0.7) == 0.0
     assert time.perf_counter() - begin < 5.0  # 34 s with sinh of numbers beyond 1e100000
+
+
+@pytest.mark.parametrize("f", [lambda x: np.rint(np.log1p(x * x) * 10) * np.log1p(x * x), lambda x: np.log1p(x) * x])
+def test_logarithms_of_one_and_more_have_no_point_to_remove(f):
+    x = np.array([0.3, -0.2, 0.0])
+    assert not any(b.op == "lt" for b in sd.grad(lambda x: np.sum(f(x))).graph(x).bindings)

@@ -261,3 +261,32 @@ def test_scaled_bessel_functions_bend_far_out(name, x):
 
         wanted = float(mpmath.diff(scaled, x, 2) * (mpmath.sqrt(mpmath.pi / 2) if s == 1 else 1 / mpmath.sqrt(2 * mpmath.pi)))
     assert sd.derivative(getattr(special, name), order=2)(x) == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("x", [np.array([0.7, 0.7, 0.3]), np.array([0.3, 0.9, 0.9]), np.array([0.5, 0.5, 0.5])])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.interp(x, np.sort(x), x),
+        lambda x: np.interp(x, np.sort(x), np.array([3.0, 1.0, 2.0])),
+        lambda x: np.interp(np.array([0.1, 0.7, 0.9]), np.sort(x), x),
+        lambda x: np.interp(x, np.array([0.0, 0.3, 0.7, 0.7]), np.append(x, 2.0)),
+        lambda x: np.interp(x, np.array([0.0, 0.7, 0.7, 0.9]), np.append(x, 2.0)),
+    ],
+)
+def test_interpolation_with_equal_nodes(f, x):
+    value, slope = sd.jvp(f)(x, np.ones(3))
+    np.testing.assert_allclose(value, f(x))
+    assert np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("spread", [np.std, np.nanstd])
+@pytest.mark.parametrize("where", [lambda x: x > -9, lambda x: np.array([True, True, False])])
+def test_spread_of_equal_cells_under_a_mask(spread, where):
+    def f(x):
+        return spread(x, where=where(x))
+
+    x = np.array([0.5, 0.5, 0.5])
+    assert sd.value_and_grad(f)(x)[0] == f(x)
+    np.testing.assert_array_equal(sd.grad(f)(x), 0.0)
+    np.testing.assert_array_equal(sd.grad(f)(x[:1] if where(x).all() else x), 0.0)

@@ -136,6 +136,22 @@ def test_integers_of_many_points_are_integers(name, dtype, backend):
     np.testing.assert_array_equal(sd.vmap(sd.grad(lambda n: n * n * 0.5), backend=backend)(points), points.astype(float))
 
 
+@pytest.mark.parametrize("f", [lambda n: n * 2, lambda n: -n, lambda n: n - 7, lambda n: n << 7, lambda n: np.add(n, n) / 2.0])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int32])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_integers_of_many_points_that_wrap_round_are_refused(f, dtype):
+    """Others are what NumPy gives, also where the ones before were refused."""
+    most = np.iinfo(dtype).max
+    v = sd.vmap(f)
+    for points in (np.array([1, most], dtype), np.array([8, 9], dtype), np.array([1, 8], dtype), np.array([3, 4], dtype)):
+        wanted = np.array([f(n) for n in points], float)
+        if (wanted == np.array([f(int(n)) for n in points], float)).all():
+            np.testing.assert_array_equal(v(points), wanted)
+        else:
+            with pytest.raises(OverflowError, match=rf"\.py:\d+: an integer beyond {np.dtype(dtype)}"):
+                v(points)
+
+
 BITS_AND_TRUTHS = {
     "xor": lambda n, b: n ^ 3, "xor_of_both": lambda n, b: 5 ^ (n + b), "invert": lambda n, b: ~n * 2.0,
     "or": lambda n, b: n | 4, "ufunc": lambda n, b: np.bitwise_xor(n, 3), "not": lambda n, b: ~b,
@@ -238,3 +254,27 @@ def test_of_which_class_an_argument_is(name, backend):
             assert g(n)[0] == wanted
         except sd.TraceError as refusal:
             assert "an integer" in str(refusal) and ".py:" in str(refusal)
+
+
+# -- powers of negative numbers, and items of numbers
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: (x**1.5).imag, lambda x: (pow(x, 0.5) + 1).imag, lambda x: 2 * (x**0.5).imag, lambda x: (x**1.5).real]
+)
+def test_complex_powers_of_negative_numbers_are_never_real_ones(f):
+    assert np.isnan(sd.value_and_grad(f)(-2.0)).all()
+    assert sd.value_and_grad(f)(4.0)[0] == f(4.0)
+    assert sd.grad(lambda x: (x**2 + x).imag)(-2.0) == 0.0
+
+
+def first(x):
+    try:
+        return x[()] * 2
+    except TypeError:
+        return x * 3
+
+
+def test_items_of_numbers():
+    for x in (0.5, np.float64(0.5), np.array(0.5), 0.5):
+        assert sd.value_and_grad(first)(x) == (first(x), 3.0 if type(x) is float else 2.0)

@@ -573,3 +573,44 @@ def test_arrays_of_shape_0_are_storage_like_any_other(maker, writer):
                 sd.grad(space["f"])(make(1.483))
         else:
             assert sd.value_and_grad(space["f"])(make(1.483))[0] == pytest.approx(wanted)
+
+
+# -- what NumPy does not take as `out=`
+
+OUTS = """
+np.sum(m, axis=0, out=m2)|m.sum(0, out=m2)|np.add.reduce(x, 0, None, y)|np.add.reduce(m, out=m2)|np.prod(x, axis=0, out=y)
+np.mean(m, axis=0, out=m2)|np.var(m, axis=0, out=m2)|np.max(m, 0, m2)|np.median(m, axis=0, out=m2)|np.nansum(m, 0, out=m2)
+np.dot(x, x, out=y)|np.dot(m, m, m2[::-1])|np.dot(m, m, out=m2.T)|np.round(x, 1, out=m2)
+np.cumsum(x, out=m2)|np.add.accumulate(x, 0, None, m2)|np.take(x, [0, 1], out=y)|np.concatenate([x, x], out=y)
+np.outer(x, x, out=y)|np.add(m, 1, out=y)|np.add(x, 1j, out=y)|np.einsum("ij->i", m, out=m2)|m.trace(out=y)
+""".replace("\n", "|").strip("|")
+
+
+@pytest.mark.parametrize("call", OUTS.split("|"))
+def test_arrays_that_numpy_does_not_take_as_out_are_refused(call):
+    text = f"def f(x):\n    y, m, m2 = x*1, np.multiply.outer(x, x), np.multiply.outer(x, x)\n    {call}\n    return y + m2[0]"
+    exec(compile(text, "outs.py", "exec"), scope := {"np": np})
+    if "accumulate" not in call:  # where NumPy writes something
+        with pytest.raises((TypeError, ValueError)):
+            scope["f"](X)
+    with pytest.raises(sd.TraceError, match=r"outs\.py:3: np"):
+        sd.trace(scope["f"], X)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.where(x.T > 0, x.T, np.max(x)),
+        lambda x: np.max(np.asfortranarray(x), axis=0, keepdims=True, where=x > 0, initial=0.5),
+        lambda x: np.clip(x.T, np.min(x), x.T[0]),
+    ],
+)
+def test_arrays_of_masks_and_numbers_lie_in_memory_as_numpys(f):
+    def written(x):
+        y = f(x)
+        y.reshape(-1)[1] = 7.0
+        y[-1:] += 1.0
+        return y
+
+    x = np.outer(X, X[:3])
+    np.testing.assert_array_equal(sd.jvp(written)(x, x)[0], written(x))

@@ -81,8 +81,8 @@ def lacking_in_python(program: Program) -> str:
 
 
 def has_single_precision(program: Program) -> bool:
-    """Whether a program computes with float32 or complex64, which are NumPy's."""
-    return any(n.dtype in "fF" for n in program.nodes) or any(o.dtype in "fF" for o in program.outputs)
+    """Whether a program computes with float32 or complex64, or is given them, which are NumPy's."""
+    return any(v.dtype in "fF" for values in (program.nodes, program.inputs, program.outputs) for v in values)
 
 
 def check_python(program: Program) -> None:

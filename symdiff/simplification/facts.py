@@ -184,9 +184,7 @@ class Facts:
             limit, least = (self.of(o) for o in (condition.operands[1], node.operands[2]))
             if instead.op == "const" and least.low == least.high == -limit.low == -limit.high:
                 return Fact(least.low, -least.low, nan=False, finite=True, whole=True)
-        zero = [o.op == "const" and o.shape == () and o.params == 0 for o in (chosen, instead)]
-        powers = min((p.powers for p, is_zero in zip(parts[1:], zero, strict=True) if not is_zero), default=0)
-        return joined(*parts[1:])._replace(powers=powers)
+        return joined(*parts[1:])._replace(powers=min(p.powers for p in parts[1:]))
 
     def _place(self, node: Node) -> Fact:
         """A place along an axis, or a truth as a number."""

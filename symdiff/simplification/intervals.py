@@ -22,8 +22,9 @@ class Fact(NamedTuple):
     """A value lies between `low` and `high`, ends that are `open` not reached, unless it is NaN, which it may be with `nan`.
 
     `finite`: it is never infinite or NaN; `whole`: it is an integer. `powers`: it is a sum of squares or of higher powers, zero
-    only where all its partials are, and this the least of the powers; else 0. `growth` is 1 where it can overflow because an
-    exponential does, 2 where it is at the end of a path of sums, factors and powers from one exponential alone; else 0.
+    only where all its partials are, and this the least of the powers, infinite of 0 itself; else 0. `growth` is 1 where it can
+    overflow because an exponential does, 2 where it is at the end of a path of sums, factors and powers from one exponential
+    alone; else 0.
     """
 
     low: float = -INF
@@ -62,7 +63,7 @@ def constant_fact(value: object) -> Fact:
     """What is known of a number or an array."""
     if type(value) in (int, float) and abs(value) <= 1e308:  # type: ignore[operator]
         number = float(value)  # type: ignore[arg-type]
-        return Fact(number, number, nan=False, whole=number % 1 == 0)
+        return Fact(number, number, nan=False, whole=number % 1 == 0, powers=0 if number else INF)
     cells = np.asarray(value)
     if cells.size == 0 or cells.dtype.kind not in "biuf" or np.isnan(cells).any():
         return UNKNOWN

@@ -11,7 +11,7 @@ it stands. A value that depends on several ones stays.
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import mpmath
@@ -36,6 +36,7 @@ _KNOWN = {*OPERATIONS, "cast"}
 _FOLLOWED = operations("polynomial") - operations("pole") | {"div"}
 Function = Callable[[Any], Any]
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
+_STEEP = LOGARITHMS.keys() - {"log1p"} | {"sqrt"}
 _FEWER = (8, 12)  # degrees that are enough where the value beyond has its digits
 _LOST = 1e-12  # relative error of a second derivative by rounding
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
@@ -326,12 +327,13 @@ def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc
         half.append(value(centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / nodes)))
         if half[-1] is None:
             return None
-    turn = [mpmath.expjpi(mpmath.mpf(-2 * k) / nodes) for k in range(nodes)]
+    if not any(half):
+        return None
+    cosines, sines = _turns(nodes)
     half[0], half[-1] = half[0] / 2, half[-1] / 2
-    sums = [
-        mpmath.fsum(mpmath.re(v * turn[j * k % nodes]) for j, v in enumerate(half)) * 2 / nodes
-        for k in range(-nodes // 2, nodes // 2)
-    ]
+    parts = [mpmath.re(v) for v in half] + [mpmath.im(v) for v in half]
+    places = [[j * k % nodes for j in range(len(half))] for k in range(-nodes // 2, nodes // 2)]
+    sums = [mpmath.fdot(parts, [turn[k] for turn in (cosines, sines) for k in row]) * 2 / nodes for row in places]
     largest = max(map(abs, sums))
     before, after = sums[: nodes // 2], sums[nodes // 2 :]
     if not 0 < largest < mpmath.inf or max(map(abs, before[-degree:])) > _LEAST * largest:
@@ -344,6 +346,13 @@ def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc
     if not sides or not all(_holds(value, mpmath.mpc(centre), within * side, terms) for side in (1, -1)):
         return None
     return Disc(Constant(centre), Constant(within), [float(a) for a in terms], 0 if len(sides) == 2 else sides[0])
+
+
+@cache
+def _turns(nodes: int) -> tuple[list[Any], list[Any]]:
+    """Cosines and sines of as many angles."""
+    angles = [mpmath.mpf(2 * k) / nodes for k in range(nodes)]
+    return [mpmath.cospi(t) for t in angles], [mpmath.sinpi(t) for t in angles]
 
 
 def _holds(value: Function, centre: Any, within: float, terms: list[Any]) -> bool:
@@ -363,7 +372,7 @@ def _divisor(binding: Node) -> Atom | None:
     if op == "div":
         return operands[1]  # type: ignore[no-any-return]
     exponent = _number(operands[1]) if op == "pow" else None
-    is_steep = op in LOGARITHMS or op == "sqrt" or (exponent is not None and exponent < 0)
+    is_steep = op in _STEEP or (exponent is not None and exponent < 0)
     return operands[0] if is_steep else None
 
 

@@ -373,7 +373,7 @@ def _traced(
         builder.path = path
         if attempt.patient:
             builder.patience, builder.tired = SHORT, Tired.told
-        filled, attempt.given, attempt.integers = list(leaves), {}, {}
+        filled, attempt.given, attempt.integers, attempt.narrow = list(leaves), {}, {}, {}
         for place, called, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])
             own, order = own_kind(leaves[place]), traced_order(leaves[place])
@@ -385,6 +385,7 @@ def _traced(
                 made.shared().storage.counted = True
             if own:
                 path.discrete.add(symbol)
+                attempt.narrow[symbol] = leaves[place].own
             if own == "b":
                 filled[place] = made != 0
         if reading is not None:

@@ -168,7 +168,7 @@ class LoopWords(Words):
             self.variables.append(f"  {place} = alloca [{count} x i8], align {self.align}")
         elif self.is_given and not any(isinstance(n, Extent) for n in shape):
             self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
-            self.memory += -(-math.prod(shape) * bytes_of_code(code) // LINE) * LINE
+            self.memory += max(-(-math.prod(shape) * bytes_of_code(code) // LINE), 1) * LINE
         else:
             self.variables += self._growing(place)
         return Buffer(place, shape, code)

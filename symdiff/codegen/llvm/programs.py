@@ -69,7 +69,7 @@ class Arrangement:
     def room(self, count: int, line: int = LINE) -> str:
         """A place in memory for so many bytes, up to a multiple of `line`."""
         self.rooms.append(self.memory)
-        self.memory += -(-count // line) * line
+        self.memory += max(-(-count // line), 1) * line  # arrays without cells have a place, too
         return f"%m{self.rooms[-1]}"
 
 

@@ -174,7 +174,10 @@ def bind_einsum(a: Arrays, spec: str, *operands: Atom, optimize: Any = False) ->
     missing = set(output) - set(name)
     if missing or len(set(output)) != len(output):
         raise ValueError(f"{spec!r}: the result's letters must occur once each, and in an operand")
-    return a.transpose(x, tuple(name.index(c) for c in output))
+    found = a.transpose(x, tuple(name.index(c) for c in output))
+    if 0 in found.shape or all(0 not in o.shape for o in operands):
+        return found
+    return a.broadcast_to(Constant(np.dtype(found.dtype).type(0).item(), found.dtype), found.shape)  # of no terms
 
 
 def _once(a: Arrays, x: Atom, name: str) -> tuple[Atom, str]:

@@ -68,6 +68,8 @@ def broadcast_strides(strides: Strides, shape: Shape, domain: Shape) -> Strides:
 
 def _reshaped(shape: Shape, strides: Strides, wanted: Shape) -> Strides | None:
     """The strides under another shape: axes are taken together until their cells are equally many on both sides."""
+    if 0 in wanted:
+        return contiguous_strides(wanted)
     old = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     found: list[int] = []
     place = at = 0

@@ -570,6 +570,8 @@ class _OfCells(_Standing):
         if _gives_views(f, args):
             return f(*args, **kwargs)
         held = [not isinstance(a, Tracer) and holds_traced(a) for a in (args[:1] if self._first else args)]
+        if f.__name__ == "at" and len(args) > 1 and isinstance(args[1], tuple):
+            held[1] = False  # an index
         if any(held) and f not in _OF_PARTS:
             args = (*(_locked(a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
         elif not any(map(holds_traced, args)):

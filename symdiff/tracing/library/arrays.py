@@ -149,22 +149,27 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *,
     return np.sum(x, axis=axis, keepdims=keepdims, where=where) / _counted(x, where, axis, keepdims)
 
 
-@stands_for(np.var, memory="own")
-def var(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-        mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    x, ddof = _typed(a, dtype), ddof if correction is None else correction
-    if where is True and mean is None:
-        return _typed(_var(x, axis, ddof, keepdims), dtype)
-    away = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is None else mean)
-    squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away
-    count = _counted(x, where, axis, keepdims) - ddof
-    return _typed(np.sum(squares, axis=axis, keepdims=keepdims, where=where) / np.maximum(count, 0), dtype)
+def _spread(root: bool) -> Callable[..., Any]:
+    """The variance, or its root."""
+
+    def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
+              mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+        x, ddof = _typed(a, dtype), ddof if correction is None else correction
+        if where is True and mean is None:
+            found = _typed(_var(x, axis, ddof, keepdims), dtype)
+            return np.sqrt(found) if root else found
+        away = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is None else mean)
+        squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away
+        count = _counted(x, where, axis, keepdims)
+        found = np.sum(squares, axis=axis, keepdims=keepdims, where=where) / np.maximum(count - ddof, 1 - ddof % 1)
+        found = np.sqrt(found) if root else found  # of a positive multiple of a sum of squares
+        return _typed(np.where(count > ddof, found, found / 0.0), dtype)
+
+    return stand
 
 
-@stands_for(np.std, memory="own")
-def std(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
-        mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-    return np.sqrt(var(a, axis, dtype, ddof, keepdims, where=where, mean=mean, correction=correction))
+stands_for(np.var, memory="own")(_spread(False))
+stands_for(np.std, memory="own")(_spread(True))
 
 
 @stands_for(np.ptp, memory="own")

@@ -43,7 +43,7 @@ def _complex(*args: Any, **kwargs: Any) -> Any:
     if kwargs:
         args = (kwargs.get("real", args[0] if args else 0.0), kwargs.get("imag", 0.0))
     first = as_cmath_number(args[0], "complex")
-    return first if len(args) == 1 else first + 1j * args[1]
+    return first if len(args) == 1 else first + 1j * pythons(args[1])
 
 
 @stands_for(round, always=True)

@@ -134,8 +134,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if n == 1:
         found = fp[0] + np.zeros(x.shape)
     else:
-        rise = (fp[1:] - fp[:-1]) / (xp[1:] - xp[:-1])
-        base, value, slope = _pieces(x, xp, [xp[:-1], fp[:-1], rise])
+        width = xp[1:] - xp[:-1]
+        empty = width == 0  # no point lies in it, but on the last one
+        rise = np.where(empty, 0.0, (fp[1:] - fp[:-1]) / np.where(empty, 1.0, width))
+        start = fp[:-1]
+        if holds_traced(empty) or empty[-1]:
+            start = np.append(fp[:-2], np.where(empty[-1], fp[-1], fp[-2]))
+        base, value, slope = _pieces(x, xp, [xp[:-1], start, rise])
         found = slope * (x - base) + value
     found = np.where(x < xp[0], left, found)
     return np.where(x > xp[n - 1], right, found)

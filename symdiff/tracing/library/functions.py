@@ -21,7 +21,7 @@ from symdiff.rulebooks.book import default_rules, functions_without_rule
 from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awaited
-from symdiff.tracing.values.answers import check_answer, check_flat_answer
+from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_written
 from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting
@@ -154,6 +154,8 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
             f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
             "and leave out= away"
         )
+    if all(o is None or isinstance(o, Tracer) for o in outs):  # arrays of objects are read-only
+        check_written(function, f"np.{name}", args, kwargs, out, origin)
     results = function(*args, **kwargs)
     shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
     if len(outs) > 1 and outs[0] is not None and outs[1] is not None and _overlap(*outs[:2]):
@@ -165,8 +167,10 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
                 raise TraceError(f"{origin}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
             found.append(result if np.shape(result) == shape else np.broadcast_to(result, shape).copy())
             continue
-        if target.shape != np.shape(result) and np.broadcast_shapes(np.shape(result), target.shape) != target.shape:
-            raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
+        if function.__name__ in ("accumulate", "reduceat") and target.shape != np.shape(result):
+            raise TraceError(
+                f"{origin}: np.{name}.{function.__name__}: out= has shape {target.shape}, the result {np.shape(result)}"
+            )
         result = result if where is True else np.where(where, result, target)  # type: ignore[call-overload]
         target[...] = result.__array__(copy=True) if isinstance(target, np.ndarray) and isinstance(result, Tracer) else result
         found.append(target)
@@ -347,9 +351,13 @@ def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: 
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
     if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
         return found
-    shown = structures.map_leaves(
-        lambda v: np.zeros_like(v._place()) if isinstance(v, Tracer) and v.shape else v, (args, kwargs)
-    )
+
+    def zeros(value: Any) -> Any:
+        if not isinstance(value, Tracer):
+            return value
+        return np.zeros_like(value._place(), bool if value.dtype.kind == "b" else None)[... if value.shape else ()]
+
+    shown = structures.map_leaves(zeros, (args, kwargs))
     try:
         with np.errstate(all="ignore"):
             asked = function(*shown[0], **shown[1])

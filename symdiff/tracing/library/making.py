@@ -66,7 +66,7 @@ def _array(native: Standing) -> Standing:
         if isinstance(values, Tracer):
             return _as_array(native, values, dtype, args, kwargs)
         cells = _cells(values)
-        result = _stacked(values) if cells is None else filled(traced_builder(cells.flat), cells)
+        result = _stacked(values) if cells is None or not cells.size else filled(traced_builder(cells.flat), cells)
         if dtype is None and cells is not None and all(map(is_integer_value, cells.flat)):
             return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype:
@@ -248,7 +248,10 @@ def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, 
 
 @stands_for(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
-    made = zeros_like(a, dtype, order, subok, shape)
+    if isinstance(a, Tracer):
+        made = zeros_like(a, dtype, order, subok, shape)
+    else:
+        made = filled(as_array(fill_value).builder, np.zeros_like(a, dtype, order, subok, shape))  # type: ignore[call-overload]
     made[...] = fill_value
     return made
 

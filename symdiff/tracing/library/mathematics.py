@@ -182,11 +182,6 @@ def _remainder(x: Any, y: Any) -> Any:
     return x - y * np.rint(x / y)
 
 
-def _modf(x: Any) -> Any:
-    whole = np.trunc(x)
-    return np.copysign(np.where(np.isinf(x), 0.0, x - whole), x), whole
-
-
 def _ldexp(x: Any, power: Any) -> Any:
     return x * 2.0**power
 
@@ -273,7 +268,7 @@ def _enter() -> None:
     formulas: dict[str, Standing] = {name: getattr(np, numpy) for name, numpy in names.items()}
     formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
     formulas |= {name: _whole(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
-    formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": _modf, "frexp": np.frexp, "ldexp": _ldexp}
+    formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": np.modf, "frexp": np.frexp, "ldexp": _ldexp}
     found = {(math, name): _through(math, name, formula, real) for name, formula in formulas.items() if hasattr(math, name)}
     found |= {(math, name): _of_numbers(name) for name in _OF_INTEGERS} | {(math, "prod"): _prod, (cmath, "rect"): _rect}
     found |= {(math, f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}

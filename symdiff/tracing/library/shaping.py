@@ -64,10 +64,16 @@ def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retste
     rank = max(np.ndim(start), np.ndim(stop))
     steps = np.arange(num, dtype=float).reshape((num,) + (1,) * rank) / count
     found = start + steps * (stop - start)
+    found = _ending(found, stop) if endpoint and num > 1 else found
     found = found if axis == 0 else np.moveaxis(found, 0, axis)
     if dtype is not None:
         found = (np.floor(found) if np.issubdtype(dtype, np.integer) else found).astype(dtype)
     return (found, (stop - start) / count) if retstep else found
+
+
+def _ending(found: Any, stop: Any) -> Any:
+    """Steps of which the last is the end itself, without its rounding."""
+    return np.concatenate([found[:-1], np.broadcast_to(stop, (1, *found.shape[1:]))])
 
 
 @stands_for(np.logspace, memory="own")
@@ -84,7 +90,8 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     start, stop = as_array(start), as_array(stop)
     exponents = np.linspace(0.0, 1.0, num, endpoint).reshape((num,) + (1,) * max(start.ndim, stop.ndim))
-    found = np.moveaxis(start * (stop / start) ** exponents, 0, axis)
+    found = start * (stop / start) ** exponents
+    found = np.moveaxis(_ending(found, stop) if endpoint and num > 1 else found, 0, axis)
     return found if dtype is None else found.astype(dtype)
 
 

@@ -12,6 +12,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -220,6 +221,7 @@ _DIVIDING = {"div": "float division by zero", "floordiv": "float floor division 
 def check_awaited_operator(op: str, left: Any, right: Any, found: Any) -> None:
     """Raise what an operator raises where the result that is found is IEEE's."""
     told = op in _DIVIDING or op == "pow"
+    left, right = (float(v) if isinstance(v, Fraction) else v for v in (left, right))
     if not found.shape and (found.asked(_is_pythons) if told else found.kind.python):
         _check_arithmetic(op, left, right, found)
     else:

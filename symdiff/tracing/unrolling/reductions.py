@@ -71,7 +71,7 @@ def _truths(op: str) -> Callable[..., Any]:
 
     def reduced(x: Any, axes: tuple[int, ...]) -> Any:
         kept = [a for a in range(x.ndim) if a not in axes]
-        rows = x.transpose([*kept, *axes]).reshape([math.prod(x.shape[a] for a in kept), -1])
+        rows = x.transpose([*kept, *axes]).reshape([math.prod(x.shape[a] for a in part) for part in (kept, axes)])
         result = np.empty(len(rows), dtype=object)
         result[:] = [functools.reduce(op_of, row) if len(row) else op == "and" for row in rows]
         return result.reshape([x.shape[a] for a in kept])[()]

@@ -113,6 +113,25 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
         )
 
 
+def check_written(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> None:
+    """Refuse arrays that NumPy does not take as `out=` of this call, for their shape, dtype or order in memory."""
+    leaves, tree = structures.flatten((args, {**kwargs, "out": out}), none_is_leaf=True)
+    targets = {id(o) for o in (out if isinstance(out, tuple) else (out,))}
+    forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
+
+    def sample(form: Form, place: int) -> Any:
+        if id(leaves[place]) not in targets:
+            return traced_sample(form)
+        lies = leaves[place].flags
+        lasting = form.shape if lies.c_contiguous or lies.f_contiguous else (*form.shape, 2)
+        found = np.zeros(lasting, int if form.whole else form.code, "C" if lies.c_contiguous else "F")
+        return found if found.ndim == len(form.shape) else found[..., 0]
+
+    answer = _tried(function, leaves, forms, tree, sample)
+    if isinstance(answer, (TypeError, ValueError)) and not isinstance(answer, np.linalg.LinAlgError):
+        raise TraceError(f"{origin}: {name}: {answer}")
+
+
 def _note_integers(
     function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, counted: list[bool], results: list[Any]
 ) -> None:
@@ -202,8 +221,10 @@ def _tried(
 
 
 def _numbers(form: Form, place: int) -> Any:
-    """Numbers between 0 and 1 that differ; square matrices are positive definite."""
-    if form.whole or form.code == "?" or not form.shape:
+    """Numbers between 0 and 1 that differ; square matrices are positive definite. Integers are 0, a place on every axis."""
+    if form.whole:
+        return traced_sample(form) * 0
+    if form.code == "?" or not form.shape:
         return np.array(traced_sample(form)) if form.shape else traced_sample(form)
     found = 0.5 + 0.4 * np.cos(1.3 * (np.arange(int(np.prod(form.shape))) + 17 * place) ** 2).reshape(form.shape)
     if len(form.shape) > 1 and form.shape[-1] == form.shape[-2]:

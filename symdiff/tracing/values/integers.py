@@ -16,7 +16,7 @@ from symdiff.ir.node import Atom
 from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
-from symdiff.tracing.values.kinds import PYTHON, Kind, asked
+from symdiff.tracing.values.kinds import PYTHON, Kind, asked, dtype_of_points
 from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -72,7 +72,7 @@ class Integer(Tracer):
         if op not in _CLOSED:
             return found
         if op in _SIGNED and not (type(right) is int and right > 0) and not (type(left) is int and left > 0 and op == "mul"):
-            found = found + 0.0
+            found = _without_sign(found)
         return _exact(Integer.of(found), op)
 
     def _power(self, left: Any, right: Any, found: Any) -> Any:
@@ -89,8 +89,8 @@ class Integer(Tracer):
     def _unary(self, op: str) -> Any:
         found = super()._unary(op)
         if op == "neg":
-            found = found + 0.0
-        return Integer.of(found) if op in _CLOSED else found
+            found = _without_sign(found)
+        return _exact(Integer.of(found), op) if op in _CLOSED else found
 
     def _in_place(self, op: str, other: Any) -> Any:
         if self.shape and not is_integer_value(other):
@@ -144,14 +144,16 @@ class Integer(Tracer):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
         whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_integer_value, inputs))
-        return _exact(Integer.of(found + 0.0 if ufunc.__name__ in _SIGNED else found), ufunc.__name__) if whole else found
+        return (
+            _exact(Integer.of(_without_sign(found) if ufunc.__name__ in _SIGNED else found), ufunc.__name__) if whole else found
+        )
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         found = super().__array_function__(function, types, args, kwargs)
         name = function.__name__
         of = args[1:] if name == "where" else args
         whole = name in _MOVES and all(v is None or is_integer_value(v) for v in structures.leaves(of, none_is_leaf=True))
-        return _exact(Integer.of(found + 0.0 if name in _SIGNED else found), name) if whole else found
+        return _exact(Integer.of(_without_sign(found) if name in _SIGNED else found), name) if whole else found
 
     def decided(self) -> int:
         """The integer itself: a condition tells which it is."""
@@ -184,14 +186,25 @@ def _check_exact(*operands: Any) -> None:
             raise TraceError(f"{user_line()}: an integer beyond 2**53 beside a traced one; {_INEXACT}")
 
 
+def _without_sign(found: Any) -> Any:
+    """Computed integers without the minus zero that no integer is."""
+    plain, attempt = found + 0.0, current()
+    if attempt is not None and isinstance(plain, Tracer):
+        attempt.narrow[plain.atom] = dtype_of_points(found.atom)
+    return plain
+
+
 def _exact(found: Any, op: str) -> Any:
     """An integer that is computed exactly; at a point where it is too large, the call raises."""
-    if op not in _GROWING or not isinstance(found, Integer):
-        return found
-    if op in ("add", "sub") and found.builder.path is None:
-        return found  # a sum of truths: where numbers became integers, there is one
-    known = traced_range(found)
-    if max(-known.low, known.high) >= EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
+    if not isinstance(found, Integer) or (found.builder.path is None and op in ("add", "sub")):
+        return found  # a sum of truths: where numbers became integers, there is a path
+    known, dtype = traced_range(found), dtype_of_points(found.atom)
+    if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 8:
+        bounds = np.iinfo(dtype)
+        above = known.high > bounds.max and np.any(Tracer._binary(found, "gt", found, bounds.max))
+        if above or (known.low < bounds.min and np.any(Tracer._binary(found, "lt", found, bounds.min))):
+            raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
+    elif op in _GROWING and max(-known.low, known.high) >= EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
     return found
 

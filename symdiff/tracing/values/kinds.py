@@ -175,12 +175,18 @@ def _resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...
 
 
 def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return traced_form(question(*map(traced_sample, operands)))
-        except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
-            return None
+    samples = tuple(map(traced_sample, operands))
+    places = tuple(v * 0 if f.whole else v for v, f in zip(samples, operands, strict=True))  # which every axis has
+    for given in (samples, places):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return traced_form(question(*given))
+            except IndexError:
+                continue
+            except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
+                return None
+    return None
 
 
 def traced_sample(form: Form) -> Any:
@@ -242,9 +248,20 @@ _GROWING = frozenset("dot vdot inner outer matmul tensordot einsum kron convolve
 def dtype_of_integers(atom: Atom) -> Any:
     """The dtype of a value that is computed of integers alone, some of them arguments taken as floating-point; or None."""
     attempt = current()
-    if attempt is None or not attempt.integers or isinstance(atom, (Constant, ArrayConstant)):
+    return None if attempt is None else _joined_dtype(atom, attempt.integers)
+
+
+def dtype_of_points(atom: Atom) -> Any:
+    """The dtype that NumPy has for a value that is computed of the integers of a point; or None."""
+    attempt = current()
+    return None if attempt is None else _joined_dtype(atom, attempt.narrow)
+
+
+def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
+    """The dtype of what is computed of values with known ones alone; or None."""
+    if not known or isinstance(atom, (Constant, ArrayConstant)):
         return None
-    known, waiting = attempt.integers, [atom]
+    waiting = [atom]
     while waiting:
         found = waiting[-1]
         parts = found.operands[1:] if found.op == "select" else found.operands
@@ -260,7 +277,8 @@ def dtype_of_integers(atom: Atom) -> Any:
 
 def is_of_integers(held: Atom | np.ndarray) -> bool:
     """Whether a value, or each of an array of them, is computed of integers alone."""
-    return all(dtype_of_integers(a) is not None for a in (held.flat if isinstance(held, np.ndarray) else (held,)))
+    cells = held.flat if isinstance(held, np.ndarray) else (held,)
+    return len(cells) > 0 and all(dtype_of_integers(a) is not None for a in cells)
 
 
 def check_wrapping(atom: Atom, op: str) -> None:

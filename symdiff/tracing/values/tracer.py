@@ -562,10 +562,14 @@ class Tracer(Operators):
         if self.dtype.kind == "c":
             return self._part("imag")
         self.asked(lambda value: type(value.imag))
+        if (
+            not self._shape and self.kind.python and _is_of_powers(self.atom)
+        ):  # of negative numbers, which are complex in Python
+            return np.where(np.isnan(self), self, 0.0).of_kind(self.kind)  # type: ignore[call-overload]
         return np.imag(
             np.broadcast_to(np.zeros((), np.int64 if self.whole else self.dtype), self.shape)
             if self.shape
-            else example_of_kind("d", (), self.whole, self.settled().kind)
+            else example_of_kind(self._dtype.char, (), self.whole, self.settled().kind)
         )
 
     @imag.setter
@@ -618,6 +622,8 @@ class Tracer(Operators):
         return bool(np.any(self == value))
 
     def __getitem__(self, key: Any) -> Any:
+        if not self._shape and may_catch() and self.asked(lambda value: not hasattr(value, "__getitem__")):
+            raise TypeError(f"{user_line()}: {self.named()!r} object is not subscriptable")
         origin = user_line()
         parts = key if type(key) is tuple else (key,)
         if len(parts) == len(self._shape) and parts and all(type(part) is int for part in parts):
@@ -820,6 +826,19 @@ def check_wide(dtype: Any) -> None:
             f"{user_line()}: a traced value as {np.dtype(dtype)}, whose arithmetic wraps round; use astype(int), or keep it "
             "floating"
         )
+
+
+def _is_of_powers(atom: Atom) -> bool:
+    """Whether a value is computed of powers that are no whole ones."""
+    seen, waiting = set[Atom](), [atom]
+    while waiting:
+        found = waiting.pop()
+        if found.op == "pow" and not (isinstance(found.operands[1], Constant) and float(found.operands[1].value).is_integer()):
+            return True
+        new = [o for o in found.operands if o not in seen]
+        seen.update(new)
+        waiting += new
+    return False
 
 
 def _unanswered(_: Any) -> Any:
