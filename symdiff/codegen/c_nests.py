@@ -8,6 +8,7 @@ counts its rounds, it takes from `realloc` and gives back; without memory it cal
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -94,6 +95,9 @@ class CNests(Words):
         parts = [values[o] for o in printed_operands(program, position)]
         text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))
         return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
+
+    def is_read(self, buffer: Buffer, value: Any) -> bool:
+        return isinstance(value, Expression) and f"{buffer.name}[" in value.text
 
     def named(self, name: str, value: Expression, code: str) -> Expression:
         if not value.depth:

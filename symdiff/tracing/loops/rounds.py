@@ -7,6 +7,7 @@ The other loops run as they are, round by round.
 """
 
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -29,12 +30,16 @@ from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, ListStore, St
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
+from symdiff.tracing.values.spans import gap, reach
 from symdiff.tracing.values.storage import Storage, root_of
+from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.libraries import user_line
 
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
-_TRIES = 6  # rounds in symbols until types and counters are known
+WIDE = 2.0**52  # integers that rounds hand on are taken to be within
+_PASSES = 6  # rounds in symbols until it is known where integers stay
+_TRIES = 12  # rounds in symbols until types and counters are known
 
 
 def references(frame: Any, name: str) -> int:
@@ -151,8 +156,21 @@ class _Value:
         self.forms: list[Form] = []
         self.counts = type(begin) is int
         self.fixed = type(begin) in (int, bool)  # as it is, until a round gives something else
+        self.reach: tuple[float, float] | None = None  # between which integers it is, as far as rounds were run
+        self.added: tuple[float, float] | None = None  # what a round adds at least and at most, where that tells it
+        self.passes = 0
         if begin is not None and not self.fixed:
             self.forms.append(traced_form(begin))
+
+    def ends(self) -> tuple[float, float]:
+        """Where an integer is behind the loop."""
+        assert self.reach is not None
+        added = (0.0, 0.0) if self.added is None else self.added
+        return self.reach[0] + added[0], self.reach[1] + added[1]
+
+    def is_whole(self) -> bool:
+        """Whether it is an integer that is no expression of the index."""
+        return not self.fixed and all(f.whole and not f.shape for f in self.forms)
 
 
 class KeptRounds:
@@ -191,6 +209,8 @@ class KeptRounds:
             raise self.keeping.refuse("a condition that is no number")
         traced = isinstance(goes_on, Tracer)
         self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
+        if isinstance(self._goes_on, Tracer):
+            self._path.takes(traced_atom(self._goes_on, self._path.builder, self.origin))
         return False
 
     def _on_path(self) -> Any:
@@ -267,6 +287,7 @@ class KeptRounds:
         runs: list[tuple[Any, Run]] = []
         ends: list[tuple[list[Decision], Leaf]] = []
         given: list[list[Any]] = []
+        ranges: list[Any] = []
         after: dict[str, Any] = {}
         while forced is not None:
             builder = Builder(outer)
@@ -321,6 +342,7 @@ class KeptRounds:
             active_builders().pop()
             self.keeping.open.pop()
             runs.append((path, Run(builder, outputs, None)))
+            self._reach(leaves, ranges)
             given.append(leaves)
             ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in outputs))))
             forced = next_decisions(path.decisions)
@@ -336,6 +358,7 @@ class KeptRounds:
             path.builder = run.builder
             run = Run(run.builder, run.outputs, None)
             self.keeping.open.pop()
+        self._ranges = dict(zip((o.atom for o in run.outputs), ranges, strict=True))
         forms = [[traced_form(v) for v in column] for column in zip(*given, strict=True)]
         return run, path, run.builder.inputs[0].node, forms, [list(c) for c in zip(*given, strict=True)]
 
@@ -396,7 +419,11 @@ class KeptRounds:
         if any(held.get(n) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
+            if isinstance(value, Stretch):
+                if name in skeletons or name in self.behind:
+                    raise self.keeping.refuse(f"{name} may be a slice whose ends a round tells")
+                del after[name]
+            elif any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
                 if name in skeletons or name in self.behind:
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
@@ -490,6 +517,8 @@ class KeptRounds:
         symbol = builder.input(spread.name, form.shape, form.code)
         self.symbols.append((spread, symbol))
         if all(f.whole for f in spread.forms):
+            if spread.reach is not None:
+                self._path.reaches(symbol, *spread.reach)
             return Integer(builder, symbol, kind)
         if not form.shape:
             return Tracer(builder, symbol, kind)
@@ -578,30 +607,9 @@ class KeptRounds:
         """Whether a value is handed on as it was taken."""
         if value.fixed:
             if value.counts and all(f.whole and f.kind.python for f in forms):
-                in_rounds = path.in_rounds(atom)
-                linear = path.affine(atom) if self.tested and atom.op != "const" else None
-                if linear is not None:
-                    if linear == (value.begin + value.step, value.step):
-                        return True
-                    if linear[1] != value.step and linear[1]:
-                        value.step = linear[1]
-                        return False
-                if atom.op == "const":
-                    if atom.value == value.begin + value.step and not value.step:
-                        return True
-                    if value.step:
-                        raise self.keeping.peel(1, 0, "an integer is counted irregularly")
-                    value.step = int(atom.value) - value.begin
-                    return False
-                if in_rounds is not None:
-                    steps = np.diff(in_rounds)
-                    step = int(steps[0])
-                    if (steps == step).all() and step == value.step and in_rounds[0] == value.begin + step:
-                        return True
-                    if (steps == step).all() and step != value.step:
-                        value.step = step
-                        return False
-                raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+                counted = self._steps(value, atom, path)
+                if counted is not None:
+                    return counted
             if all(type(v) is bool and v is value.begin for v in given):
                 return True
             if all(type(v) is int and v == value.begin for v in given) and not value.step:
@@ -617,7 +625,82 @@ class KeptRounds:
                     value.forms.append(one)
         if len({f.code for f in value.forms}) > 1 or len({f.shape for f in value.forms}) > 1:
             raise self.keeping.peel(1, 0, "rounds hand on values of different dtypes or shapes")
-        return len(value.forms) == known
+        within = not all(f.whole for f in value.forms) or self._reaches(value, self._ranges[atom])
+        return within and len(value.forms) == known
+
+    def _steps(self, value: _Value, atom: Atom, path: RoundPath) -> bool | None:
+        """Whether an integer is counted on by the step that is known; None where it is none that the index tells."""
+        step: int | None = None
+        if atom.op == "const":
+            step = int(atom.value) - value.begin  # type: ignore[attr-defined]
+            agrees = step == value.step if not step else not value.step
+            if agrees and not step:
+                return True
+            step = step if agrees else None
+        elif self.tested and (line := path.affine(atom)) is not None:
+            if line == (value.begin + value.step, value.step):
+                return True
+            step = line[1] or None
+        elif (places := path.in_rounds(atom)) is not None and not np.diff(places, 2).any():
+            step = int(places[1] - places[0])
+            if step == value.step and places[0] == value.begin + step:
+                return True
+        if step is not None and step != value.step:
+            value.step = step
+            return False
+        regular = atom.op == "const" or step is not None
+        if regular and not self.tested and not self.keeping.peels.get(self.place, (0, 0))[0]:
+            raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+        value.step = 0
+        return None
+
+    def _reach(self, leaves: list[Any], ranges: list[Any]) -> None:
+        """Join, to those of other ways through the round, where integers are behind it: as far as is known, wherever they were
+        before, and how far from there.
+        """
+        path = self._path
+        taken = [(value, Integer(path.builder, symbol)) for value, symbol in self.symbols if value.is_whole()]
+        known = path.beyond([x.atom for _, x in taken], WIDE)
+
+        def wide(x: Any) -> tuple[float, float]:
+            return known(x.atom) if isinstance(x, Tracer) and x.builder is path.builder else reach(x)
+
+        for n, leaf in enumerate(leaves):
+            found: dict[Any, tuple[float, float]] = {}
+            if isinstance(leaf, (int, Integer)) and not np.shape(leaf):
+                found = {"known": reach(leaf), "wide": wide(leaf)}
+                found |= {value: gap(leaf, begin, wide) for value, begin in taken}
+            if n == len(ranges):
+                ranges.append(found)
+            else:
+                both = ranges[n].keys() & found.keys()
+                ranges[n] = {k: (min(ranges[n][k][0], found[k][0]), max(ranges[n][k][1], found[k][1])) for k in both}
+
+    def _reaches(self, value: _Value, ranges: Any) -> bool:
+        """Whether an integer stays between those that were assumed; else others are assumed."""
+        known, (least, most) = reach(value.begin), ranges.get("known", (-math.inf, math.inf))
+        if not all(map(math.isfinite, (*known, least, most))):
+            return True
+        low, high = value.reach or known
+        if value.reach is not None and low <= least and most <= high:
+            return True
+        (back, on), wide = ranges.get(value, (-math.inf, math.inf)), ranges.get("wide", (-math.inf, math.inf))
+        if value.added is not None:
+            if value.added[0] <= back and on <= value.added[1]:
+                return True
+            raise self.keeping.refuse("an integer may become too large")
+        value.passes += 1
+        rounds = MOST if self.count is None else self.count
+        if max(-back, on, 0) * rounds <= MOST:  # by as much in each round
+            value.added = min(back, 0.0), max(on, 0.0)
+            value.reach = known[0] + value.added[0] * (rounds - 1), known[1] + value.added[1] * (rounds - 1)
+        elif wide[0] > -WIDE and wide[1] < WIDE:
+            value.reach = min(known[0], wide[0]), max(known[1], wide[1])
+        elif value.passes < _PASSES:
+            value.reach = min(low, least), max(high, most)
+        else:
+            raise self.keeping.refuse("an integer may become too large")
+        return False
 
     # -- the end
 
@@ -679,6 +762,8 @@ class KeptRounds:
             if place is None:
                 leaves.append(self._counted(value, atom, given, count if rounds is None else integer(outer, rounds), path))
             else:
+                if value is not None and value.reach is not None and outer.path is not None and results[place].op != "const":
+                    outer.path.reaches(results[place], *value.ends())
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
