@@ -115,7 +115,58 @@ def until(x):
     return np.sum(u * np.sin(u))
 
 
+ORDER = [3, 0, 5, 1, 2, 4, 7, 6]
+PLACES = np.array(ORDER)
+
+
+def smoothed(u):
+    v = np.zeros_like(u)
+    v[1:-1] = 0.5 * (u[:-2] + u[2:])
+    v[0], v[-1] = u[0], u[-1]
+    return v
+
+
+def relax(u, i):
+    u[i] = 0.5 * u[i] + 0.1 * u[i - 1]
+
+
+def written_by_functions(x):
+    u, v = x.copy(), x.copy()
+    for i in range(8):
+        u = smoothed(u) * v[i]
+        relax(v, i)
+    return np.sum(u * v)
+
+
+def in_an_order(x):
+    s, u = 0.0, x.copy()
+    for i in ORDER:
+        s = np.sin(s + x[i])
+    for i in PLACES:
+        u[i] = np.sin(s + u[i] * u[i - 1])
+    return np.sum(u * np.arange(8))
+
+
+def under_a_condition(a):
+    found = np.zeros(7)
+    for i in range(7):
+        if np.sum(a[i]) > 0.3:
+            found[i] = a[i].mean()
+    return np.sum(found * np.arange(7))
+
+
+def shares_of_masks(a):
+    r, found = np.abs(a), np.zeros(7)
+    for i in range(7):
+        mask = np.logical_and(i / 15 <= r, r < (i + 1) / 15)
+        chosen = a[mask]
+        if np.any(mask):
+            found[i] = chosen.mean() * len(chosen)
+    return np.sum(found * np.arange(7))
+
+
 KEPT = {
+    written_by_functions: (VECTOR,), in_an_order: (VECTOR,), under_a_condition: (MATRIX,), shares_of_masks: (MATRIX,),
     stencil: (VECTOR,), relaxed: (MATRIX, VECTOR), cells_of_sums: (MATRIX[:5], MATRIX[:, :6]), rows: (MATRIX,),
     summed_cells: (MATRIX[:5], MATRIX[:, :6]), in_place: (VECTOR,), known_before: (VECTOR,), parts_within: (VECTOR,),
     until: (VECTOR,), pairs: (MATRIX[:, :3],), triangles: (VECTOR,), eliminated: (MATRIX,),

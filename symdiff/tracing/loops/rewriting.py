@@ -23,7 +23,8 @@ _HEADS = ("range", "zip", "enumerate", "reversed")
 _SCOPES = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
-NAMES = (".rounds", ".header", ".storing", ".summed")
+STORING = ".storing"
+NAMES = (".rounds", ".header", STORING, ".summed")
 
 
 def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
@@ -66,11 +67,8 @@ def unkept_reason(node: Any) -> str:
             return reason
         if isinstance(part, (ast.For, ast.While)) and part.orelse:
             return "a loop in it has an `else`"
-        if isinstance(getattr(part, "ctx", None), ast.Store):
-            if isinstance(part, (ast.Attribute, ast.Starred)):
-                return "a round sets an attribute, or binds a list of names"
-            if isinstance(part, ast.Subscript) and not isinstance(part.value, ast.Name):
-                return "a round assigns to an item of what has no name"
+        if isinstance(getattr(part, "ctx", None), ast.Store) and isinstance(part, (ast.Attribute, ast.Starred)):
+            return "a round sets an attribute, or binds a list of names"
     return ""
 
 
@@ -139,7 +137,6 @@ class Kept:
     iteration: str
     kept = NAMES
     _loops = 0
-    _depth = 0
     _root: Any = None
     _own: Any = frozenset()
 
@@ -231,11 +228,9 @@ class Kept:
         return [*parts[:-1], ast.Constant(_leaves(node)), parts[-1]]
 
     def _inside(self, node: Any, name: str, visit: Any) -> Any:
-        self._depth += bool(name)
         self._names.append(name)
         made = visit(node)
         self._names.pop()
-        self._depth -= bool(name)
         return made
 
     def _looped(self, node: Any, name: str, names: list[str], given: Any, made: Any) -> list[Any]:
@@ -275,20 +270,9 @@ class Kept:
             ast.copy_location(part, node)
         return found
 
-    def visit_Assign(self, node: ast.Assign) -> Any:
-        """Before an assignment to an item, what it is assigned to is shown."""
-        return self._stored(node, super().visit_Assign)  # type: ignore[misc]
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        """As of an assignment."""
-        above: Any = super()
-        return self._stored(node, getattr(above, "visit_AnnAssign", above.generic_visit))
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """As of an assignment."""
-        return self._stored(node, super().visit_AugAssign)  # type: ignore[misc]
-
-    def _stored(self, node: Any, visit: Any) -> Any:
-        names = sorted({n.id for n in _stores(node)}) if self._depth else []
-        told = [self.through(self.kept[2], node, ast.Name(n, ast.Load())) for n in names]
-        return [*(ast.copy_location(ast.Expr(t), node) for t in told), visit(node)]
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """What an item is assigned to is shown first."""
+        made = super().visit_Subscript(node)  # type: ignore[misc]
+        if self.thorough and isinstance(node.ctx, ast.Store):
+            node.value = self.through(STORING, node, node.value)
+        return made

@@ -30,6 +30,7 @@ from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, ListStore, St
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
+from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.spans import gap, reach
 from symdiff.tracing.values.storage import Storage, root_of
 from symdiff.tracing.values.stretches import Stretch
@@ -139,11 +140,12 @@ def summed(
     return loop.values.get("total", total)
 
 
-def storing(owner: Any) -> None:
+def storing(owner: Any) -> Any:
     """What a round assigns to an item of."""
     attempt = current()
     if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, Tracer):
         raise attempt.keeping.refuse(f"a round assigns to an item of a {type(owner).__name__}")
+    return owner
 
 
 class _Value:
@@ -295,7 +297,7 @@ class KeptRounds:
             path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count)
             self.keeping.open.append(self)
             active_builders().append(builder)
-            index = Integer(builder, k, PYTHON)
+            index = self.index = Integer(builder, k, PYTHON)
             self.symbols: list[tuple[_Value, Node]] = []
             self._entered: list[tuple[_Value, Tracer]] = []
             self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
@@ -419,9 +421,9 @@ class KeptRounds:
         if any(held.get(n) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if isinstance(value, Stretch):
+            if isinstance(value, (Stretch, Selected)):
                 if name in skeletons or name in self.behind:
-                    raise self.keeping.refuse(f"{name} may be a slice whose ends a round tells")
+                    raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
             elif any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
                 if name in skeletons or name in self.behind:

@@ -97,7 +97,6 @@ class ArrayStore(Store):
         self.atom: Atom = self.storage.whole(loop.origin)
         self.outer = outer
         self.code = self.storage.code
-        self.key: Any = None
         self.stale = True
         self.storage.given(self.met)
 
@@ -131,7 +130,7 @@ class ArrayStore(Store):
         if is_complex(dtype_of_atoms((atom,))) and not is_complex(self.code):
             raise self.loop.keeping.refuse(f"{origin}: a complex value in an array of real numbers")
         atom = Arrays(builder, origin).broadcast_to(builder.cast(atom, self.code), shape)
-        self.place, self.key = place, key
+        self.place = place
         self.value = Tracer.argument(builder, atom, NUMPY) if shape else Tracer(builder, atom)  # type: ignore[arg-type]
 
     def close(self, stack: Atom, count: int) -> None:
@@ -146,7 +145,10 @@ class ArrayStore(Store):
         self.storage.become(atom)
 
     def own(self) -> Any:
-        return self.original(self.key) if self.value is _NOTHING else self.value
+        if self.value is not _NOTHING:
+            return self.value
+        assert self.place is not None
+        return self.original(self.place.at(self.loop.index))
 
 
 class CarriedStore:
