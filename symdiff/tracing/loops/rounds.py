@@ -26,7 +26,7 @@ from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping
-from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, ListStore, Store
+from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
@@ -143,7 +143,7 @@ def summed(
 def storing(owner: Any) -> Any:
     """What a round assigns to an item of."""
     attempt = current()
-    if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, Tracer):
+    if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, (Tracer, Listed)):
         raise attempt.keeping.refuse(f"a round assigns to an item of a {type(owner).__name__}")
     return owner
 
@@ -189,6 +189,7 @@ class KeptRounds:
         self.tested = told.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.windows: dict[Any, list[_Value]] = {}
+        self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
         self.moved = False
@@ -260,6 +261,7 @@ class KeptRounds:
         self._check_reach()
         self.outer, self.count = outer, count
         self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
+        self.listed = self._listed()
         self.carried = self._carried()
         self._shared: list[Storage] = []
         apart = {n for n in self.stored if n not in self.added}
@@ -310,9 +312,10 @@ class KeptRounds:
                 store.stale = False
                 if isinstance(store, ListStore):
                     self.values[store.name] = store.list
+            self.values.update(self.listed)
             for c in self.carried:
                 self.symbols.append((c.value, builder.input(c.value.name, c.begin.shape, c.storage.code)))
-                self.values.update(dict.fromkeys(c.originals, c.copied(builder, self.symbols[-1][1])))
+                self.values.update(c.copied(builder, self.symbols[-1][1]))
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left = True, False
             self.moved = True
@@ -376,6 +379,25 @@ class KeptRounds:
                 raise self.keeping.refuse(f"the list {name} may be known by another name, or holds more than numbers")
         return found
 
+    def _listed(self) -> dict[str, Listed]:
+        """Lists whose items are assigned to, which nothing else holds, by their names."""
+        held = self.frame.f_locals
+        found: dict[str, Listed] = {}
+        for name in self.stored:
+            if type(held.get(name)) is list and name not in self.appended and references(self.frame, name) <= ALONE:
+                made = Listed.of(name, self, held[name])
+                if made is not None:
+                    found[name], self.items_of[name] = made, held[name]
+        return found
+
+    def also_of(self, cells: Listed, kinds: set[Any]) -> BaseException:
+        """A list gets an item of other kinds of floating numbers: what is to be raised."""
+        found = self.keeping.kinds.setdefault((cells.loop.place, cells.name), set())
+        if kinds <= found:
+            return self.keeping.refuse("the type of an item of a list depends on conditions")
+        found |= kinds
+        return Again()
+
     # -- arrays that are handed on
 
     def _is_own(self, x: Any) -> bool:
@@ -392,11 +414,12 @@ class KeptRounds:
     def _carried(self) -> list[CarriedStore]:
         """The arrays that rounds change in place, or in other ways than row by row, each with its names."""
         held = self.frame.f_locals
-        found: dict[Storage, dict[str, Tracer]] = {}
+        found: dict[Storage, dict[str, Any]] = {}
         for name in (*self.stored, *self.added):
             wanted = name in self.added or (self.place, name) in self.keeping.carrying
-            if wanted and self._is_own(held.get(name)):
-                found.setdefault(held[name].shared().storage, {})[name] = held[name]
+            value = self.listed.get(name, held.get(name))
+            if wanted and self._is_own(bare(value)):
+                found.setdefault(bare(value).shared().storage, {})[name] = value
         stores = [CarriedStore(self, names) for names in found.values()]
         for c in stores:
             c.value = _Value(next(iter(c.originals)), c.begin)
@@ -406,7 +429,7 @@ class KeptRounds:
         """Hand on an array as a whole where it has a name here; what is to be raised."""
         held = self.frame.f_locals
         for name in self.stored:
-            x = held.get(name)
+            x = bare(self.listed.get(name, held.get(name)))
             if isinstance(x, Tracer) and x.held is not None and x.held.storage is storage:
                 if (self.place, name) in self.keeping.carrying:
                     break
@@ -418,7 +441,7 @@ class KeptRounds:
         """Names of parts of arrays that are handed on: nobody may need them behind the round."""
         copies = [c.copy.shared().storage for c in self.carried]
         held = self.frame.f_locals
-        if any(held.get(n) is not c.copy for c in self.carried for n in c.originals):
+        if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
             if isinstance(value, (Stretch, Selected)):
@@ -749,8 +772,7 @@ class KeptRounds:
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
-            self.keeping.counted += 1
-            name = f"rounds{self.keeping.counted}"
+            name = self._counting(outer)
         if self.leaves:
             carried.append(Carried("going", run.builder.inputs[1 + len(self.symbols)].node, Constant(True), outputs[-1].atom))
         made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
@@ -785,8 +807,25 @@ class KeptRounds:
                 self.values[store.name] = store.cells
             else:
                 store.close(stack, count)  # type: ignore[attr-defined]
+        for name, cells in self.listed.items():
+            self.items_of[name][:] = cells.items()
+            self.values[name] = self.items_of[name]
         self.moved = True
         self.keeping.kept.add(self.place)
+
+    def _counting(self, outer: Builder) -> str:
+        """A name for the number of rounds: the same one when the enclosing runs come here again by the same decisions."""
+        way: list[Any] = [self.place]
+        builder: Builder | None = outer
+        while builder is not None:
+            if builder.path is not None:
+                way += tuple(d.value for d in builder.path.decisions), builder.path.counted
+            builder = builder.parent
+        if outer.path is None:
+            way.append(len(self.keeping.counted))
+        else:
+            outer.path.counted += 1
+        return f"rounds{self.keeping.counted.setdefault(tuple(way), len(self.keeping.counted) + 1)}"
 
     def _forget(self, skeletons: dict[str, Any]) -> None:
         """Names that only a round binds, of which there may be none."""
