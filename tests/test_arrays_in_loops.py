@@ -236,7 +236,7 @@ def test_lists_with_other_uses_are_written_out():
 
     for f in (named_twice, integers, largest):
         graph = check(f, (VECTOR,))
-        assert "kept" not in list(graph.notes["loops"].values())[0]
+        assert "kept" not in next(iter(graph.notes["loops"].values()))
 
 
 # -- cells written in place
