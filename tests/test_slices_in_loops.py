@@ -86,6 +86,23 @@ def moved_windows(a):
     return s + np.sum(u * u)
 
 
+def last_columns(a):
+    u = np.stack([a, 2 * a])
+    for i in (3, 0, 5, 1, 6, 2, 4):
+        u[0, min(i + 1, N - 1), -1] += np.sin(a[0, 0])
+        u[1, i:, -2] *= u[-1, i, -1]
+        u[1:, i + 1, -3:] += u[:1, -1, i : i + 3]
+    return np.sum(u * u)
+
+
+def within_others(a):
+    k = a.copy()
+    for i in (3, 0, 5, 1, 6, 2, 4):
+        for _ in range(7):
+            k[i + 1 :, i:] -= 0.1 * np.outer(k[i + 1 :, i], k[i, i:])
+    return np.sum(np.sin(k))
+
+
 def windows_beside_ends(a):
     x, s = a[0], 0.0
     for i in range(N):
@@ -166,7 +183,8 @@ def found_lengths(a):
 
 
 KEPT = (
-    cholesky, rows_of_columns, outer_products, backwards, levinson, symmetric, windows, moved_windows, windows_beside_ends,
+    last_columns, within_others, cholesky, rows_of_columns, outer_products, backwards, levinson, symmetric, windows,
+    moved_windows, windows_beside_ends,
     bands,
     columns, turned, reductions, views, sparse, sparse_cells, found_lengths,
 )  # fmt: skip

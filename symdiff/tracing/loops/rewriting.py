@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from symdiff.tracing.loops.leaving import leave_by_break
+
 _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
 _UNKEPT: dict[type, str] = {
     **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Assert), _LEAVES),
@@ -147,6 +149,8 @@ class Kept:
     def visit(self, node: Any) -> Any:
         """The names of the function that is visited first are its own where it binds them."""
         if self._root is None:
+            if self.thorough:
+                leave_by_break(node)
             self._root, self._own = node, _own_names(node)
         return super().visit(node)  # type: ignore[misc]
 
@@ -260,13 +264,14 @@ class Kept:
     def _set(self, node: Any, loop: str, names: list[str]) -> Any:
         """`if loop.moved:` each name gets the value that there is for it, or is unbound where there is none."""
         text = "\n".join(
-            f" if {n!r} in L.values: {n} = L.values.pop({n!r})\n elif {n!r} in L.unbound:\n  {n} = None\n  del {n}"
-            for n in names
+            f" if {n!r} in L.values: N{k} = L.values.pop({n!r})\n elif {n!r} in L.unbound:\n  N{k} = None\n  del N{k}"
+            for k, n in enumerate(names)
         )
+        called = {"L": loop} | {f"N{k}": n for k, n in enumerate(names)}
         found = ast.parse(f"if L.moved:\n pass\n{text}").body[0]
         for part in ast.walk(found):
-            if isinstance(part, ast.Name) and part.id == "L":
-                part.id = loop
+            if isinstance(part, ast.Name):
+                part.id = called[part.id]
             ast.copy_location(part, node)
         return found
 

@@ -188,6 +188,7 @@ class KeptRounds:
         self.leaves = told.leaves
         self.tested = told.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
+        self.begins = True  # whether there is a round in any case
         self.windows: dict[Any, list[_Value]] = {}
         self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
@@ -212,6 +213,7 @@ class KeptRounds:
             raise self.keeping.refuse("a condition that is no number")
         traced = isinstance(goes_on, Tracer)
         self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
+        self.begins = self.begins and self._goes_on is True
         if isinstance(self._goes_on, Tracer):
             self._path.takes(traced_atom(self._goes_on, self._path.builder, self.origin))
         return False
@@ -791,7 +793,7 @@ class KeptRounds:
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
-        if self.items.count is None or self.items.goes_on is not None:
+        if not self.begins:
             self._forget(skeletons)
         self._watch()
         behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}

@@ -208,11 +208,7 @@ def _grid(arrays: Arrays, bounded: list[Any], shape: tuple[int, ...], axes: int 
     if not axes and all(isinstance(p, (Tracer, int, np.integer)) for p in ahead):
         return None
     axes = axes or len(ahead)
-    own = [
-        p.start + np.arange(p.length) if isinstance(p, Span) else np.arange(n)[p] if isinstance(p, slice) else np.asarray(p)
-        if not isinstance(p, Tracer) else p
-        for p, n in zip(parts[:axes], shape[:axes], strict=True)
-    ]  # fmt: skip
+    own = [_places(p, n) for p, n in zip(parts[:axes], shape[:axes], strict=True)]
     rank = sum(bool(np.ndim(p)) for p in own)
     places, k = [], 0
     for p in own:
@@ -238,6 +234,15 @@ def _outermost(x: Tracer, parts: list[Any]) -> int | None:
     return levels.index(min(levels))
 
 
+def _places(part: Any, n: int) -> Any:
+    """The places among n cells that a part of an index tells, counted from the front."""
+    if isinstance(part, Tracer):
+        return part
+    if isinstance(part, Span):
+        return part.start + np.arange(part.length)
+    return np.arange(n)[part]
+
+
 def _row(x: Tracer, parts: list[Any], bounded: list[Any], load: Callable[[], Any], found: Tracer) -> Lens:
     """The storage of `x[parts]` at traced places."""
 
@@ -248,7 +253,8 @@ def _row(x: Tracer, parts: list[Any], bounded: list[Any], load: Callable[[], Any
         write(x, tuple(p for p in parts if p is not None), value, user_line())
 
     of = x._place()[tuple(0 if isinstance(p, Tracer) else slice(p.length) if isinstance(p, Span) else p for p in bounded)]
-    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, storage_memory(of.shape, of.strides))
+    layout = storage_memory(of.shape, of.strides)
+    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, layout, found.builder)
 
 
 def _given_in_rounds(x: Any, key: Any, writes: bool = False) -> Any:
