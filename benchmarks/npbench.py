@@ -56,9 +56,10 @@ class Kernel:
             for k, point in zip(self.places, points, strict=True):
                 given[k] = point.copy()
             found = kernel(*given)
-            if found is None:
+            if found is None or type(found) is int:  # a kernel that counts its steps
                 found = [given[names.index(name)] for name in outputs]
-            return sum(part.sum() for part in found) if isinstance(found, (tuple, list)) else found.sum()
+            parts = found if isinstance(found, (tuple, list)) else [found]
+            return sum(part.sum() if hasattr(part, "sum") else part for part in parts)
 
         return total
 

@@ -41,7 +41,7 @@ from symdiff.lowering.program import Program, is_nest, program_content, with_che
 from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
-from symdiff.lowering.walks import live_only, nodes_with_bodies
+from symdiff.lowering.walks import live_only
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
@@ -386,7 +386,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
             from symdiff.codegen.llvm.nests import looped_function
 
             looped = looped_function(program, "kernel", together, exact)
-            effort, passes = _effort(program)
+            effort, passes = _effort(looped.text)
             return Machine(program, looped.text, effort, looped.memory, True, result, passes, looped.grows)
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
@@ -396,9 +396,9 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
         return Machine(program, text, 1 if size <= QUICK else 0, workspace, result=result, passes="none")
 
 
-def _effort(program: Program) -> tuple[int, Any]:
-    """How hard LLVM tries on a program with loops, and its passes."""
-    size = len(nodes_with_bodies(program))
+def _effort(text: str) -> tuple[int, Any]:
+    """How hard LLVM tries on a program with loops, and its passes: by its instructions, some ten for each operation."""
+    size = text.count("\n") // 10
     return (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
 
 
@@ -433,7 +433,7 @@ def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "
 
         with without_collector():
             made = looped_function(program, "kernel", engine.machine_lanes() if engine.machine_fuses() else 0)
-            return SizedMachine(program, made, *_effort(program))
+            return SizedMachine(program, made, *_effort(made.text))
     plain = looped_function_of(program)
     return lambda *args: list(plain(*args)) if count > 1 else [plain(*args)]
 

@@ -115,7 +115,77 @@ def until(x):
     return np.sum(u * np.sin(u))
 
 
+ORDER = [3, 0, 5, 1, 2, 4, 7, 6]
+PLACES = np.array(ORDER)
+
+
+def smoothed(u):
+    v = np.zeros_like(u)
+    v[1:-1] = 0.5 * (u[:-2] + u[2:])
+    v[0], v[-1] = u[0], u[-1]
+    return v
+
+
+def relax(u, i):
+    u[i] = 0.5 * u[i] + 0.1 * u[i - 1]
+
+
+def written_by_functions(x):
+    u, v = x.copy(), x.copy()
+    for i in range(8):
+        u = smoothed(u) * v[i]
+        relax(v, i)
+    return np.sum(u * v)
+
+
+def in_an_order(x):
+    s, u = 0.0, x.copy()
+    for i in ORDER:
+        s = np.sin(s + x[i])
+    for i in PLACES:
+        u[i] = np.sin(s + u[i] * u[i - 1])
+    return np.sum(u * np.arange(8))
+
+
+def under_a_condition(a):
+    found = np.zeros(7)
+    for i in range(7):
+        if np.sum(a[i]) > 0.3:
+            found[i] = a[i].mean()
+    return np.sum(found * np.arange(7))
+
+
+def shares_of_masks(a):
+    r, found = np.abs(a), np.zeros(7)
+    for i in range(7):
+        mask = np.logical_and(i / 15 <= r, r < (i + 1) / 15)
+        chosen = a[mask]
+        if np.any(mask):
+            found[i] = chosen.mean() * len(chosen)
+    return np.sum(found * np.arange(7))
+
+
+def items_of_lists(x):
+    y, z = [0.0] * 8, [1.5] * 8
+    for i in range(8):
+        for j in range(i):
+            y[i] += x[i] * x[j] * z[j]
+        if y[i] > 0.3:
+            z[7 - i] = y[i] * y[0] + len(y)
+    return y[7] * z[2] + sum(z)
+
+
+def relaxed_lists(x):
+    y = [x[k] for k in range(8)]
+    for _ in range(12):
+        for i in range(1, 7):
+            y[i] = 0.25 * (y[i - 1] + 2 * y[i] + y[i + 1])
+    return y[4] * y[3]
+
+
 KEPT = {
+    items_of_lists: (VECTOR,), relaxed_lists: (VECTOR,), written_by_functions: (VECTOR,), in_an_order: (VECTOR,),
+    under_a_condition: (MATRIX,), shares_of_masks: (MATRIX,),
     stencil: (VECTOR,), relaxed: (MATRIX, VECTOR), cells_of_sums: (MATRIX[:5], MATRIX[:, :6]), rows: (MATRIX,),
     summed_cells: (MATRIX[:5], MATRIX[:, :6]), in_place: (VECTOR,), known_before: (VECTOR,), parts_within: (VECTOR,),
     until: (VECTOR,), pairs: (MATRIX[:, :3],), triangles: (VECTOR,), eliminated: (MATRIX,),
@@ -141,6 +211,32 @@ def check(f, args):
 @pytest.mark.parametrize("f", KEPT, ids=lambda f: f.__name__)
 def test_rounds_that_change_arrays_are_kept(f):
     assert told(check(f, KEPT[f])) == {"kept"}
+
+
+def test_lists_with_other_uses_are_written_out():
+    def named_twice(x):
+        y = [0.0] * 8
+        same = y
+        for i in range(8):
+            y[i] = x[i] * same[0]
+        return sum(same)
+
+    def integers(x):
+        y = [0.0] * 8
+        for i in range(8):
+            y[i] = i
+        return sum(v * x[0] for v in y) + (type(y[2]) is int)
+
+    def largest(x):
+        y, s = [0.0] * 8, 0.0
+        for i in range(8):
+            y[i] = x[i]
+            s += max(y)
+        return s
+
+    for f in (named_twice, integers, largest):
+        graph = check(f, (VECTOR,))
+        assert "kept" not in next(iter(graph.notes["loops"].values()))
 
 
 # -- cells written in place

@@ -91,13 +91,22 @@ class Compiled:
         nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
-        self.door, self.machine = door_of(self.program, backend, options.exact, self._nested)
+        self.door, self.machine = self._doors()
         self._nest = isinstance(self.program, Program) and is_nest(self.program)
         self._apart = self._whole or (self.machine is not None and self._nest)  # results overlap no argument
 
     def _numbered(self) -> Program | Fused:
         """The program that is compiled."""
         return call_program_of(self.graph, self.options, self.backend)
+
+    def _doors(self) -> tuple[Any, Any]:
+        """The generated function, and the machine code that it is, if it is that."""
+        return door_of(self.program, self.backend, self.options.exact, self._nested)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether calls run as machine code, or as arrays."""
+        return self.machine is not None or self._whole
 
     @functools.cached_property
     def entry(self) -> Callable[..., Any] | None:
@@ -345,10 +354,29 @@ class Checked(Compiled):
         branches = branches_of(graph)
         assert branches is not None and branches.conditions is not None
         self.branches: Branches = branches
+        self.asked: Compiled | None = None  # the checks, where loops are among what is computed: then they come first
+        if has_loops((*graph.bindings, *branches.conditions.bindings)):
+            flags = structures.structure((0,) * len(branches.conditions.outputs))
+            self.asked = Compiled(branches.conditions, flags, options, backend)
         super().__init__(graph, tree, options, backend)
 
     def _numbered(self) -> Program | Fused:
+        if self.asked is not None:
+            return self.unchecked.program
         return program_of(self.graph, self.options, checks=self.branches.conditions)
+
+    def _doors(self) -> tuple[Any, Any]:
+        return (None, None) if self.asked is not None else super()._doors()
+
+    @property
+    def has_code(self) -> bool:
+        return super().has_code if self.asked is None else self.unchecked.has_code
+
+    def attempt(self, leaves: list[Any], out: Any = None) -> Any:
+        if self.asked is None:
+            return super().attempt(leaves, out)
+        given = self.hidden.fill(leaves, len(self.graph.inputs))[: len(self.branches.conditions.inputs)]  # type: ignore[union-attr]
+        return MISS if any(map(np.any, self.asked.call(given))) else self.unchecked.attempt(leaves, out)
 
     @functools.cached_property
     def unchecked(self) -> Compiled:

@@ -41,13 +41,11 @@ from symdiff.errors import (
     TraceError,
     forgive_error,
 )
-from symdiff.ir.branches import branches_of
 from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Derivation, Graph, derivation_of, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
 from symdiff.ir.loops import loops_pay
 from symdiff.ir.node import has_loops
-from symdiff.lowering.arrays.fusing import Fused
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
 from symdiff.runtime.fastcall import Machine
@@ -342,7 +340,7 @@ class Function:
             derived = self._derived(call, graph)
             if not kept or loops_pay(derived[0]):
                 compiled = compiled_of(*derived, self.options, self.backend)
-                if not kept or compiled.machine is not None or isinstance(compiled.program, Fused):
+                if not kept or compiled.has_code:
                     return compiled
         except SymdiffError:
             if not kept:
@@ -491,8 +489,6 @@ class Function:
         try:
             loops = self._loops_for(backend, call)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
-            if loops and branches_of(traced.graph) is not None and has_loops(traced.graph.bindings):
-                traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide)  # its checks need no loops
         except (NameError, AttributeError):
             if watch is not None:
                 watch.incomplete = True

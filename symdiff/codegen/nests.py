@@ -131,6 +131,10 @@ class Words:
         """The whole part of a number, the nearest of 0 to size - 1."""
         raise NotImplementedError
 
+    def nearest(self, whole: Count, size: Count) -> Count:
+        """The nearest of 0 to size - 1 to a whole number."""
+        return self.whole(self.real(whole), size)
+
     def product(self, a: Count, b: Count) -> Count:
         """A product of two whole numbers, of which none is known before."""
         raise NotImplementedError
@@ -224,6 +228,7 @@ class Nest:
         self.calls = words.calls(program)
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
         self.numbered: dict[tuple[int, Count], Count] = {}
+        self.lines: dict[int, tuple[Count, tuple[int, ...]] | None] = {}
         self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
@@ -480,10 +485,51 @@ class Nest:
         whole: Count = -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]
         return whole
 
+    def line_of(self, position: int) -> tuple[Count, tuple[int, ...]] | None:
+        """An array of whole numbers as the first one and the steps along its axes; None where it is no such array."""
+        if position not in self.lines:
+            self.lines[position] = self._line(position, self.program.nodes[position])
+        return self.lines[position]
+
+    def _line(self, position: int, node: Node) -> tuple[Count, tuple[int, ...]] | None:
+        if not node.shape:
+            known = self.whole_of(position)
+            return None if known is None else (known, ())
+        if node.op == "const":
+            return _line_of_table(node.params)
+        if node.op not in ("add", "sub", "mul", "broadcast_to") or any(isinstance(n, Extent) for n in node.shape):
+            return None
+        parts = []
+        for o in node.operands:
+            line, shape = self.line_of(o), self.program.nodes[o].shape
+            if line is None:
+                return None
+            steps = tuple(0 if n == 1 else step for n, step in zip(shape, line[1], strict=True))
+            parts.append((line[0], (0,) * (len(node.shape) - len(steps)) + steps))
+        (start, steps), (other, more) = parts[0], parts[-1]
+        if node.op == "mul":
+            if any(more) or isinstance(other, Extent):
+                (start, steps), (other, more) = parts[-1], parts[0]
+            return None if any(more) or isinstance(other, Extent) else (start * other, tuple(s * other for s in steps))
+        if node.op == "add":
+            return start + other, tuple(a + b for a, b in zip(steps, more, strict=True))
+        return (start - other, tuple(a - b for a, b in zip(steps, more, strict=True))) if node.op == "sub" else parts[0]
+
     def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
         """The rows that a whole number, or the cells of an array of them, tell."""
         if self.program.nodes[position].shape:
-            return lambda index: self.words.whole(self.value_at(position, index), size)
+            line = self.line_of(position)
+            if line is None:
+                return lambda index: self.words.whole(self.value_at(position, index), size)
+            start, steps = line
+
+            def number(index: Index) -> Count:
+                found = start
+                for i, step in zip(index, steps, strict=True):
+                    found = found + i * step
+                return found if self.words.within(found, size) else self.words.nearest(found, size)
+
+            return number
         known = self.whole_of(position)
         if known is None or not self.words.within(known, size):
             known = self.numbered.get((position, size))
@@ -597,7 +643,10 @@ class Writer:
     before: Index = ()
 
     def __call__(self, index: Index, value: Number, add: bool = False) -> None:
-        self.words.store(self.buffer, (*self.before, *index), value, add)
+        place = (*self.before, *index)
+        if add and self.buffer.dtype == "?":
+            value, add = self.words.cell(_EITHER, 2, {0: self.words.load(self.buffer, place), 1: value}), False
+        self.words.store(self.buffer, place, value, add)
 
 
 Write = Callable[..., None]  # of an index, a number, and whether it is added
@@ -631,6 +680,17 @@ def _added_parts(program: Program, uses: list[int]) -> dict[int, int]:
                 found |= {o: part, part: part}
                 break
     return found
+
+
+def _line_of_table(table: np.ndarray) -> tuple[int, tuple[int, ...]] | None:
+    """A constant of whole numbers at equal distances along each axis, as `Nest.line_of`."""
+    if table.dtype.kind != "f" or not table.size or not np.array_equal(table, np.trunc(table)):
+        return None
+    first = table.flat[0]
+    steps = [np.take(table, 1, axis).flat[0] - first if n > 1 else 0.0 for axis, n in enumerate(table.shape)]
+    grids = np.meshgrid(*map(np.arange, table.shape), indexing="ij", sparse=True)
+    same = np.array_equal(table, sum((g * s for g, s in zip(grids, steps, strict=True)), first))
+    return (int(first), tuple(map(int, steps))) if same else None
 
 
 def is_small(shape: Shape) -> bool:
@@ -698,11 +758,19 @@ def _joining(op: str, start: Any = None) -> Callable[[Nest, Node], Callable[[Ind
     return formula
 
 
+def _of_two(op: str, code: str, other: str) -> Program:
+    """An operation on two numbers, with the result of the first one's dtype."""
+    nodes = [Node("input", (), (), code, (0, 0)), Node("input", (), (), other, (1, 0)), Node(op, (0, 1), (), code)]
+    return Program("", (), (), nodes)
+
+
+_EITHER = _of_two("or", "?", "?")
+
+
 def _joined(nest: Nest, node: Node, op: str) -> Callable[[Number, Number], Number]:
     """An operation on what is there and a cell of the node's operand."""
     code = nest.program.nodes[node.operands[0]].dtype
-    both = Program("", (), (), [Node("input", (), (), node.dtype, (0, 0)), Node("input", (), (), code, (1, 0))])
-    both.nodes.append(Node(op, (0, 1), (), node.dtype))
+    both = _of_two(op, node.dtype, code)
     return lambda a, b: nest.words.cell(both, 2, {0: a, 1: b})
 
 

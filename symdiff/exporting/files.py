@@ -134,12 +134,14 @@ def _exported(
     if call.is_sized():
         _refuse_sizes(target, function is not inner, inner.where)
     primal, graph, tree = inner.stages(call, "merge", backend=backend, finish=loops_as_arrays if target == "numpy" else None)
+    if _raises(primal) and has_loops(graph.bindings):
+        primal, graph, tree = inner.stages(call, "merge")  # with loops written out, among which checks have a place
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
     result = _marked(tree, [output.name for output in graph.outputs])
     bare = all(isinstance(a.value, Leaf) and (a.value, a.named) == (Leaf(a.name, k), False) for k, a in enumerate(arguments))
     branches = branches_of(primal)
-    raised = () if branches is None or not branches.raised else raised_in(branches, target, inner.where)
+    raised = raised_in(branches, target, inner.where) if branches is not None and _raises(primal) else ()
     bare = bare and all(keeps_name(a.name, target, bool(raised)) for a in arguments)
     plain = target in ("c", "cuda") or (bare and exports_plainly(result))
     name = inner.__name__ if plain else inner.__name__ + SUFFIX
@@ -227,6 +229,12 @@ def _exported(
         doc = f"{_what(inner)} of {inner.name}, with its own arguments; `{name}` takes numbers and arrays only."
     doc += f" Made with {settings}." if (settings := _defaults(inner, call)) else ""
     return with_structures(source, inner.__name__, arguments, made, _described(inner, doc), inner.where)
+
+
+def _raises(primal: Graph) -> bool:
+    """Whether paths of a function end in an exception."""
+    branches = branches_of(primal)
+    return branches is not None and bool(branches.raised)
 
 
 def _refuse_sizes(target: str, points: bool, where: str) -> None:

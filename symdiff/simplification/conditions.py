@@ -13,7 +13,7 @@ from symdiff.ir.node import Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import Values, worked_out
-from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision
+from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision, whole_ends
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
 _ANY = 15
@@ -140,7 +140,11 @@ class Conditions(Facts):
     def _narrow(self, number: int, fact: Fact) -> None:
         """Note what a condition tells of a value, and forget what was worked out for those computed of it."""
         if self.values.nodes[number].op != "const":
-            self._learned[number] = self._learned.get(number, UNKNOWN).met(fact)
+            found = self._learned.get(number, UNKNOWN).met(fact)
+            if found.whole and (found.low_open or found.high_open) and not found.nan:
+                low, high = whole_ends(found)
+                found = found._replace(low=low, high=high, low_open=False, high_open=False)
+            self._learned[number] = found
             self._facts = {n: found for n, found in self._facts.items() if n < number}
 
     def _range(self, number: int, other: int) -> Fact:

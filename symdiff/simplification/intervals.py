@@ -55,6 +55,14 @@ class Fact(NamedTuple):
         return self._replace(low=low, high=high, low_open=low_open, high_open=high_open, nan=nan, finite=finite, whole=whole)
 
 
+def whole_ends(fact: Fact) -> tuple[float, float]:
+    """The least and the largest integer that a value may be."""
+    if fact.nan:
+        return -INF, INF
+    low, high = (end if math.isinf(end) else f(end) for f, end in ((math.ceil, fact.low), (math.floor, fact.high)))
+    return low + (fact.low_open and low == fact.low), high - (fact.high_open and high == fact.high)
+
+
 UNKNOWN = Fact()
 TRUTH = Fact(0.0, 1.0, nan=False, whole=True)
 

@@ -130,6 +130,10 @@ class LoopWords(Words):
         found = self._called("i64", "smax", f"i64 {found}, i64 0")
         return self._size(self._called("i64", "smin", f"i64 {found}, i64 {self._text(size - 1)}"))
 
+    def nearest(self, whole: Count, size: Count) -> Count:
+        found = self._called("i64", "smax", f"i64 {self._text(whole)}, i64 0")
+        return self._size(self._called("i64", "smin", f"i64 {found}, i64 {self._text(size - 1)}"))
+
     def product(self, a: Count, b: Count) -> Count:
         return self._size(self.lines.put(f"mul nsw i64 {self._text(a)}, {self._text(b)}"))
 

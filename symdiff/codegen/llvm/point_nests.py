@@ -123,6 +123,9 @@ class _PointWords(LoopWords):
             found = self.lines.put(f"call {kind} @{full}({kind} {found}, {kind} {bound})")
         return self.size(found, True)
 
+    def nearest(self, whole: Count, size: Count) -> Count:
+        return self.whole(self.real(whole), size) if self._is_varied(whole) else super().nearest(whole, size)
+
     def product(self, a: Count, b: Count) -> Count:
         if self._is_varied(a) or self._is_varied(b):
             return self.size(self.lines.put(f"mul <{self.lanes} x i64> {self._vector(a)}, {self._vector(b)}"), True)

@@ -156,10 +156,19 @@ def _gathered(arrays: Arrays, x: Atom, taken: list[Any], apart: bool = False) ->
 def flat_places(arrays: Arrays, integers: list[Any], sizes: Shape) -> Any:
     """Places along several axes as places in the merged one."""
     total: Any = None
+    known: Any = None  # what constants add
     for part, n in zip(integers, sizes, strict=True):
-        own = part if isinstance(part, Node) else array_atom(part.astype(float))
-        total = own if total is None else arrays.emit("add", arrays.emit("mul", total, Constant(n)), own)
-    return total
+        if known is not None:
+            known = known * n
+        if total is not None:
+            total = arrays.emit("mul", total, Constant(n))
+        if isinstance(part, Node):
+            total = part if total is None else arrays.emit("add", total, part)
+        else:
+            known = part.astype(float) if known is None else known + part
+    if known is None or total is None:
+        return array_atom(known) if total is None else total
+    return total if not known.shape and known == 0 else arrays.emit("add", total, array_atom(known))
 
 
 def bind_take(arrays: Arrays, x: Atom, indices: np.ndarray) -> Atom:

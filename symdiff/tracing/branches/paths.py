@@ -103,6 +103,7 @@ class Path:
         self._known = Conditions(values)
         self._concrete: _Concrete | None = None
         self._asked = 0
+        self.counted = 0  # loops so far whose rounds are counted
 
     @property
     def is_given(self) -> bool:

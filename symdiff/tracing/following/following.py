@@ -40,9 +40,9 @@ from symdiff.tracing.library.functions import call_library_function, minds_memor
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
-from symdiff.tracing.loops.gates import unkept_call
+from symdiff.tracing.loops.gates import assigns_items, unkept_call
 from symdiff.tracing.loops.items import header
-from symdiff.tracing.loops.rewriting import NAMES, Kept
+from symdiff.tracing.loops.rewriting import NAMES, STORING, Kept
 from symdiff.tracing.loops.rounds import rounds, storing, summed
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
@@ -102,6 +102,15 @@ def follow(f: Any) -> Any:
         found = _found(f, attempt)
         if not (kind is types.FunctionType and "<locals>" in f.__qualname__):  # inner functions come and go
             attempt.known[f] = found
+    if (
+        attempt.keeping is not None
+        and attempt.keeping.open
+        and kind is types.FunctionType
+        and not is_library(f.__code__.co_filename)
+    ):
+        shown = STORING in getattr(getattr(found, "__code__", None), "co_freevars", ())
+        if not shown and assigns_items(f.__code__):
+            raise attempt.keeping.refuse(f"a round calls {f.__qualname__}, whose source is not at hand")
     return found
 
 

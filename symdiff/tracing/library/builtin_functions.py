@@ -20,6 +20,7 @@ from symdiff.tracing.values.integers import Integer, as_int
 from symdiff.tracing.values.operators import check_modulus
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.tracer import Tracer, may_catch, rounded_value
 from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import user_line
@@ -75,7 +76,7 @@ def _range(*args: Any) -> range:
 def _len(value: Any, /) -> Any:
     if type(value) is Tracer and value.shape:
         return value.shape[0]  # which may be a number that remembers what it is compared with
-    return value.count() if isinstance(value, Selected) else len(value)
+    return value.count() if isinstance(value, (Selected, Stretch)) else len(value)
 
 
 @rounded_value.written
@@ -155,7 +156,7 @@ def attribute_of(value: Tracer, name: str) -> Any:
     """
     if name == "__class__":
         return kind_of(value)
-    if value.shape == () and may_catch() and not _hasattr(value, name):
+    if not value.ndim and may_catch() and not _hasattr(value, name):
         raise AttributeError(f"{user_line()}: {value.named()!r} object has no attribute {name!r}")
     return getattr(value, name)
 

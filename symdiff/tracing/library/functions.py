@@ -29,6 +29,7 @@ from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
 from symdiff.tracing.values.storage import Lens, Storage, View, storage_cells
+from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts
 from symdiff.tracing.values.tracer import (
     ARITHMETIC,
@@ -226,7 +227,7 @@ def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str
     if any(isinstance(leaf, Flat) for leaf in leaves):
         cells = structures.map_leaves(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
         return call_library_function(function, *cells, origin)
-    selected = next((leaf for leaf in leaves if isinstance(leaf, Selected)), None)
+    selected = next((leaf for leaf in leaves if isinstance(leaf, (Selected, Stretch))), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)
     out = _out_of(function, args, kwargs)
@@ -268,7 +269,7 @@ def _of_their_kinds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if isinstance(found, Tracer) and found.shape:
         return found
     results, shape = structures.flatten(found, none_is_leaf=True)
-    if not any(isinstance(v, Tracer) and v.shape == () and type(v) is not Selected for v in results):
+    if not any(isinstance(v, Tracer) and v.shape == () and not isinstance(v, (Selected, Stretch)) for v in results):
         return found
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
     places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]

@@ -197,7 +197,7 @@ def _decided(native: Standing) -> Standing:
     @stands_for(native, always=True)
     def standing(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = tuple(map(known, args)), {k: known(v) for k, v in kwargs.items()}
-        return (_full if native is np.full else native)(*args, **kwargs)
+        return _MADE.get(native, native)(*args, **kwargs)
 
     return standing
 
@@ -206,7 +206,7 @@ def _decided(native: Standing) -> Standing:
 def ndarray(shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None, order: Any = None) -> Any:
     if buffer is not None or offset or strides is not None:
         return np.ndarray(shape, dtype, buffer, offset, strides, order)
-    return np.empty(shape, dtype, order or "C")
+    return np.zeros(shape, dtype, order or "C")  # whatever there was in memory would be part of the graph
 
 
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -222,6 +222,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: 
     return found
 
 
+_MADE = {np.full: _full, np.empty: ndarray}
 _array_of = _array(np.array)
 for _native in (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.asarray_chkfinite):
     _array(_native)

@@ -1,8 +1,9 @@
 """What a symbolic round may call: functions that change nothing but what they return.
 
-Assumes that writes to traced arrays are noticed where they are kept (`values.storage`). Guarantees that a round calls
-functions of the user's whose code, with that nested in it, sets no global, attribute, item or variable of another function,
-handles no exception and makes no generator; and Python's and NumPy's own of the lists below.
+Assumes that writes to traced arrays are noticed where they are kept (`values.storage`), and other writes to items where clones
+show them (`rounds.storing`). Guarantees that a round calls functions of the user's whose code, with that nested in it, sets no
+global, attribute or variable of another function, handles no exception and makes no generator; and Python's and NumPy's own
+of the lists below.
 """
 
 import builtins
@@ -20,8 +21,8 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_library
 
 _WRITING = frozenset(
-    "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR STORE_SUBSCR DELETE_SUBSCR STORE_SLICE STORE_NAME DELETE_NAME "
-    "DELETE_DEREF DELETE_FAST IMPORT_NAME IMPORT_FROM BEFORE_WITH SETUP_WITH LOAD_BUILD_CLASS RAISE_VARARGS "
+    "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR DELETE_SUBSCR STORE_NAME DELETE_NAME "
+    "DELETE_DEREF IMPORT_NAME IMPORT_FROM BEFORE_WITH SETUP_WITH LOAD_BUILD_CLASS RAISE_VARARGS "
     "LIST_APPEND_OUTER".split()
 )
 _BUILTINS = frozenset(
@@ -78,6 +79,13 @@ def _is_numpys(f: Any) -> bool:
         return f.__name__ in vars(np)
     ours = module in ("numpy", "numpy.linalg", "numpy.fft", "numpy._core.multiarray", "numpy.core.multiarray")
     return ours and name not in _CHANGING and getattr(np, name, getattr(np.linalg, name, getattr(np.fft, name, None))) is f
+
+
+@functools.lru_cache(maxsize=4096)
+def assigns_items(code: types.CodeType) -> bool:
+    """Whether a function's code, or that nested in it, assigns to items."""
+    own = any(step.opname in ("STORE_SUBSCR", "STORE_SLICE") for step in dis.get_instructions(code))
+    return own or any(assigns_items(c) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ that are traced; where it turns at an end, those rounds are peeled off; other co
 by `Again`, what cannot be decided.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import numpy as np
 from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.loops import MOST
-from symdiff.ir.node import Atom
+from symdiff.ir.node import ArrayConstant, Atom
+from symdiff.simplification.conditions import Conditions
 from symdiff.simplification.interning import Values, worked_out
-from symdiff.simplification.intervals import Fact
+from symdiff.simplification.intervals import Fact, whole_ends
 from symdiff.tracing.branches.paths import Decision, Path
 from symdiff.tracing.loops.keeping import PEELED, Keeping
 from symdiff.vocabulary.ops import OPS
@@ -60,6 +62,18 @@ class RoundPath(Path):
             return super().fact(atom)
         return Fact(float(values.min()), float(values.max()), nan=False, finite=bool(np.isfinite(values).all()))
 
+    def takes(self, atom: Atom) -> None:
+        """Take a condition as true: there is no round where it is not."""
+        self._known.learn(self.number(atom), True)
+
+    def beyond(self, atoms: list[Atom], most: float) -> Callable[[Atom], tuple[float, float]]:
+        """Where integers are, by what computes them, if some are known to be at most so large, and nothing else is known."""
+        known = Conditions(self.values)
+        for atom in atoms:
+            known._narrow(self.number(atom), Fact(-most, most, nan=False, finite=True, whole=True))
+
+        return lambda atom: whole_ends(known.of(self.number(atom)))
+
     def in_rounds(self, atom: Atom) -> Any:
         """The values in all rounds of what depends on the index alone; None for anything else, and for constants."""
         return worked_out(atom, self._indices, lambda a: () if a.op == "const" else a.operands, self._evaluated)
@@ -83,13 +97,16 @@ class RoundPath(Path):
         return (-a, -b) if atom.op == "neg" else (a + sign * c, b + sign * d)
 
     def _evaluated(self, atom: Atom) -> Any:
+        if atom.op == "gather" and isinstance(atom.operands[0], ArrayConstant) and not atom.shape:
+            places = self._indices.get(atom.operands[1])
+            return None if places is None else atom.operands[0].value[places.astype(int)]
         if atom.op not in OPS or atom.shape or any(o.shape for o in atom.operands):
             return None
         given = [o.params if o.op == "const" else self._indices[o] for o in atom.operands]
         if any(v is None for v in given) or not any(isinstance(v, np.ndarray) for v in given):
             return None
         with np.errstate(all="ignore"):
-            return applied(atom, given)
+            return applied(atom, np.broadcast_arrays(*given))
 
     def decide(self, atom: Atom, origin: str) -> bool:
         """How a condition turns out: as in all rounds, or on this path."""

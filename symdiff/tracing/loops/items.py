@@ -66,9 +66,10 @@ def _items(values: Any) -> Items | None:
         return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
     if isinstance(values, Tracer):
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
-    if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fc":
+    if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciu":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
-    if type(values) in (list, tuple) and len(values) <= _CELLS and all(map(is_number, values)):
+    alike = type(values) in (list, tuple) and (all(map(is_number, values)) or all(type(v) is int for v in values))
+    if alike and len(values) <= _CELLS:
         return Items(len(values), lambda k: values[k] if type(k) is int else item_of(values, k))
     return None
 

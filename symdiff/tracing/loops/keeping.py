@@ -41,9 +41,10 @@ class Keeping:
         self.kept: set[Place] = set()
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
+        self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
         self.open: list[Any] = []  # loops of which a symbolic round is running
-        self.counted = 0  # loops whose rounds are counted
+        self.counted: dict[Any, int] = {}  # loops whose rounds are counted, by the ways to them
         self._within: dict[Place, tuple[Place, ...]] = {}
 
     def refuse(self, reason: str) -> Again:
@@ -84,7 +85,6 @@ class Keeping:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
         self.unsure.clear()
-        self.counted = 0
         try:
             yield
         except Again:

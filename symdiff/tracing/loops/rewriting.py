@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+from symdiff.tracing.loops.leaving import leave_by_break
+
 _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
 _UNKEPT: dict[type, str] = {
     **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Assert), _LEAVES),
@@ -23,7 +25,8 @@ _HEADS = ("range", "zip", "enumerate", "reversed")
 _SCOPES = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
-NAMES = (".rounds", ".header", ".storing", ".summed")
+STORING = ".storing"
+NAMES = (".rounds", ".header", STORING, ".summed")
 
 
 def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
@@ -66,11 +69,8 @@ def unkept_reason(node: Any) -> str:
             return reason
         if isinstance(part, (ast.For, ast.While)) and part.orelse:
             return "a loop in it has an `else`"
-        if isinstance(getattr(part, "ctx", None), ast.Store):
-            if isinstance(part, (ast.Attribute, ast.Starred)):
-                return "a round sets an attribute, or binds a list of names"
-            if isinstance(part, ast.Subscript) and not isinstance(part.value, ast.Name):
-                return "a round assigns to an item of what has no name"
+        if isinstance(getattr(part, "ctx", None), ast.Store) and isinstance(part, (ast.Attribute, ast.Starred)):
+            return "a round sets an attribute, or binds a list of names"
     return ""
 
 
@@ -139,7 +139,6 @@ class Kept:
     iteration: str
     kept = NAMES
     _loops = 0
-    _depth = 0
     _root: Any = None
     _own: Any = frozenset()
 
@@ -150,6 +149,8 @@ class Kept:
     def visit(self, node: Any) -> Any:
         """The names of the function that is visited first are its own where it binds them."""
         if self._root is None:
+            if self.thorough:
+                leave_by_break(node)
             self._root, self._own = node, _own_names(node)
         return super().visit(node)  # type: ignore[misc]
 
@@ -231,11 +232,9 @@ class Kept:
         return [*parts[:-1], ast.Constant(_leaves(node)), parts[-1]]
 
     def _inside(self, node: Any, name: str, visit: Any) -> Any:
-        self._depth += bool(name)
         self._names.append(name)
         made = visit(node)
         self._names.pop()
-        self._depth -= bool(name)
         return made
 
     def _looped(self, node: Any, name: str, names: list[str], given: Any, made: Any) -> list[Any]:
@@ -265,30 +264,20 @@ class Kept:
     def _set(self, node: Any, loop: str, names: list[str]) -> Any:
         """`if loop.moved:` each name gets the value that there is for it, or is unbound where there is none."""
         text = "\n".join(
-            f" if {n!r} in L.values: {n} = L.values.pop({n!r})\n elif {n!r} in L.unbound:\n  {n} = None\n  del {n}"
-            for n in names
+            f" if {n!r} in L.values: N{k} = L.values.pop({n!r})\n elif {n!r} in L.unbound:\n  N{k} = None\n  del N{k}"
+            for k, n in enumerate(names)
         )
+        called = {"L": loop} | {f"N{k}": n for k, n in enumerate(names)}
         found = ast.parse(f"if L.moved:\n pass\n{text}").body[0]
         for part in ast.walk(found):
-            if isinstance(part, ast.Name) and part.id == "L":
-                part.id = loop
+            if isinstance(part, ast.Name):
+                part.id = called[part.id]
             ast.copy_location(part, node)
         return found
 
-    def visit_Assign(self, node: ast.Assign) -> Any:
-        """Before an assignment to an item, what it is assigned to is shown."""
-        return self._stored(node, super().visit_Assign)  # type: ignore[misc]
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
-        """As of an assignment."""
-        above: Any = super()
-        return self._stored(node, getattr(above, "visit_AnnAssign", above.generic_visit))
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        """As of an assignment."""
-        return self._stored(node, super().visit_AugAssign)  # type: ignore[misc]
-
-    def _stored(self, node: Any, visit: Any) -> Any:
-        names = sorted({n.id for n in _stores(node)}) if self._depth else []
-        told = [self.through(self.kept[2], node, ast.Name(n, ast.Load())) for n in names]
-        return [*(ast.copy_location(ast.Expr(t), node) for t in told), visit(node)]
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        """What an item is assigned to is shown first."""
+        made = super().visit_Subscript(node)  # type: ignore[misc]
+        if self.thorough and isinstance(node.ctx, ast.Store):
+            node.value = self.through(STORING, node, node.value)
+        return made

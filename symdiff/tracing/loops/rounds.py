@@ -7,6 +7,7 @@ The other loops run as they are, round by round.
 """
 
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -25,16 +26,21 @@ from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping
-from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, ListStore, Store
+from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
+from symdiff.tracing.values.selecting import Selected
+from symdiff.tracing.values.spans import gap, reach
 from symdiff.tracing.values.storage import Storage, root_of
+from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.libraries import user_line
 
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
-_TRIES = 6  # rounds in symbols until types and counters are known
+WIDE = 2.0**52  # integers that rounds hand on are taken to be within
+_PASSES = 6  # rounds in symbols until it is known where integers stay
+_TRIES = 12  # rounds in symbols until types and counters are known
 
 
 def references(frame: Any, name: str) -> int:
@@ -134,11 +140,12 @@ def summed(
     return loop.values.get("total", total)
 
 
-def storing(owner: Any) -> None:
+def storing(owner: Any) -> Any:
     """What a round assigns to an item of."""
     attempt = current()
-    if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, Tracer):
+    if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, (Tracer, Listed)):
         raise attempt.keeping.refuse(f"a round assigns to an item of a {type(owner).__name__}")
+    return owner
 
 
 class _Value:
@@ -151,8 +158,21 @@ class _Value:
         self.forms: list[Form] = []
         self.counts = type(begin) is int
         self.fixed = type(begin) in (int, bool)  # as it is, until a round gives something else
+        self.reach: tuple[float, float] | None = None  # between which integers it is, as far as rounds were run
+        self.added: tuple[float, float] | None = None  # what a round adds at least and at most, where that tells it
+        self.passes = 0
         if begin is not None and not self.fixed:
             self.forms.append(traced_form(begin))
+
+    def ends(self) -> tuple[float, float]:
+        """Where an integer is behind the loop."""
+        assert self.reach is not None
+        added = (0.0, 0.0) if self.added is None else self.added
+        return self.reach[0] + added[0], self.reach[1] + added[1]
+
+    def is_whole(self) -> bool:
+        """Whether it is an integer that is no expression of the index."""
+        return not self.fixed and all(f.whole and not f.shape for f in self.forms)
 
 
 class KeptRounds:
@@ -168,7 +188,9 @@ class KeptRounds:
         self.leaves = told.leaves
         self.tested = told.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
+        self.begins = True  # whether there is a round in any case
         self.windows: dict[Any, list[_Value]] = {}
+        self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
         self.moved = False
@@ -191,6 +213,9 @@ class KeptRounds:
             raise self.keeping.refuse("a condition that is no number")
         traced = isinstance(goes_on, Tracer)
         self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
+        self.begins = self.begins and self._goes_on is True
+        if isinstance(self._goes_on, Tracer):
+            self._path.takes(traced_atom(self._goes_on, self._path.builder, self.origin))
         return False
 
     def _on_path(self) -> Any:
@@ -238,6 +263,7 @@ class KeptRounds:
         self._check_reach()
         self.outer, self.count = outer, count
         self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
+        self.listed = self._listed()
         self.carried = self._carried()
         self._shared: list[Storage] = []
         apart = {n for n in self.stored if n not in self.added}
@@ -267,6 +293,7 @@ class KeptRounds:
         runs: list[tuple[Any, Run]] = []
         ends: list[tuple[list[Decision], Leaf]] = []
         given: list[list[Any]] = []
+        ranges: list[Any] = []
         after: dict[str, Any] = {}
         while forced is not None:
             builder = Builder(outer)
@@ -274,7 +301,7 @@ class KeptRounds:
             path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count)
             self.keeping.open.append(self)
             active_builders().append(builder)
-            index = Integer(builder, k, PYTHON)
+            index = self.index = Integer(builder, k, PYTHON)
             self.symbols: list[tuple[_Value, Node]] = []
             self._entered: list[tuple[_Value, Tracer]] = []
             self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
@@ -287,9 +314,10 @@ class KeptRounds:
                 store.stale = False
                 if isinstance(store, ListStore):
                     self.values[store.name] = store.list
+            self.values.update(self.listed)
             for c in self.carried:
                 self.symbols.append((c.value, builder.input(c.value.name, c.begin.shape, c.storage.code)))
-                self.values.update(dict.fromkeys(c.originals, c.copied(builder, self.symbols[-1][1])))
+                self.values.update(c.copied(builder, self.symbols[-1][1]))
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left = True, False
             self.moved = True
@@ -321,6 +349,7 @@ class KeptRounds:
             active_builders().pop()
             self.keeping.open.pop()
             runs.append((path, Run(builder, outputs, None)))
+            self._reach(leaves, ranges)
             given.append(leaves)
             ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in outputs))))
             forced = next_decisions(path.decisions)
@@ -336,6 +365,7 @@ class KeptRounds:
             path.builder = run.builder
             run = Run(run.builder, run.outputs, None)
             self.keeping.open.pop()
+        self._ranges = dict(zip((o.atom for o in run.outputs), ranges, strict=True))
         forms = [[traced_form(v) for v in column] for column in zip(*given, strict=True)]
         return run, path, run.builder.inputs[0].node, forms, [list(c) for c in zip(*given, strict=True)]
 
@@ -350,6 +380,25 @@ class KeptRounds:
                 self.keeping.open.append(self)
                 raise self.keeping.refuse(f"the list {name} may be known by another name, or holds more than numbers")
         return found
+
+    def _listed(self) -> dict[str, Listed]:
+        """Lists whose items are assigned to, which nothing else holds, by their names."""
+        held = self.frame.f_locals
+        found: dict[str, Listed] = {}
+        for name in self.stored:
+            if type(held.get(name)) is list and name not in self.appended and references(self.frame, name) <= ALONE:
+                made = Listed.of(name, self, held[name])
+                if made is not None:
+                    found[name], self.items_of[name] = made, held[name]
+        return found
+
+    def also_of(self, cells: Listed, kinds: set[Any]) -> BaseException:
+        """A list gets an item of other kinds of floating numbers: what is to be raised."""
+        found = self.keeping.kinds.setdefault((cells.loop.place, cells.name), set())
+        if kinds <= found:
+            return self.keeping.refuse("the type of an item of a list depends on conditions")
+        found |= kinds
+        return Again()
 
     # -- arrays that are handed on
 
@@ -367,11 +416,12 @@ class KeptRounds:
     def _carried(self) -> list[CarriedStore]:
         """The arrays that rounds change in place, or in other ways than row by row, each with its names."""
         held = self.frame.f_locals
-        found: dict[Storage, dict[str, Tracer]] = {}
+        found: dict[Storage, dict[str, Any]] = {}
         for name in (*self.stored, *self.added):
             wanted = name in self.added or (self.place, name) in self.keeping.carrying
-            if wanted and self._is_own(held.get(name)):
-                found.setdefault(held[name].shared().storage, {})[name] = held[name]
+            value = self.listed.get(name, held.get(name))
+            if wanted and self._is_own(bare(value)):
+                found.setdefault(bare(value).shared().storage, {})[name] = value
         stores = [CarriedStore(self, names) for names in found.values()]
         for c in stores:
             c.value = _Value(next(iter(c.originals)), c.begin)
@@ -381,7 +431,7 @@ class KeptRounds:
         """Hand on an array as a whole where it has a name here; what is to be raised."""
         held = self.frame.f_locals
         for name in self.stored:
-            x = held.get(name)
+            x = bare(self.listed.get(name, held.get(name)))
             if isinstance(x, Tracer) and x.held is not None and x.held.storage is storage:
                 if (self.place, name) in self.keeping.carrying:
                     break
@@ -393,10 +443,14 @@ class KeptRounds:
         """Names of parts of arrays that are handed on: nobody may need them behind the round."""
         copies = [c.copy.shared().storage for c in self.carried]
         held = self.frame.f_locals
-        if any(held.get(n) is not c.copy for c in self.carried for n in c.originals):
+        if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
+            if isinstance(value, (Stretch, Selected)):
+                if name in skeletons or name in self.behind:
+                    raise self.keeping.refuse(f"{name} may have another number of cells in each round")
+                del after[name]
+            elif any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
                 if name in skeletons or name in self.behind:
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
@@ -490,6 +544,8 @@ class KeptRounds:
         symbol = builder.input(spread.name, form.shape, form.code)
         self.symbols.append((spread, symbol))
         if all(f.whole for f in spread.forms):
+            if spread.reach is not None:
+                self._path.reaches(symbol, *spread.reach)
             return Integer(builder, symbol, kind)
         if not form.shape:
             return Tracer(builder, symbol, kind)
@@ -578,30 +634,9 @@ class KeptRounds:
         """Whether a value is handed on as it was taken."""
         if value.fixed:
             if value.counts and all(f.whole and f.kind.python for f in forms):
-                in_rounds = path.in_rounds(atom)
-                linear = path.affine(atom) if self.tested and atom.op != "const" else None
-                if linear is not None:
-                    if linear == (value.begin + value.step, value.step):
-                        return True
-                    if linear[1] != value.step and linear[1]:
-                        value.step = linear[1]
-                        return False
-                if atom.op == "const":
-                    if atom.value == value.begin + value.step and not value.step:
-                        return True
-                    if value.step:
-                        raise self.keeping.peel(1, 0, "an integer is counted irregularly")
-                    value.step = int(atom.value) - value.begin
-                    return False
-                if in_rounds is not None:
-                    steps = np.diff(in_rounds)
-                    step = int(steps[0])
-                    if (steps == step).all() and step == value.step and in_rounds[0] == value.begin + step:
-                        return True
-                    if (steps == step).all() and step != value.step:
-                        value.step = step
-                        return False
-                raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+                counted = self._steps(value, atom, path)
+                if counted is not None:
+                    return counted
             if all(type(v) is bool and v is value.begin for v in given):
                 return True
             if all(type(v) is int and v == value.begin for v in given) and not value.step:
@@ -617,7 +652,82 @@ class KeptRounds:
                     value.forms.append(one)
         if len({f.code for f in value.forms}) > 1 or len({f.shape for f in value.forms}) > 1:
             raise self.keeping.peel(1, 0, "rounds hand on values of different dtypes or shapes")
-        return len(value.forms) == known
+        within = not all(f.whole for f in value.forms) or self._reaches(value, self._ranges[atom])
+        return within and len(value.forms) == known
+
+    def _steps(self, value: _Value, atom: Atom, path: RoundPath) -> bool | None:
+        """Whether an integer is counted on by the step that is known; None where it is none that the index tells."""
+        step: int | None = None
+        if atom.op == "const":
+            step = int(atom.value) - value.begin  # type: ignore[attr-defined]
+            agrees = step == value.step if not step else not value.step
+            if agrees and not step:
+                return True
+            step = step if agrees else None
+        elif self.tested and (line := path.affine(atom)) is not None:
+            if line == (value.begin + value.step, value.step):
+                return True
+            step = line[1] or None
+        elif (places := path.in_rounds(atom)) is not None and not np.diff(places, 2).any():
+            step = int(places[1] - places[0])
+            if step == value.step and places[0] == value.begin + step:
+                return True
+        if step is not None and step != value.step:
+            value.step = step
+            return False
+        regular = atom.op == "const" or step is not None
+        if regular and not self.tested and not self.keeping.peels.get(self.place, (0, 0))[0]:
+            raise self.keeping.peel(1, 0, "an integer is counted irregularly")
+        value.step = 0
+        return None
+
+    def _reach(self, leaves: list[Any], ranges: list[Any]) -> None:
+        """Join, to those of other ways through the round, where integers are behind it: as far as is known, wherever they were
+        before, and how far from there.
+        """
+        path = self._path
+        taken = [(value, Integer(path.builder, symbol)) for value, symbol in self.symbols if value.is_whole()]
+        known = path.beyond([x.atom for _, x in taken], WIDE)
+
+        def wide(x: Any) -> tuple[float, float]:
+            return known(x.atom) if isinstance(x, Tracer) and x.builder is path.builder else reach(x)
+
+        for n, leaf in enumerate(leaves):
+            found: dict[Any, tuple[float, float]] = {}
+            if isinstance(leaf, (int, Integer)) and not np.shape(leaf):
+                found = {"known": reach(leaf), "wide": wide(leaf)}
+                found |= {value: gap(leaf, begin, wide) for value, begin in taken}
+            if n == len(ranges):
+                ranges.append(found)
+            else:
+                both = ranges[n].keys() & found.keys()
+                ranges[n] = {k: (min(ranges[n][k][0], found[k][0]), max(ranges[n][k][1], found[k][1])) for k in both}
+
+    def _reaches(self, value: _Value, ranges: Any) -> bool:
+        """Whether an integer stays between those that were assumed; else others are assumed."""
+        known, (least, most) = reach(value.begin), ranges.get("known", (-math.inf, math.inf))
+        if not all(map(math.isfinite, (*known, least, most))):
+            return True
+        low, high = value.reach or known
+        if value.reach is not None and low <= least and most <= high:
+            return True
+        (back, on), wide = ranges.get(value, (-math.inf, math.inf)), ranges.get("wide", (-math.inf, math.inf))
+        if value.added is not None:
+            if value.added[0] <= back and on <= value.added[1]:
+                return True
+            raise self.keeping.refuse("an integer may become too large")
+        value.passes += 1
+        rounds = MOST if self.count is None else self.count
+        if max(-back, on, 0) * rounds <= MOST:  # by as much in each round
+            value.added = min(back, 0.0), max(on, 0.0)
+            value.reach = known[0] + value.added[0] * (rounds - 1), known[1] + value.added[1] * (rounds - 1)
+        elif wide[0] > -WIDE and wide[1] < WIDE:
+            value.reach = min(known[0], wide[0]), max(known[1], wide[1])
+        elif value.passes < _PASSES:
+            value.reach = min(low, least), max(high, most)
+        else:
+            raise self.keeping.refuse("an integer may become too large")
+        return False
 
     # -- the end
 
@@ -664,8 +774,7 @@ class KeptRounds:
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
-            self.keeping.counted += 1
-            name = f"rounds{self.keeping.counted}"
+            name = self._counting(outer)
         if self.leaves:
             carried.append(Carried("going", run.builder.inputs[1 + len(self.symbols)].node, Constant(True), outputs[-1].atom))
         made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
@@ -679,10 +788,12 @@ class KeptRounds:
             if place is None:
                 leaves.append(self._counted(value, atom, given, count if rounds is None else integer(outer, rounds), path))
             else:
+                if value is not None and value.reach is not None and outer.path is not None and results[place].op != "const":
+                    outer.path.reaches(results[place], *value.ends())
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
         self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
-        if self.items.count is None or self.items.goes_on is not None:
+        if not self.begins:
             self._forget(skeletons)
         self._watch()
         behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}
@@ -698,8 +809,25 @@ class KeptRounds:
                 self.values[store.name] = store.cells
             else:
                 store.close(stack, count)  # type: ignore[attr-defined]
+        for name, cells in self.listed.items():
+            self.items_of[name][:] = cells.items()
+            self.values[name] = self.items_of[name]
         self.moved = True
         self.keeping.kept.add(self.place)
+
+    def _counting(self, outer: Builder) -> str:
+        """A name for the number of rounds: the same one when the enclosing runs come here again by the same decisions."""
+        way: list[Any] = [self.place]
+        builder: Builder | None = outer
+        while builder is not None:
+            if builder.path is not None:
+                way += tuple(d.value for d in builder.path.decisions), builder.path.counted
+            builder = builder.parent
+        if outer.path is None:
+            way.append(len(self.keeping.counted))
+        else:
+            outer.path.counted += 1
+        return f"rounds{self.keeping.counted.setdefault(tuple(way), len(self.keeping.counted) + 1)}"
 
     def _forget(self, skeletons: dict[str, Any]) -> None:
         """Names that only a round binds, of which there may be none."""

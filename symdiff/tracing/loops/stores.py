@@ -14,10 +14,10 @@ from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.loops import Place
 from symdiff.ir.node import Atom
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import NUMPY
+from symdiff.tracing.values.kinds import NUMPY, Form, kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom
 from symdiff.tracing.values.storage import Storage, View, constant_storage_cells
-from symdiff.tracing.values.tracer import Tracer
+from symdiff.tracing.values.tracer import Tracer, array_of_objects
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import is_complex
 
@@ -97,7 +97,6 @@ class ArrayStore(Store):
         self.atom: Atom = self.storage.whole(loop.origin)
         self.outer = outer
         self.code = self.storage.code
-        self.key: Any = None
         self.stale = True
         self.storage.given(self.met)
 
@@ -131,7 +130,7 @@ class ArrayStore(Store):
         if is_complex(dtype_of_atoms((atom,))) and not is_complex(self.code):
             raise self.loop.keeping.refuse(f"{origin}: a complex value in an array of real numbers")
         atom = Arrays(builder, origin).broadcast_to(builder.cast(atom, self.code), shape)
-        self.place, self.key = place, key
+        self.place = place
         self.value = Tracer.argument(builder, atom, NUMPY) if shape else Tracer(builder, atom)  # type: ignore[arg-type]
 
     def close(self, stack: Atom, count: int) -> None:
@@ -146,7 +145,10 @@ class ArrayStore(Store):
         self.storage.become(atom)
 
     def own(self) -> Any:
-        return self.original(self.key) if self.value is _NOTHING else self.value
+        if self.value is not _NOTHING:
+            return self.value
+        assert self.place is not None
+        return self.original(self.place.at(self.loop.index))
 
 
 class CarriedStore:
@@ -155,9 +157,9 @@ class CarriedStore:
     Who reads or changes the array by other names meanwhile ends the attempt.
     """
 
-    def __init__(self, loop: Any, originals: dict[str, Tracer]) -> None:
+    def __init__(self, loop: Any, originals: dict[str, Any]) -> None:
         self.originals = originals
-        target = self.target = next(iter(originals.values()))
+        target = self.target = bare(next(iter(originals.values())))
         self.value: Any = None
         self.storage: Storage = target.shared().storage
         self.begin = self._over(self.storage.builder, self.storage.whole(loop.origin))
@@ -173,10 +175,10 @@ class CarriedStore:
         """The array itself is asked for."""
         raise self.loop.keeping.refuse(f"{user_line()}: a round knows an array that it changes by several names")
 
-    def copied(self, builder: Builder, symbol: Atom) -> Tracer:
+    def copied(self, builder: Builder, symbol: Atom) -> dict[str, Any]:
         """What the names hold in a round."""
         self.copy = self._over(builder, symbol)
-        return self.copy  # type: ignore[no-any-return]
+        return {name: v.over(self.copy) if isinstance(v, Listed) else self.copy for name, v in self.originals.items()}
 
     def close(self, atom: Atom) -> None:
         """The array behind the loop."""
@@ -205,6 +207,77 @@ class ListStore(Store):
         if self.value is _NOTHING:
             raise self.loop.keeping.refuse(f"not every round appends to {self.name}")
         return self.value
+
+
+class Listed:
+    """Stands for a list of floating numbers whose items rounds assign to: the cells of an array."""
+
+    __iter__ = None
+    __contains__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str, loop: Any, cells: Tracer, kinds: tuple[Any, ...]) -> None:
+        self.name = name
+        self.loop = loop
+        self.cells = cells
+        self.kinds = kinds  # of which its items may be
+
+    @classmethod
+    def of(cls, name: str, loop: Any, items: list[Any]) -> "Listed | None":
+        """For a list; None for one of other things than floating numbers."""
+        if not items or not all(map(is_floating, items)):
+            return None
+        atom = array_of_objects(np.array([*items, None], dtype=object)[:-1], loop.outer, user_line())
+        code = dtype_of_atoms((atom,))
+        view = View.over(Storage(loop.outer, atom, code))
+        kinds = [*(traced_form(v).kind for v in items), *loop.keeping.kinds.get((loop.place, name), ())]
+        return cls(name, loop, Tracer.showing(loop.outer, view, np.dtype(code)), tuple(dict.fromkeys(kinds)))
+
+    def over(self, cells: Tracer) -> "Listed":
+        """The same for other cells."""
+        return Listed(self.name, self.loop, cells, self.kinds)
+
+    def items(self) -> list[Any]:
+        """A list's items."""
+        return [self[k] for k in range(len(self))]
+
+    def __len__(self) -> int:
+        return self.cells.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, (int, Integer)):
+            self._unknown()
+        found, kind = self.cells[key], self.kinds[0]
+        if not isinstance(found, Tracer):
+            return found.item() if kind.python else found
+        forms = [Form(found.dtype.char, False, k, ()) for k in self.kinds]
+        return found.of_kind(kind if len(forms) == 1 else kind_of_several(forms, self.loop._undecided))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not isinstance(key, (int, Integer)) or not is_floating(value):
+            self._unknown()
+        kind = traced_form(value).kind
+        others = {f.kind for f in kind.several.forms} if kind.several else {kind}
+        if others := others.difference(self.kinds):
+            raise self.loop.also_of(self, others)
+        self.cells[key] = value
+
+    def _unknown(self, *_: Any) -> Any:
+        raise self.loop.keeping.refuse(f"{user_line()}: a round does more with a list than take and assign floating numbers")
+
+    __bool__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
+
+
+def bare(value: Any) -> Any:
+    """A value, or the array that stands for it."""
+    return value.cells if isinstance(value, Listed) else value
+
+
+def is_floating(value: Any) -> bool:
+    """Whether a value is one floating number, traced or not."""
+    if isinstance(value, Tracer):
+        return not value.shape and not isinstance(value, Integer) and value.dtype.char in "dD"
+    return type(value) in (float, complex, np.float64, np.complex128)
 
 
 class Growing:

@@ -272,7 +272,10 @@ def pattern(mask: Tracer) -> np.ndarray:
 
 def count_mask(mask: Tracer) -> Any:
     """How many cells of a mask are true."""
-    return Integer.of(np.sum(np.where(mask, 1.0, 0.0)))  # type: ignore[call-overload]
+    found = Integer.of(np.sum(np.where(mask, 1.0, 0.0)))  # type: ignore[call-overload]
+    if found.builder.path is not None:
+        found.builder.path.reaches(found.atom, 0, mask.size)
+    return found
 
 
 # -- reductions: what stands for the cells that are not selected changes nothing

@@ -199,9 +199,9 @@ class Lens:
 
     def __init__(
         self, of: "View", key: Any, shape: Shape, code: str, read: Callable[[], Atom], write: Callable[[Atom], None],
-        layout: np.ndarray | None = None,
+        layout: np.ndarray | None = None, builder: Builder | None = None,
     ) -> None:  # fmt: skip
-        self.builder: Builder = of.storage.builder
+        self.builder: Builder = builder or of.storage.builder  # the innermost that what is read is of
         self.of = of
         self.key = key
         self.code = code

@@ -1,13 +1,14 @@
 """`x[key]` and `x[key] = value` where the key holds traced integers or a traced mask.
 
 Assumes NumPy's indices: integers and arrays of them, slices, None, masks. Guarantees the cells that NumPy picks or assigns to,
-negative places counted from the end, and `IndexError` at the arguments where NumPy raises it. Ends of slices must be known,
-and become conditions. Refuses, with `TraceError`, floating numbers as an index.
+negative places counted from the end, and `IndexError` at the arguments where NumPy raises it. Ends of slices that a round of a
+loop tells are traced as well (`spans`, `stretches`); others must be known, and become conditions. Refuses, with `TraceError`,
+floating numbers as an index.
 """
 
-import itertools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +19,12 @@ from symdiff.ir.building import active_builders
 from symdiff.tracing.values.integers import Integer, is_integer_value, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
+from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
 from symdiff.tracing.values.storage import Lens, Storage, View, same_key, storage_memory
+from symdiff.tracing.values.stretches import Stretch, indexed, stretched_key
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.plain import loses_digits
 
 
 def traced_key_parts(key: Any) -> list[Any]:
@@ -60,10 +64,16 @@ def _gathered_list(cells: list[Any]) -> Any:
     return Integer.of(found) if whole else found
 
 
-def _checked_parts(key: Any) -> list[Any]:
-    """The parts of an index, slices with known ends; masks among other parts are taken as they are."""
+def _checked_parts(key: Any, x: Any) -> list[Any]:
+    """The parts of an index, slices with ends that are known or that rounds tell, these forwards; masks among other parts are
+    taken as they are.
+    """
     parts = traced_key_parts(key)
     alone = _first_mask(parts) is not None
+    if any(map(is_span, parts)) and _may_stretch(x, parts):
+        shape = iter(np.shape(x))
+        parts = normal_key(tuple(parts), np.ndim(x), user_line())
+        return [p if p is None else _forward(p, next(shape)) for p in parts]
     found: list[Any] = []
     for part in parts:
         if isinstance(part, slice):
@@ -74,6 +84,30 @@ def _checked_parts(key: Any) -> list[Any]:
             raise part._refuse("an index", "write int(x), or x.astype(int) for an array of them; np.where takes a condition")
         found.append(part)
     return found
+
+
+def _may_stretch(x: Any, parts: list[Any]) -> bool:
+    """Whether slices of which rounds tell the ends may stay as they are, beside single places and other slices."""
+    array = isinstance(x, Tracer) or (isinstance(x, np.ndarray) and x.dtype.kind in "fciu")
+    places = (p for p in parts if not isinstance(p, slice) and p is not None and p is not Ellipsis)
+    return array and all(isinstance(p, (int, np.integer, Integer)) and not np.ndim(p) for p in places)
+
+
+def _forward(part: Any, n: int) -> Any:
+    """A part of an index; of a slice backwards, the same cells forwards."""
+    if not is_span(part) or part.step != -1:
+        return part
+    span = backward_span(part, n)
+    return slice(span.start, span.start + span.length)
+
+
+def _turned(key: Any, x: Any) -> tuple[Any, ...] | None:
+    """The index that turns the axes of `x[key]` of which rounds tell slices backwards; None where there are none."""
+    parts = normal_key(key, np.ndim(x), user_line()) if isinstance(key, (slice, tuple)) else []
+    if not any(is_span(p) and p.step == -1 for p in parts):
+        return None
+    kept = [p for p in parts if p is None or isinstance(p, slice)]
+    return tuple(slice(None, None, -1) if p is not None and is_span(p) and p.step == -1 else slice(None) for p in kept)
 
 
 def _first_mask(parts: list[Any]) -> Any:
@@ -93,10 +127,18 @@ def read(x: Any, key: Any, origin: str) -> Any:
     store = _given_in_rounds(x, key)
     if store is not None:
         return store.read(*store.loop.cell(key, x))
-    parts = _checked_parts(key)
-    if not any(isinstance(p, Tracer) for p in parts):
+    if isinstance(key, Stretch):
+        return indexed(x, key)
+    parts = _checked_parts(key, x)
+    turned = _turned(key, x) if any(map(is_span, parts)) else None
+    if turned is not None:
+        return read(x, tuple(parts), origin)[turned]
+    if not any(isinstance(p, Tracer) or is_span(p) for p in parts):
         return x[tuple(parts)]
-    builder = traced_builder([x, *parts])
+    found = _stretch(x, parts, origin)
+    if found is not None:
+        return found
+    builder = traced_builder([x, *parts, *(end for p in parts if is_span(p) for end in (p.start, p.stop))])
     mask = _first_mask(parts)
     if mask is not None:
         return _selected(x[_behind(mask, parts)] if len(parts) > 1 else x, mask, origin)
@@ -104,10 +146,12 @@ def read(x: Any, key: Any, origin: str) -> Any:
     if outer is not None:
         rest = tuple(p for k, p in enumerate(parts) if k != outer)
         return (np.moveaxis(x, outer, 0) if outer else x)[parts[outer]][rest]
-    shape = np.shape(x)
-    atoms = tuple(traced_atom(p, builder, origin) if isinstance(p, Tracer) else p for p in _bounded(parts, shape, origin))
-    atom = bind_item(Arrays(builder, origin), traced_atom(x, builder, origin), atoms)
-    found = Tracer(builder, atom)  # type: ignore[arg-type]
+    bounded = _bounded(parts, np.shape(x), origin)
+
+    def load() -> Any:
+        return _loaded(x, bounded, builder, origin)
+
+    found = Tracer(builder, load())
     if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):
         found = Integer.of(found)
     single = all(not isinstance(p, (Tracer, np.ndarray)) or p.ndim == 0 for p in parts)
@@ -115,11 +159,71 @@ def read(x: Any, key: Any, origin: str) -> Any:
         return found
     if not isinstance(x, Tracer):
         storage: Any = Storage(
-            builder, atom, found.dtype.char, "a row of an array made elsewhere is assigned to; copy it first"
+            builder, found.atom, found.dtype.char, "a row of an array made elsewhere is assigned to; copy it first"
         )
     else:
-        storage = _row(x, parts, atoms, found)
+        storage = _row(x, parts, bounded, load, found)
     return found.like(View.over(storage))
+
+
+def _stretch(x: Any, parts: list[Any], origin: str) -> Any:
+    """`x[parts]`, of which slices have other numbers of cells in other rounds; None for other parts."""
+    found = stretched_key(parts, np.shape(x)) if any(map(is_span, parts)) else None
+    if found is None:
+        return None
+    key, spans = found
+    values = read(x, key, origin) if is_traced_key(key) else x[key]
+    return Stretch.of(values, spans, x if isinstance(x, Tracer) and None not in key else None, key)
+
+
+def _loaded(x: Any, bounded: list[Any], builder: Any, origin: str) -> Any:
+    """The cells at places that are within bounds."""
+    if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and not loses_digits(x):
+        x = x.astype(float)  # as traced integers are
+    arrays, atom = Arrays(builder, origin), traced_atom(x, builder, origin)
+    grid = _grid(arrays, bounded, np.shape(x))
+    if grid is None:
+        atoms = tuple(traced_atom(p, builder, origin) if isinstance(p, Tracer) else p for p in bounded)
+        return bind_item(arrays, atom, atoms)
+    found = arrays.bind("gather", arrays.reshape(atom, (grid.size, *atom.shape[grid.axes :])), grid.at)
+    return bind_item(arrays, found, grid.rest) if any(p != slice(None) for p in grid.rest) else found
+
+
+class Grid(NamedTuple):
+    """Places along the first axes of an array as places in the merged one; what is left of the index, of what is there."""
+
+    at: Any
+    axes: int
+    size: int
+    rest: tuple[Any, ...]
+
+
+def _grid(arrays: Arrays, bounded: list[Any], shape: tuple[int, ...], axes: int = 0) -> Grid | None:
+    """The places that an index with traced ones tells, of `axes` at least; None where these come first, and are single."""
+    parts = [p for p in bounded if p is not None]
+    traced = [k for k, p in enumerate(parts) if isinstance(p, (Tracer, Span))]
+    ahead = parts[: traced[-1] + 1]
+    if any(isinstance(p, np.ndarray) or np.ndim(p) for p in parts if not isinstance(p, (Span, slice))):
+        return None
+    if not axes and all(isinstance(p, (Tracer, int, np.integer)) for p in ahead):
+        return None
+    axes = axes or len(ahead)
+    own = [_places(p, n) for p, n in zip(parts[:axes], shape[:axes], strict=True)]
+    rank = sum(bool(np.ndim(p)) for p in own)
+    places, k = [], 0
+    for p in own:
+        if np.ndim(p):
+            k += 1
+            p = p.reshape((-1,) + (1,) * (rank - k))
+        places.append(traced_atom(p, arrays.builder, arrays.origin) if isinstance(p, Tracer) else p)
+    rest = [slice(None) if isinstance(p, Span) else p for p in bounded]
+    seen = 0
+    for place, part in enumerate(bounded):
+        if part is not None:
+            rest[place] = part if seen >= axes else slice(None) if isinstance(part, (Span, slice)) else Ellipsis
+            seen += 1
+    kept = tuple(p for p in rest if p is not Ellipsis)
+    return Grid(flat_places(arrays, places, shape[:axes]), axes, math.prod(shape[:axes]), kept)
 
 
 def _outermost(x: Tracer, parts: list[Any]) -> int | None:
@@ -130,11 +234,17 @@ def _outermost(x: Tracer, parts: list[Any]) -> int | None:
     return levels.index(min(levels))
 
 
-def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> Lens:
-    """The storage of `x[parts]` at traced places."""
+def _places(part: Any, n: int) -> Any:
+    """The places among n cells that a part of an index tells, counted from the front."""
+    if isinstance(part, Tracer):
+        return part
+    if isinstance(part, Span):
+        return part.start + np.arange(part.length)
+    return np.arange(n)[part]
 
-    def load() -> Any:
-        return bind_item(Arrays(found.builder, user_line()), traced_atom(x, found.builder, user_line()), atoms)
+
+def _row(x: Tracer, parts: list[Any], bounded: list[Any], load: Callable[[], Any], found: Tracer) -> Lens:
+    """The storage of `x[parts]` at traced places."""
 
     def save(atom: Any) -> None:
         value = found.like(atom)
@@ -142,8 +252,9 @@ def _row(x: Tracer, parts: list[Any], atoms: tuple[Any, ...], found: Tracer) -> 
             value = np.reshape(value, _without_new_axes(tuple(parts), found.shape))
         write(x, tuple(p for p in parts if p is not None), value, user_line())
 
-    of = x._place()[tuple(0 if isinstance(p, Tracer) else p for p in parts)]
-    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, storage_memory(of.shape, of.strides))
+    of = x._place()[tuple(0 if isinstance(p, Tracer) else slice(p.length) if isinstance(p, Span) else p for p in bounded)]
+    layout = storage_memory(of.shape, of.strides)
+    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, layout, found.builder)
 
 
 def _given_in_rounds(x: Any, key: Any, writes: bool = False) -> Any:
@@ -169,6 +280,8 @@ def _bounded(parts: list[Any], shape: tuple[int, ...], origin: str) -> list[Any]
     for part in normal_key(tuple(parts), len(shape), origin):
         if isinstance(part, Integer):
             part = _from_front(part, shape[axis], axis)
+        elif is_span(part):
+            part = span_of(part, shape[axis], shape[axis])
         found.append(part)
         axis += 0 if part is None else part.ndim if isinstance(part, np.ndarray) and part.dtype == bool else 1
     return found
@@ -193,12 +306,23 @@ def write(target: Any, key: Any, value: Any, origin: str) -> None:
     if store is not None:
         store.write(*store.loop.cell(key, target), value, active_builders()[-1])
         return
-    parts = _checked_parts(key)
+    parts = _checked_parts(key, target)
+    if any(map(is_span, parts)):
+        turned = _turned(key, target)
+        if turned is not None and np.ndim(value):
+            value = value[turned[len(turned) - np.ndim(value) :]]
+        found = _stretch(target, parts, origin)
+        if found is not None:
+            if not (isinstance(value, Stretch) and value.is_of(target, found)):
+                found.assign(value)
+            return
+    if isinstance(value, Stretch):
+        value._unknown()
     held = value.held if isinstance(value, Tracer) else None
     lens = None if held is None or held.place is not held.storage.memory else held.storage
     if isinstance(lens, Lens) and lens.of.is_at(target.shared()) and same_key(lens.key, tuple(parts)):
         return  # where `A[k] *= 2` ends by assigning the row to itself
-    if not any(isinstance(p, Tracer) for p in parts):
+    if not any(isinstance(p, Tracer) or is_span(p) for p in parts):
         target[tuple(parts)] = value
     elif _first_mask(parts) is not None:
         mask = parts[0]
@@ -252,33 +376,36 @@ def _write_place(target: Any, parts: list[Any], value: Any, origin: str) -> None
     if any(p is None for p in written):
         raise TraceError(f"{origin}: traced places beside None are assigned to; leave the new axis away")
     bounded = _bounded(parts, target.shape, origin)
-    leading = list(itertools.takewhile(lambda p: not isinstance(p, slice), bounded))
-    whole = all(_is_all(p, n) for p, n in zip(bounded[len(leading) :], target.shape[len(leading) :], strict=True))
-    if whole and target.dtype.char in "fdFD" and not (np.iscomplexobj(value) and target.dtype.kind == "f"):
-        _write_rows(target, leading, value, origin)
-    else:
+    if target.dtype.char not in "fdFD" or (np.iscomplexobj(value) and target.dtype.kind == "f"):
         _write_where(target, written, bounded, value)
+        return
+    leading = 1 + max(k for k, p in enumerate(bounded) if isinstance(p, (Tracer, Span)))
+    whole = all(_is_all(p, n) for p, n in zip(bounded[leading:], target.shape[leading:], strict=True))
+    _write_rows(target, bounded, leading if whole else target.ndim, value, origin)
 
 
 def _is_all(part: Any, n: int) -> bool:
     return isinstance(part, slice) and part.indices(n) == (0, n, 1)
 
 
-def _write_rows(target: Any, places: list[Any], value: Any, origin: str) -> None:
-    """The row at places of the first axes."""
-    builder = traced_builder([target, value, *places])
-    arrays, sizes, rest = Arrays(builder, origin), target.shape[: len(places)], target.shape[len(places) :]
-    known = [traced_atom(p, builder, origin) if isinstance(p, Tracer) else np.asarray(p) for p in places]
-    at = flat_places(arrays, known, sizes)
-    value = np.broadcast_to(value, rest) if np.ndim(value) else value
+def _write_rows(target: Any, places: list[Any], axes: int, value: Any, origin: str) -> None:
+    """The rows at places of the first axes."""
+    builder = traced_builder([target, value, *places, *(p.start for p in places if isinstance(p, Span))])
+    arrays, rest = Arrays(builder, origin), target.shape[axes:]
+    grid = _grid(arrays, places, target.shape, axes)
+    assert grid is not None
+    cells = (*grid.at.shape, *rest)
+    value = np.broadcast_to(value, cells) if np.ndim(value) else value
     row = builder.cast(traced_atom(value, builder, origin), target.dtype.char)
-    rows = arrays.reshape(traced_atom(target, builder, origin), (math.prod(sizes), *rest))
-    found = arrays.bind("assign_at", rows, at, arrays.broadcast_to(row, rest))
+    rows = arrays.reshape(traced_atom(target, builder, origin), (grid.size, *rest))
+    found = arrays.bind("assign_at", rows, grid.at, arrays.broadcast_to(row, cells))
     target[...] = Tracer(builder, arrays.reshape(found, target.shape))  # type: ignore[arg-type]
 
 
 def _write_where(target: Any, written: list[Any], bounded: list[Any], value: Any) -> None:
     """Single places beside slices: every cell that may be meant becomes a selection between the value and what it was."""
+    for part in (p for p in written if is_span(p)):
+        part.start.decided() if isinstance(part.start, Integer) else part.stop.decided()
     whole = tuple(slice(None) if isinstance(p, Integer) else p for p in written)
     region = target if all(p == slice(None) for p in whole) else target[whole]
     here: Any = None

@@ -1,0 +1,113 @@
+"""Loops that a `return` leaves, or that have an `else`, as loops that only `break` leaves.
+
+Assumes the tree of one function. Guarantees the same run of it: what is returned is computed behind the loop, where all names
+are as they were when it was left. Leaves a `return` in a `try` or a `with` of a round as it is.
+"""
+
+import ast
+from typing import Any
+
+_APART = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match,
+)  # fmt: skip
+_LOOPS = (ast.For, ast.While)
+
+
+def leave_by_break(function: Any) -> None:
+    """Rewrite the loops of a function in place."""
+    if isinstance(function, ast.FunctionDef):
+        _Leaving().body(function)
+
+
+class _Leaving:
+    """Loops are rewritten from the inside out; flags tell how they were left."""
+
+    def __init__(self) -> None:
+        self.flags = 0
+
+    def body(self, node: Any) -> None:
+        """Rewrite the loops among the statements of a node."""
+        for field in ("body", "orelse"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list):
+                setattr(node, field, [made for statement in statements for made in self.statement(statement)])
+
+    def statement(self, node: Any) -> list[Any]:
+        """A statement as those that do the same."""
+        if isinstance(node, ast.FunctionDef):
+            leave_by_break(node)
+        elif not isinstance(node, (ast.AsyncFunctionDef, ast.ClassDef)):
+            self.body(node)
+        if not isinstance(node, _LOOPS):
+            return [node]
+        before: list[Any] = []
+        behind: list[Any] = []
+        returns = _own(node, ast.Return)
+        endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
+        sure = endless and len(returns) == 1 and not _own(node, ast.Break) and not node.orelse
+        for end in returns:
+            flag = self.flag(before, node, False)
+            _replace(node, end, [*([] if sure else [_set(flag, True, end)]), ast.copy_location(ast.Break(), end)])
+            left = ast.Return(end.value)
+            behind.append(left if sure else ast.If(ast.Name(flag, ast.Load()), [left], []))
+            for part in (behind[-1], getattr(behind[-1], "test", left), left):
+                ast.copy_location(part, end)
+        if node.orelse:
+            rest, node.orelse = node.orelse, []
+            own = [end for end in _own(node, ast.Break) if not any(end in _breaks(e, node) for e in returns)]
+            if own:
+                flag = self.flag(before, node, True)
+                for end in own:
+                    _replace(node, end, [_set(flag, False, end), end])
+                test = ast.copy_location(ast.Name(flag, ast.Load()), node)
+                rest = [ast.copy_location(ast.If(test, rest, []), node)]
+            behind += rest
+        return [*before, node, *behind]
+
+    def flag(self, before: list[Any], node: Any, value: bool) -> str:
+        """A new name, which has a value before a loop."""
+        self.flags += 1
+        name = f".left{self.flags}"
+        before.append(_set(name, value, node))
+        return name
+
+
+def _set(name: str, value: bool, node: Any) -> Any:
+    made = ast.Assign([ast.Name(name, ast.Store())], ast.Constant(value))
+    for part in (made, made.targets[0], made.value):
+        ast.copy_location(part, node)
+    return made
+
+
+def _own(loop: Any, kind: type) -> list[Any]:
+    """The statements of a kind that leave a loop: a `break` of the loop itself, a `return` of its function."""
+    found: list[Any] = []
+    stack = list(loop.body)
+    while stack:
+        part = stack.pop(0)
+        if isinstance(part, kind):
+            found.append(part)
+        inner = isinstance(part, _LOOPS) and kind is ast.Break
+        if not isinstance(part, _APART) and not inner:
+            stack += [s for field in ("body", "orelse") for s in getattr(part, field, ()) if isinstance(s, ast.stmt)]
+    return found
+
+
+def _breaks(end: Any, loop: Any) -> list[Any]:
+    """The `break` that stands for a `return`: it is at its place."""
+    return [b for b in _own(loop, ast.Break) if (b.lineno, b.col_offset) == (end.lineno, end.col_offset)]
+
+
+def _replace(root: Any, old: Any, new: list[Any]) -> None:
+    """Other statements in place of one."""
+    stack = [root]
+    while stack:
+        part = stack.pop()
+        for field in ("body", "orelse"):
+            statements = getattr(part, field, None)
+            if isinstance(statements, list):
+                if old in statements:
+                    k = statements.index(old)
+                    statements[k : k + 1] = new
+                    return
+                stack += statements

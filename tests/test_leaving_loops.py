@@ -1,0 +1,146 @@
+"""Kept loops that are left by `return`, and loops with an `else`."""
+
+import ast
+import inspect
+
+import numpy as np
+import pytest
+from inside import leave_by_break
+
+import symdiff as sd
+
+MATRIX = np.random.default_rng(1).normal(size=(9, 9))
+
+
+def newton(a):
+    x = 1.0
+    for _ in range(50):
+        d = (x * x - 2 - a[0, 0] ** 2) / (2 * x)
+        x = x - d
+        if abs(d) < 1e-10:
+            return x * a[1, 1]
+    return -1.0 * x
+
+
+def until_it_stays(a):
+    x = 1.0 + abs(a[0, 0])
+    while True:
+        y = 0.5 * (x + 3 / x)
+        if abs(y - x) < 1e-12:
+            return y * a[0, 1]
+        x = y
+
+
+def first_large(a):
+    for i in range(9):
+        for j in range(9):
+            if a[i, j] > 1.5:
+                return a[i, j] ** 2 * (i + 1)
+    return 0.0
+
+
+def otherwise(a):
+    s = 0.0
+    for i in range(9):
+        s += a[0, i]
+        if s > 5:
+            break
+    else:
+        s = s * 2
+    return s
+
+
+def both_ways(a):
+    s = 0.0
+    for i in range(9):
+        s += a[0, i]
+        if s > 100:
+            break
+        if s < -100:
+            return s * 3
+    else:
+        s = s * 2
+    return s
+
+
+def otherwise_within(a):
+    s = 0.0
+    for i in range(9):
+        for j in range(9):
+            s += 0.1 * a[i, j]
+            if s > 0.9:
+                break
+        else:
+            s -= 0.05
+        if s < -50:
+            return s
+    return s
+
+
+def while_otherwise(a):
+    n = 0
+    while n < 40:
+        n += 1
+        if np.sum(a[n % 9]) > 2:
+            return n * a[0, 0]
+    else:
+        return a[0, 1]
+
+
+def in_endless_loops(a):
+    while True:
+        z = a[0, 0]
+        for k in range(12):
+            z = z * z + a[1, 1] * 0.1
+            if abs(z) > 2:
+                return z * k
+        a = a * 1.1
+        if a[0, 1] > 1e6:
+            break
+    return a[2, 2]
+
+
+def in_inner_functions(a):
+    def g(v):
+        for _ in range(20):
+            v = np.sin(v) + 0.1
+            if v < 0.3:
+                return v
+        return v * 2
+
+    s = 0.0
+    for i in range(9):
+        s += g(a[0, i])
+    return s
+
+
+LEFT = (
+    newton, until_it_stays, first_large, otherwise, both_ways, otherwise_within, while_otherwise, in_endless_loops,
+    in_inner_functions,
+)  # fmt: skip
+OTHERS = (MATRIX.T.copy(), 2 * MATRIX, -MATRIX, 40 * np.abs(MATRIX), -40 * np.abs(MATRIX))
+
+
+@pytest.mark.parametrize("f", LEFT, ids=lambda f: f.__name__)
+def test_loops_that_are_left(f):
+    graph = sd.trace(f, MATRIX, loops="keep")
+    assert set(graph.notes["loops"].values()) == {"kept"}, graph.notes["loops"]
+    df = sd.value_and_grad(f, loops="keep", scalarize=False)
+    for a in (MATRIX, *OTHERS):
+        np.testing.assert_allclose(df(a)[0], f(a), rtol=1e-12)
+    np.testing.assert_allclose(df(MATRIX)[1], sd.grad(f, loops="unroll")(MATRIX), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", LEFT, ids=lambda f: f.__name__)
+def test_the_rewritten_function_runs_as_it_did(f):
+    tree = ast.parse(inspect.getsource(f)).body[0]
+    leave_by_break(tree)
+    for k, name in enumerate(sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id.startswith(".")})):
+        for part in ast.walk(tree):
+            if isinstance(part, ast.Name) and part.id == name:
+                part.id = f"left{k}"
+    assert not any(isinstance(part, (ast.For, ast.While)) and part.orelse for part in ast.walk(tree))
+    space = {"np": np}
+    exec(compile(ast.Module([tree], []), "<rewritten>", "exec"), space)
+    for a in (MATRIX, *OTHERS):
+        np.testing.assert_equal(space[f.__name__](a), f(a))
