@@ -46,7 +46,7 @@ class CNests(TextNests):
     syntax = Syntax(
         forward="for (long {k} = 0; {k} < {count}; {k}++) {{", backward="for (long {k} = {last}; {k} >= 0; {k}--) {{",
         begin="long {k} = 0", goes="while ({test}) {{", more="{k}++", unless="if (!{test})", end="}", always="1", both="&&",
-        times=" * ", stop=";",
+        times=" * ", stop=";", note="/* {} */",
     )  # fmt: skip
 
     def __init__(self, language: Dialect, names: Names, sizes: dict[str, str]) -> None:

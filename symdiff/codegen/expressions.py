@@ -31,6 +31,9 @@ class Expression:
         self.level = level
         self.depth = depth
 
+    def __str__(self) -> str:
+        return self.text
+
     def at(self, level: int) -> str:
         """The text as an operand that needs `level`."""
         return self.text if self.level >= level else f"({self.text})"

@@ -84,6 +84,9 @@ class Words:
         """A number that is read several times, or in another place."""
         return value
 
+    def note(self, text: Callable[[], str]) -> None:
+        """What the next lines compute, where they are for people to read."""
+
     def table(self, value: np.ndarray) -> Buffer:
         """The cells of a constant."""
         raise NotImplementedError
@@ -193,7 +196,8 @@ def refuse_heads(program: Program, shown: str) -> str:
             if found := refuse_heads(node.params.body, shown):
                 return found
         elif node.op in HEADS and node.op not in _HEADS:
-            return f"{program.name}: {node.op} of whole arrays is not part of {shown}; scalarize=True (--scalarize) writes them out"
+            words = f"{node.op} of whole arrays is not part of {shown}; scalarize=True (--scalarize) writes them out"
+            return f"{program.name}: {words}"
     return ""
 
 
@@ -287,14 +291,24 @@ class Nest:
         if (part := _part(self.program, node)) is not None:
             memory = self.taken(position, 0, node.dtype) if node.op in _REPLACING else None
             if memory is not None:
-                _REPLACING[node.op](self, node, _writer(self.words, memory))
+                _REPLACING[node.op](self, node, Writer(self.words, memory))
                 return self.words.cells(memory)
             buffer = self.targets.get(position) or self._new(node)
+            self.words.note(lambda: f"{buffer.name} = {self._shown(position)}")
             self.words.reserve(buffer, node.shape[0])
-            part(self, node, _writer(self.words, buffer))
+            part(self, node, Writer(self.words, buffer))
             return self.words.cells(buffer)
         formula = _FORMULAS[node.op](self, node)
         return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
+
+    def _shown(self, position: int) -> str:
+        """What a value is in comments: a name, or an operation on others."""
+        value, node = self.values.get(position), self.program.nodes[position]
+        if isinstance(value, Cells) and value.buffer is not None:
+            return value.buffer.name
+        if value is not None and not isinstance(value, Cells):
+            return str(value)
+        return f"{node.op}({', '.join(map(self._shown, node.operands))})"
 
     def _elementwise(self, position: int, node: Node, index: Index) -> Number:
         return self.words.cell(self.program, position, {o: self.value_at(o, index) for o in node.operands})
@@ -313,7 +327,7 @@ class Nest:
             return array
         buffer = buffer or self._new(array)
         self.words.reserve(buffer, array.shape[0] if array.shape else 1)
-        self._fill(array, _writer(self.words, buffer))
+        self._fill(array, Writer(self.words, buffer))
         return self.words.cells(buffer)
 
     def _new(self, like: Node | Cells) -> Buffer:
@@ -413,8 +427,8 @@ class Nest:
         if memory is None:
             memory = self.targets.get(position) or self._new(node)
             self.words.reserve(memory, node.shape[0])
-            self._fill(self.values[node.operands[1 - place]], _writer(self.words, memory))
-        self._give_part(part, _writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
+            self._fill(self.values[node.operands[1 - place]], Writer(self.words, memory))
+        self._give_part(part, Writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
         return self.words.cells(memory)
 
     def _give_part(self, position: int, write: "Write", add: bool) -> None:
@@ -502,7 +516,7 @@ class Nest:
                 words.reserve(buffer, buffer.shape[0])
             if place < carried:
                 if place not in kept:
-                    self._fill(given[place], _writer(words, buffer))
+                    self._fill(given[place], Writer(words, buffer))
             elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
                 words.clear(buffer)
         count = loop.limit if loop.tested else loop.rounds
@@ -532,7 +546,7 @@ class Nest:
         inner.run(p for p in range(len(body.nodes)) if p not in late)
         self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, loop.tested)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
-            inner.give(output, _writer(words, buffer), True)
+            inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
     def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, tested: bool) -> None:
@@ -541,7 +555,7 @@ class Nest:
         for buffer, stack, output in stacks:
             if tested:
                 self.words.reserve(buffer, k + 1)
-            inner.give(output, _writer(self.words, buffer, (stack.place.at(k),)))
+            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)))
 
     def _carry(self, inner: "Nest", nexts: list[tuple[Buffer, Any]]) -> None:
         """The carried values for the next round, all of which are computed before one is written."""
@@ -561,7 +575,7 @@ class Nest:
             else:
                 other = words.buffer("", buffer.shape, buffer.dtype)
                 words.reserve(other, buffer.shape[0])
-                inner.give(output, _writer(words, other))
+                inner.give(output, Writer(words, other))
                 waiting.append((buffer, words.cells(other)))
         reads = {b.name: {p for p, n in enumerate(body.nodes) if n.op == "input" and n.params[0] == place + 1}
                  for place, (b, _) in enumerate(nexts)}  # fmt: skip
@@ -571,17 +585,22 @@ class Nest:
             for n, (buffer, value, _) in enumerate(numbers)
         ])  # fmt: skip
         for buffer, value in waiting:
-            self._fill(value, _writer(words, buffer))
+            self._fill(value, Writer(words, buffer))
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes the cells of memory, or adds to them, behind the indices `before`."""
+
+    words: Words
+    buffer: Buffer
+    before: Index = ()
+
+    def __call__(self, index: Index, value: Number, add: bool = False) -> None:
+        self.words.store(self.buffer, (*self.before, *index), value, add)
 
 
 Write = Callable[..., None]  # of an index, a number, and whether it is added
-
-
-def _writer(words: Words, buffer: Buffer, before: Index = ()) -> Write:
-    def write(index: Index, value: Number, add: bool = False) -> None:
-        words.store(buffer, (*before, *index), value, add)
-
-    return write
 
 
 def _is_leaf(body: Program, output: Output) -> bool:
@@ -788,7 +807,9 @@ def _onto_zeros(part: Callable[..., None]) -> Callable[..., None]:
     """A part of an array whose other cells are zero; where it is added, nothing else changes."""
 
     def whole(nest: Nest, node: Node, write: Write, add: bool = False) -> None:
-        if not add:
+        if not add and isinstance(write, Writer) and not write.before:
+            nest.words.clear(write.buffer)
+        elif not add:
             nest.words.each(node.shape, lambda index: write(index, _number(nest, node, 0.0), False))
         part(nest, node, write, add)
 
@@ -802,7 +823,7 @@ def _onto_first(part: Callable[..., None]) -> Callable[..., None]:
         if add:
             other = nest.words.buffer("", node.shape, node.dtype)
             nest.words.reserve(other, node.shape[0])
-            whole(nest, node, _writer(nest.words, other))
+            whole(nest, node, Writer(nest.words, other))
             nest._fill(nest.words.cells(other), write, True)
         else:
             nest._fill(nest.values[node.operands[0]], write)
@@ -959,4 +980,4 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
         if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
             if output.shape:
                 words.reserve(buffer, output.shape[0])
-            nest.give(output, _writer(words, buffer))
+            nest.give(output, Writer(words, buffer))

@@ -3,7 +3,7 @@
 A language adds the heads of its loops (`Syntax`), its operations and constants, and how it makes and keeps arrays.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ class Syntax(NamedTuple):
     both: str
     times: str
     stop: str
+    note: str
 
 
 class TextNests(Words):
@@ -201,6 +202,10 @@ class TextNests(Words):
         else:
             self._line(says.unless.format(test=condition.at(ATOM)))
             self._say(f"{INDENT}break")
+
+    def note(self, text: Callable[[], str]) -> None:
+        if len(said := text()) <= WIDTH:
+            self._line(self.syntax.note.format(said))
 
     def _line(self, text: str) -> None:
         """A line that is no statement of its own."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.node import Node, Number
-from symdiff.vocabulary.extents import counted, extents_in
+from symdiff.vocabulary.extents import Amount, Extent, counted, extents_in
 from symdiff.vocabulary.heads import HEADS, Shape, head_parameter
 from symdiff.vocabulary.ops import OPS
 
@@ -78,7 +78,8 @@ class Program:
     def operations(self) -> int:
         """The number of operations on numbers: + - * / negation, comparison, select or function call, one each."""
         loops = sum([node.params.operations() for node in self.nodes if node.op == "loop"])
-        return loops + sum([_cost(node) for node in self.nodes if node.op in OPS])  # type: ignore[no-any-return]
+        heads = [_head_cost(self, node) for node in self.nodes if node.op in HEADS]
+        return loops + sum([_cost(node) for node in self.nodes if node.op in OPS], sum(heads))  # type: ignore[no-any-return]
 
     def by_kind(self) -> dict[str, Any]:
         """How often each operation occurs, most frequent first."""
@@ -98,6 +99,12 @@ def _cost(node: Node) -> Any:
     for n in node.shape:
         cost = counted(cost, n)
     return cost
+
+
+def _head_cost(program: Program, node: Node) -> Any:
+    """What an operation on whole arrays takes."""
+    shapes = [tuple(Amount.of(n) if isinstance(n, Extent) else n for n in program.nodes[o].shape) for o in node.operands]
+    return HEADS[node.op].cost(*shapes, **node.params)
 
 
 def is_leaf(node: Node) -> bool:
