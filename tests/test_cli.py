@@ -233,11 +233,14 @@ def test_rules_of_whole_arrays_are_listed_and_shown(capsys):
 
 
 def test_arrays_are_unrolled_for_every_target(demo, capsys):
-    export = ["export", "demo_module:two", "--arg", "x=3000", "--target", "c"]
+    export = ["export", "demo_module:two", "--arg", "x=3000", "--target", "cuda"]
     assert main(export) == 2
     assert "--scalarize" in capsys.readouterr().err
-    assert main([*export[:3], "x=3", "--scalarize", *export[4:], "-o", "two.c"]) == 0
-    assert "--arg x=3 --scalarize --target c" in (demo / "two.c").read_text(encoding="utf-8")
+    assert main([*export[:3], "x=3", "--scalarize", *export[4:], "-o", "two.cuh"]) == 0
+    assert "--arg x=3 --scalarize --target cuda" in (demo / "two.cuh").read_text(encoding="utf-8")
+    assert main(["check", "two.cuh"]) == 0
+    assert main([*export[:-1], "c", "-o", "two.c"]) == 0
+    assert "i < 3000" in (demo / "two.c").read_text(encoding="utf-8")
     assert main(["check", "two.c"]) == 0
 
 
