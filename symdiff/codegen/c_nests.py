@@ -15,7 +15,7 @@ from symdiff.codegen.c_like import Dialect, Spelled
 from symdiff.codegen.expressions import ATOM, Expression, bare_text
 from symdiff.codegen.names import Names
 from symdiff.codegen.nests import Buffer, Index
-from symdiff.codegen.text_nests import Syntax, TextNests
+from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape
 
@@ -53,10 +53,12 @@ class CNests(TextNests):
         super().__init__(names, sizes)
         self.language = language
         self.grown: dict[str, str] = {}
+        self.arguments: frozenset[str] = frozenset()
         self.used: set[str] = set()
 
     def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
         """The statements of a function, whose results that are numbers lie behind pointers."""
+        self.arguments = frozenset(arguments)
         places = [t if o.shape else f"*{t}" for o, t in zip(program.outputs, targets, strict=True)]
         return [*super().body(program, arguments, places), *(f"free({name});" for name in self.grown)]
 
@@ -121,6 +123,15 @@ class CNests(TextNests):
         else:
             with self.rounds("i", self.count(buffer.shape)) as i:
                 self._say(f"{buffer.name}[{self._text(i)}] = {zero}")
+
+    def end_where(self, place: int, condition: Expression) -> None:
+        self._line(f"if ({bare_text(condition.text)})")
+        self._say(f"{INDENT}return {place + 1}")
+
+    def load(self, buffer: Buffer, index: Index) -> Expression:
+        found = super().load(buffer, index)
+        known = buffer.name in self.arguments and not any(isinstance(i, Extent) for i in (buffer.start, *index))
+        return Expression(found.text, ATOM, 0) if known else found
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
         if buffer.shape or buffer.name not in self.fresh:
