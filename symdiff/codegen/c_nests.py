@@ -21,7 +21,7 @@ from symdiff.vocabulary.extents import Count, Extent, Shape
 
 LOCAL = 1000  # cells of an array that is a variable
 _HELPERS = {
-    "np_room": """static void *np_room(void *memory, size_t *room, size_t wanted)
+    "np_room": """void *np_room(void *memory, size_t *room, size_t wanted)
 {
     if (wanted <= *room)
         return memory;
@@ -32,7 +32,7 @@ _HELPERS = {
     return memory;
 }
 """,
-    "np_index": """static long np_index(double x, long n)
+    "np_index": """long np_index(double x, long n)
 {
     return !(x > 0) ? 0 : x >= n ? n - 1 : (long)x;
 }
@@ -49,6 +49,8 @@ class CNests(TextNests):
         times=" * ", stop=";", note="/* {} */",
     )  # fmt: skip
 
+    constant, qualifier = "static const", "static"
+
     def __init__(self, language: Dialect, names: Names, sizes: dict[str, str]) -> None:
         super().__init__(names, sizes)
         self.language = language
@@ -64,7 +66,7 @@ class CNests(TextNests):
 
     def helpers(self) -> list[str]:
         """The texts of the functions that are called."""
-        return [text for name, text in _HELPERS.items() if name in self.used]
+        return [f"{self.qualifier} {text}" for name, text in _HELPERS.items() if name in self.used]
 
     # -- expressions
 
@@ -91,7 +93,7 @@ class CNests(TextNests):
     def table(self, value: np.ndarray) -> Buffer:
         name, code = self.names.numbered("table"), value.dtype.char
         cells = ", ".join(self.language.literal(cell, code) for cell in value.ravel().tolist())
-        self.top.append(f"static const {self.language.types[code]} {name}[] = {{{cells}}};")
+        self.top.append(f"{self.constant} {self.language.types[code]} {name}[] = {{{cells}}};")
         return Buffer(name, value.shape, code)
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
