@@ -32,7 +32,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import programs_in
-from symdiff.vocabulary.extents import Shape
+from symdiff.vocabulary.extents import Shape, names_in_extents
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import is_complex
 
@@ -116,6 +116,8 @@ def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     """A function of pointers to the cells of arguments and results, and what it was said in."""
     if problem := refuse_heads(program, LANGUAGE.library):
         raise BackendError(problem)
+    if names_in_extents(tuple(leaf.shape for leaf in program.leaves)):
+        raise LANGUAGE.lacking(f"{program.name}: a size that a call tells")
     names, arguments, targets = cuda_argument_names(program, name)
     words = CudaNests(LANGUAGE, names, {})
     lines = words.body(program, arguments, targets)
