@@ -119,7 +119,7 @@ def _looping(program: Program, what: str) -> str:
         return ""
     return (
         f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code "
-        f"and the targets python, numpy and c; {what} has none yet, and takes loops of a known number of rounds written out "
+        f"and the targets python, numpy, c and cuda; {what} has none yet, and takes loops of a known number of rounds written out "
         "(scalarize=True)"
     )
 
@@ -260,7 +260,7 @@ EMITTERS = {
     ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
     ("numpy", "loops"): "point_files",
     ("python", "point"): "point_files", ("python", "loops"): "point_files", ("c", "point"): "c", ("c", "loops"): "c",
-    ("cuda", "point"): "cuda.header",
+    ("cuda", "point"): "cuda.header", ("cuda", "loops"): "cuda.header",
     ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
 }  # fmt: skip
 

@@ -232,13 +232,16 @@ def test_rules_of_whole_arrays_are_listed_and_shown(capsys):
     assert "linear" in capsys.readouterr().out
 
 
-def test_arrays_are_unrolled_for_every_target(demo, capsys):
-    export = ["export", "demo_module:two", "--arg", "x=3000", "--target", "c"]
-    assert main(export) == 2
-    assert "--scalarize" in capsys.readouterr().err
-    assert main([*export[:3], "x=3", "--scalarize", *export[4:], "-o", "two.c"]) == 0
-    assert "--arg x=3 --scalarize --target c" in (demo / "two.c").read_text(encoding="utf-8")
-    assert main(["check", "two.c"]) == 0
+@pytest.mark.parametrize("target, name", [("c", "two.c"), ("cuda", "two.cuh")])
+def test_arrays_are_loops_or_unrolled(target, name, demo):
+    export = ["export", "demo_module:two", "--target", target, "-o", name, "--arg"]
+    assert main([*export, "x=3", "--scalarize"]) == 0
+    text = (demo / name).read_text(encoding="utf-8")
+    assert f"--arg x=3 --scalarize --target {target}" in text and "for (" not in text
+    assert main(["check", name]) == 0
+    assert main([*export, "x=3000"]) == 0
+    assert "i < 3000" in (demo / name).read_text(encoding="utf-8")
+    assert main(["check", name]) == 0
 
 
 def test_readers_that_stop_reading(demo):

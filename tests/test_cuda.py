@@ -355,6 +355,41 @@ def test_header_files_stand_together(tmp_path):
     np.testing.assert_allclose(b, [sd.grad(g.kinked)(x) for x in z.real], rtol=1e-13)
 
 
+def swing(q, p, table):
+    for k in range(300):
+        p = p - 0.01 * np.sin(q) * table[k % 40]
+        q = q + 0.01 * p
+    return q * q + p * p
+
+
+def scanned(q, p, table):
+    steps = np.cumsum(table**3) * q
+    return np.sum(steps * np.flip(table)) + np.max(table) * p + np.sum(np.maximum(table, q))
+
+
+def turned(q, p, table):
+    z = np.exp(1j * table) * q
+    return np.abs(np.sum(z * z[::-1])) ** 2 + p
+
+
+@needs_compiler
+@pytest.mark.parametrize("f", [swing, scanned, turned])
+def test_header_files_have_loops(f):
+    args = 0.3, 0.7, RNG.uniform(0.2, 1.2, size=40)
+    df = sd.value_and_grad(f, (0, 1, 2), loops="keep", scalarize=False)
+    text = df.source(*args, target="cuda")
+    assert "for (long " in text and len(text.splitlines()) < 150
+    code = text.replace("#pragma once", "") + (
+        '\nextern "C" __global__ void run(double q, double p, const double *t, double *f, double *a, double *b, double *c)\n'
+        f"{{\n    {f.__name__}_value_and_grad(q, p, t, f, a, b, c);\n}}\n"
+    )
+    results = [np.empty(1), np.empty(1), np.empty(1), np.empty(40)]
+    cuda_on_cpu.launch(code, "run", (1,), (1,), [*args, *results])
+    value, slopes = df(*args)
+    for found, expected in zip(results, (value, *slopes), strict=True):
+        np.testing.assert_allclose(found, np.reshape(expected, found.shape), 1e-12, 1e-12)
+
+
 def test_the_command_line_and_refusals(tmp_path):
     module = tmp_path / "demo.py"
     module.write_text("def f(x):\n    return x[0]**2*x[1]\n")
@@ -364,8 +399,10 @@ def test_the_command_line_and_refusals(tmp_path):
         assert main(["check", str(made)]) == 0
     with pytest.raises(sd.ExportError, match="one point"):
         sd.vmap(sd.grad(g.polynomial)).source(np.ones(4), np.ones(4), target="cuda")
-    with pytest.raises(sd.BackendError, match="numbers and small arrays"):
-        sd.grad(lambda x: np.sum(x**2)).source(np.ones(3000), target="cuda")
+    with pytest.raises(sd.BackendError, match="fft of whole arrays is not part of CUDA's device functions; scalarize=True"):
+        sd.grad(lambda x: np.sum(np.abs(np.fft.fft(x)))).source(np.ones(3000), target="cuda")
+    with pytest.raises(sd.BackendError, match="an array of 3000 cells within a function"):
+        sd.grad(lambda x: np.sum(np.cumsum(x) ** 2)).source(np.ones(3000), target="cuda")
     with pytest.raises(TypeError, match="have no order"):
         Plain(lambda z: np.where(z > 1j, 1.0, 2.0)).source(1j, target="cuda")
     special = pytest.importorskip("scipy.special")

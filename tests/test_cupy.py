@@ -256,6 +256,26 @@ def test_functions_of_cupy_that_cannot_be_replaced_say_so(cp):
         sd.derivative(lambda x: cp.asnumpy(x))(1.0)
 
 
+def scaled(x, a):
+    return np.sum(x) * a
+
+
+@pytest.mark.parametrize("x", [4, 3000], ids=["point", "whole array"])
+@pytest.mark.parametrize(
+    "given", [None, "3", 2 + 1j, np.complex64(2 + 1j), np.array([1.0, 2.0]), np.str_("3"), [1.0]], ids=repr
+)
+def test_what_is_no_number_is_refused_by_files(cp, given, x):
+    space = {}
+    exec(sd.grad(scaled).source(np.ones(x), 2.0, target="cupy"), space)
+    array = cp.asarray(np.ones(x))
+    for number in (3, 3.0, True, np.float32(3), np.int8(3), np.array(3.0)):
+        assert space["scaled_grad"](array, number).get()[0] == float(number)
+    with pytest.raises(TypeError, match="^a is .*; a number of float64 is expected"):
+        space["scaled_grad"](array, given)
+    with pytest.raises(TypeError, match="^a is a CuPy array; a number of the host"):
+        space["scaled_grad"](array, cp.asarray(np.array(3.0)))
+
+
 # -- whole arrays
 
 

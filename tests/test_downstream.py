@@ -157,7 +157,12 @@ def test_states_in_the_exit_code(project, capsys):
         ("[tool.symdiff]\nfiles = ['a.py']", "takes lines as"),
         ("[tool.symdiff.files]\n'a.py' = 'springs.model:energy --arg \"x'", "No closing quotation"),
         ("[tool.symdiff.files", "pyproject.toml"),
-        ("[tool.symdiff.files]\n'a.py' = 'springs.model:enrgy'", "enrgy"),
+        ("[tool.symdiff.files]\n'a.py' = 'springs.model:enrgy'", "a.py: springs.model:enrgy"),
+        (
+            "[tool.symdiff.files]\n'a.py' = 'springs.model:energy --target nump'",
+            "a.py: argument --target: invalid choice: 'nump'",
+        ),
+        ("[tool.symdiff.files]\n'a.py' = 'springs.model:energy -o b.py'", "named before the `=`"),
     ],
 )
 def test_tables_that_cannot_be_read(table, message, project, capsys):
@@ -165,6 +170,20 @@ def test_tables_that_cannot_be_read(table, message, project, capsys):
     assert main(["export"]) == 2
     assert message in capsys.readouterr().err
     assert not (project / "a.py").exists()
+
+
+def test_a_changed_line_of_the_table_is_found(project, capsys):
+    edited(project / "pyproject.toml", "--kind value_and_grad --target python", "--kind grad --target python")
+    assert main(["check"]) == 1
+    assert "energy_plain.py: differs" in capsys.readouterr().out
+    assert main(["export"]) == 0
+    assert capsys.readouterr().out.count("written") == 1
+    assert main(["check"]) == 0
+
+
+def test_files_are_checked_from_folders_of_the_project(project, monkeypatch, capsys):
+    monkeypatch.chdir(project / "src/springs")
+    assert main(["check", "energy_plain.py"]) == 0, capsys.readouterr()
 
 
 def test_a_file_within_a_package_has_its_relative_imports(project, capsys):

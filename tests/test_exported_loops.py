@@ -72,6 +72,24 @@ def test_what_a_target_does_not_take_is_written_out():
         sd.grad(chain, loops="keep").source(single, target="numpy")
 
 
+def test_products_of_large_matrices_are_numpys():
+    def chain(A, x):
+        for _ in range(300):
+            x = np.tanh(A @ x)
+        return np.sum(x)
+
+    for n, looped in ((4, True), (50, False)):
+        args = np.eye(n), np.full(n, 0.5)
+        text = sd.grad(chain, (0, 1)).source(*args, target="numpy")
+        assert ("for k in range(300)" in text) == looped and ("np.matmul(" in text) != looped
+        space = {}
+        exec(text, space)
+        for found, expected in zip(space["chain_grad"](*args), sd.grad(chain, (0, 1))(*args), strict=True):
+            np.testing.assert_allclose(found, expected, 1e-9, 1e-12)
+    with pytest.raises(sd.BackendError, match="large arrays"):
+        sd.grad(chain, loops="keep").source(np.eye(50), np.ones(50), target="numpy")
+
+
 def logistic(r, x):
     for _ in range(600):
         x = r * x * (1 - x)

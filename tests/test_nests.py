@@ -295,10 +295,10 @@ def test_whole_arrays_in_files_of_plain_python(f):
 @pytest.mark.parametrize("target", ["python", "numpy"])
 @pytest.mark.parametrize("name", ARRAYS)
 def test_operations_on_whole_arrays_in_rounds_of_files(name, target):
-    w, body = Writer(x=(40,)), ARRAYS[name]
+    w, body = Writer(x=(24,)), ARRAYS[name]
     end, total = w.loop(lambda k, x: (body(k, x), body(k, x) * x), 3, (w.x,), (), (), [], 1)
     graph = w.graph(w.head("sum", w.emit("mul", end, total), axes=(0,)))
-    x = np.random.default_rng(3).uniform(0.2, 1.5, size=40)
+    x = np.random.default_rng(3).uniform(0.2, 1.5, size=24)
     for one in (graph, gradient(graph)):
         close(in_python(one, target=target)[1](x), one(x))
 

@@ -19,7 +19,7 @@ from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program, is_nest
+from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.vocabulary.extents import names_in_extents, sizes_in
 from symdiff.vocabulary.operation import Op
@@ -81,13 +81,7 @@ def emit(
     head = f"{'int' if raised else 'void'} {entry}"
     told = names_in_extents(tuple(leaf.shape for leaf in program.inputs))
     sizes = {size: names.fresh(size) for size in sorted(told)}
-    if is_nest(program):
-        function, support = _with_loops(program, head, names, arguments, targets, sizes)
-    else:
-        function, support = (
-            LANGUAGE.function_text(program, head, names, arguments, targets),
-            _includes(program) + _helpers(program),
-        )
+    function, support = _function(program, head, names, arguments, targets, sizes)
     text = "\n".join([comment(header, doc), support, *function]) + "\n"
     about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets, sizes)]))
     declared = DECLARED.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
@@ -97,18 +91,20 @@ def emit(
     ))  # fmt: skip
 
 
-def _with_loops(
+def _function(
     program: Program, head: str, names: Names, arguments: list[str], targets: list[str], sizes: dict[str, str]
 ) -> tuple[list[str], str]:
-    """The function of a program with loops, and what stands before it."""
+    """The function, and what stands before it."""
     if problem := refuse_heads(program, LANGUAGE.library):
         raise BackendError(problem)
     if names_in_extents(tuple(o.shape for o in program.outputs)) - sizes.keys():
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
-    words = CNests(LANGUAGE, names, dict(sizes))
-    lines = [*_bounded(program, sizes), *words.body(program, arguments, targets)]
-    codes = {node.dtype for node in nodes_with_bodies(program)} | {leaf.dtype for leaf in program.leaves}
-    included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown or _bounded(program, sizes) else []))) + "\n"
+    words, bounds = CNests(LANGUAGE, names, dict(sizes)), _bounded(program, sizes)
+    lines = [*bounds, *words.body(program, arguments, targets), *(["return 0;"] if program.checks else [])]
+    formulas = [formula_program(name, code)[0] for name, found in LANGUAGE.formulas(words.printed).items() for code in found]
+    nodes = [*nodes_with_bodies(program), *(node for formula in formulas for node in formula.nodes)]
+    codes = {node.dtype for node in nodes} | {leaf.dtype for leaf in program.leaves}
+    included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown or bounds else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
     support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers()]
     text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
@@ -162,18 +158,7 @@ def _shape(leaf: Input | Output) -> str:
     return f"{LANGUAGE.types[leaf.dtype]}{cells or (' *' if isinstance(leaf, Output) else '')}"
 
 
-def _includes(program: Program) -> str:
-    formulas = [formula_program(name, code)[0] for name, found in LANGUAGE.formulas(program.nodes).items() for code in found]
-    codes = {i.dtype for p in (program, *formulas) for i in p.nodes} | {leaf.dtype for leaf in program.leaves}
-    return "\n".join(_included(codes, "math.h")) + "\n"
-
-
 def _included(codes: set[str], *others: str) -> list[str]:
     """The headers for numbers of these dtypes, and others."""
     found = {*others, *(["complex.h"] if codes & {"D", "F"} else []), *(["stdbool.h"] if "?" in codes else [])}
     return [f"#include <{name}>" for name in sorted(found)]
-
-
-def _helpers(program: Program) -> str:
-    texts = [text for _, text in LANGUAGE.helpers(program.nodes, "static")]
-    return "\n".join(["", *texts]) if texts else ""

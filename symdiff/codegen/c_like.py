@@ -141,18 +141,14 @@ class Dialect:
             raise self.lacking(node.op)
         return f"{name}{'f' if node.dtype in 'fF' else ''}({places})", ATOM, (0,) * op.arity
 
-    def body(self, program: Program, read: Callable[[int, int], str], names: Names) -> tuple[list[str], dict[int, str]]:
-        """The statements of a Program, and the expression of every output value; a check that holds returns its number.
-
-        `read` gives the text of an argument's cell.
-        """
-        return self.statements(program, read, names, lambda k, held: [f"if ({held})", f"{INDENT}return {k + 1};"])
-
-    def statements(
+    def body(
         self, program: Program, read: Callable[[int, int], str], names: Names,
-        ends: Callable[[int, str], list[str]], wished: Mapping[int, str] = MappingProxyType({}),
+        ends: Callable[[int, str], list[str]] | None = None, wished: Mapping[int, str] = MappingProxyType({}),
     ) -> tuple[list[str], dict[int, str]]:  # fmt: skip
-        """The same, with `ends` for the lines of a check, and `wished` names of values."""
+        """The statements of a Program, and the expression of every output value.
+
+        `read` gives the text of an argument's cell, `ends` the lines of a check; `wished` are names of values.
+        """
         return emit_statements(
             program,
             leaf_texts(program, read, lambda node: self.literal(node.params, node.dtype)),
@@ -163,18 +159,6 @@ class Dialect:
             wished=wished,
             stop=";",
         )
-
-    def function_text(self, program: Program, head: str, names: Names, arguments: list[str], targets: list[str]) -> list[str]:
-        """The whole function: `head void name(arguments, results)` and its statements."""
-        cells = [a if leaf.shape == () else f"{a}[{{}}]" for leaf, a in zip(program.inputs, arguments, strict=True)]
-        lines, values = self.body(program, lambda place, cell: cells[place].format(cell), names)
-        for output, target in zip(program.outputs, targets, strict=True):
-            for cell, value in enumerate(output.cells):
-                place = f"*{target}" if output.shape == () else f"{target}[{cell}]"
-                lines.append(f"{place} = {values[value]};")
-        lines += ["return 0;"] if program.checks else []
-        signature = self.signature(program.inputs, program.outputs, arguments, targets, head)
-        return [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
 
     def signature(
         self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str,
@@ -213,7 +197,7 @@ class Dialect:
         ended = replace(program, outputs=(), checks=(program.outputs[0].value,))
         names = Names((*RESERVED, *parameters), plain=True)
         try:
-            lines, _ = self.statements(ended, lambda k, _: parameters[k], names, lambda _, found: [f"return {found};"], wished)
+            lines, _ = self.body(ended, lambda k, _: parameters[k], names, lambda _, found: [f"return {found};"], wished)
         except BackendError:
             raise self.lacking(name) from None
         kind = self.types[code]

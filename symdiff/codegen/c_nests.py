@@ -15,13 +15,13 @@ from symdiff.codegen.c_like import Dialect, Spelled
 from symdiff.codegen.expressions import ATOM, Expression, bare_text
 from symdiff.codegen.names import Names
 from symdiff.codegen.nests import Buffer, Index
-from symdiff.codegen.text_nests import Syntax, TextNests
+from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape
 
 LOCAL = 1000  # cells of an array that is a variable
 _HELPERS = {
-    "np_room": """static void *np_room(void *memory, size_t *room, size_t wanted)
+    "np_room": """void *np_room(void *memory, size_t *room, size_t wanted)
 {
     if (wanted <= *room)
         return memory;
@@ -32,7 +32,7 @@ _HELPERS = {
     return memory;
 }
 """,
-    "np_index": """static long np_index(double x, long n)
+    "np_index": """long np_index(double x, long n)
 {
     return !(x > 0) ? 0 : x >= n ? n - 1 : (long)x;
 }
@@ -49,20 +49,24 @@ class CNests(TextNests):
         times=" * ", stop=";", note="/* {} */",
     )  # fmt: skip
 
+    constant, qualifier = "static const", "static"
+
     def __init__(self, language: Dialect, names: Names, sizes: dict[str, str]) -> None:
         super().__init__(names, sizes)
         self.language = language
         self.grown: dict[str, str] = {}
+        self.arguments: frozenset[str] = frozenset()
         self.used: set[str] = set()
 
     def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
         """The statements of a function, whose results that are numbers lie behind pointers."""
+        self.arguments = frozenset(arguments)
         places = [t if o.shape else f"*{t}" for o, t in zip(program.outputs, targets, strict=True)]
         return [*super().body(program, arguments, places), *(f"free({name});" for name in self.grown)]
 
     def helpers(self) -> list[str]:
         """The texts of the functions that are called."""
-        return [text for name, text in _HELPERS.items() if name in self.used]
+        return [f"{self.qualifier} {text}" for name, text in _HELPERS.items() if name in self.used]
 
     # -- expressions
 
@@ -89,7 +93,7 @@ class CNests(TextNests):
     def table(self, value: np.ndarray) -> Buffer:
         name, code = self.names.numbered("table"), value.dtype.char
         cells = ", ".join(self.language.literal(cell, code) for cell in value.ravel().tolist())
-        self.top.append(f"static const {self.language.types[code]} {name}[] = {{{cells}}};")
+        self.top.append(f"{self.constant} {self.language.types[code]} {name}[] = {{{cells}}};")
         return Buffer(name, value.shape, code)
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
@@ -121,6 +125,15 @@ class CNests(TextNests):
         else:
             with self.rounds("i", self.count(buffer.shape)) as i:
                 self._say(f"{buffer.name}[{self._text(i)}] = {zero}")
+
+    def end_where(self, place: int, condition: Expression) -> None:
+        self._line(f"if ({bare_text(condition.text)})")
+        self._say(f"{INDENT}return {place + 1}")
+
+    def load(self, buffer: Buffer, index: Index) -> Expression:
+        found = super().load(buffer, index)
+        known = buffer.name in self.arguments and not any(isinstance(i, Extent) for i in (buffer.start, *index))
+        return Expression(found.text, ATOM, 0) if known else found
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
         if buffer.shape or buffer.name not in self.fresh:

@@ -119,6 +119,10 @@ class Words:
         """A loop around what is said inside; the round's number, which is the size `size` afterwards."""
         raise NotImplementedError
 
+    def end_where(self, place: int, condition: Number) -> None:
+        """The end of the function where the check of this place holds."""
+        raise NotImplementedError
+
     def leave_unless(self, condition: Number) -> None:
         """The end of the loop where a condition does not hold."""
         raise NotImplementedError
@@ -225,6 +229,7 @@ class Nest:
         self.values: dict[int, Any] = {}
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.uses = uses_of(program)
+        self.checks = list(enumerate(program.checks))
         self.calls = words.calls(program)
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
         self.numbered: dict[tuple[int, Count], Count] = {}
@@ -243,7 +248,14 @@ class Nest:
             for due in self.calls.before(position, self.values):
                 self._add(due)
 
+    def end(self) -> None:
+        """The ends of the function where those checks hold that are known by now, in their order."""
+        while self.checks and self.checks[0][1] in self.values:
+            place, value = self.checks.pop(0)
+            self.words.end_where(place, self.values[value])
+
     def _add(self, position: int) -> None:
+        self.end()
         node = self.program.nodes[position]
         if position in self.added:
             self.values[position] = None
@@ -1043,6 +1055,7 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
             whole.setdefault(value, buffer)
     nest = Nest(words, program, inputs, [None] * len(inputs), whole)
     nest.run()
+    nest.end()
     for output, buffer in zip(program.outputs, outputs, strict=True):
         made = nest.values.get(whole_value(program, output))
         if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):

@@ -24,14 +24,17 @@ from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
+from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program, is_nest
-from symdiff.lowering.walks import nodes_with_bodies, program_in_two, uses_of
-from symdiff.vocabulary.extents import names_in_extents
+from symdiff.lowering.program import Input, Output, Program, array_operations, is_nest
+from symdiff.lowering.walks import nodes_with_bodies, program_in_two, programs_in, uses_of
+from symdiff.vocabulary.extents import extents_in, names_in_extents
+from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
+MANY = 2000  # operations of one on whole arrays, from which NumPy's own call takes a tenth of the time or less
 Statements = tuple[list[str], dict[int, str]]
 Ends = Callable[[int, str], list[str]]
 # What a raising operation returns instead: the IEEE result, by the arguments that make Python's math raise.
@@ -136,12 +139,20 @@ def _looped(program: Program, name: str, style: str, target: str, result: Result
     shapes = tuple(leaf.shape for leaf in program.inputs)
     if target == "numpy" and any(node.dtype in "fF" for node in nodes_with_bodies(program)):
         problem = f"{program.name}: single precision in a program with loops is not part of NumPy's files"
+    if target == "numpy" and any(_is_large(own, node) for own in programs_in(program) for node in own.nodes):
+        problem = f"{program.name}: large arrays in a program with loops are calls of NumPy's, in loops that are written out"
     if target == "numpy" and names_in_extents(tuple(o.shape for o in program.outputs)) - names_in_extents(shapes):
         problem = f"{program.name}: a result as long as a call tells is not part of NumPy's files; python has them"
     if problem:
         raise BackendError(problem)
     sizes = Sizes(shapes) if names_in_extents(shapes) else None
     return (_LoopFile if target == "numpy" else _PlainLoopFile)(program, name, result=result, sizes=sizes)
+
+
+def _is_large(program: Program, node: Node) -> bool:
+    """Whether an operation takes much longer number by number than NumPy does, which has no call for each of its cells."""
+    known = not any(True for _ in extents_in((node.shape, *(program.nodes[o].shape for o in node.operands))))
+    return known and (node.op in HEADS or len(node.shape) > 1) and array_operations(program, node) > MANY
 
 
 class _PointFile(Shell):

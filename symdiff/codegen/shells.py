@@ -46,16 +46,9 @@ _ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> 
     if len(shape) != found.ndim or any(n not in (m, "n") for m, n in zip(found.shape, shape, strict=True)):
         raise ValueError(f"{name} has shape {found.shape}, ({', '.join(map(str, shape))}) is expected")
     return np.require(found, kind, ["C", "A"])'''
-_ANY_ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> NDArray[Any]:
-    """x as a NumPy array of a dtype and shape, with names for sizes; what would lose something is refused."""
-    if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
-        raise TypeError(f"{name} is {type(x).__name__}; a plain NumPy array, as of np.asarray(x), is expected")
-    found = np.asarray(x)
-    if found.dtype.kind not in ("biufc" if np.dtype(kind).kind == "c" else "biuf"):
-        raise TypeError(f"{name} has numbers of {found.dtype}, {kind.__name__} is expected")
-    if len(shape) != found.ndim or any(isinstance(n, int) and n != m for m, n in zip(found.shape, shape, strict=True)):
-        raise ValueError(f"{name} has shape {found.shape}, ({', '.join(map(str, shape))}) is expected")
-    return np.require(found, kind, ["C", "A"])'''
+_ANY_ARRAY = _ARRAY.replace('"n" for points', "with names for sizes").replace(
+    'n not in (m, "n")', "isinstance(n, int) and n != m"
+)
 _CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
     """Raise ValueError where arrays for results are not writeable, of their shape and dtype, and apart."""
     for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):

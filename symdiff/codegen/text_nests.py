@@ -86,7 +86,8 @@ class TextNests(Words):
         found = self.cell(nest.program, position, nest.values)
         if nest.whole_of(position) is not None:  # where it is an index, nothing reads it
             return {position: found}
-        once = nest.uses[position] == 1 and position not in nest.inside
+        alone = nest.uses[position] == 1 - (position in nest.program.checks)
+        once = alone and position not in nest.inside
         if found.depth and not (once and found.depth < DEPTH and len(found.text) <= WIDTH):
             found = self.named("", found, nest.program.nodes[position].dtype)
         return {position: found}

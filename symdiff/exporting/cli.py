@@ -19,7 +19,7 @@ import numpy as np
 from symdiff.errors import ExportError, RuleError, RuleWarning, SymdiffError
 from symdiff.exporting.commands import command_line, function_from_options, parser
 from symdiff.exporting.files import exported, write, write_export_file
-from symdiff.exporting.project import project_files
+from symdiff.exporting.project import listed_source, project_files
 from symdiff.exporting.regenerating import compare
 from symdiff.inspection.functions import shown_functions
 from symdiff.inspection.rules import shown_rule
@@ -87,13 +87,10 @@ def _export_listed() -> int:
     folder, files = project_files(Path.cwd())
     with chdir(folder):
         for name, words in files.items():
-            path = Path(name)
-            options = parser().parse_args(["export", *words])
-            function, args = function_from_options(options)
-            source = exported(function, args, {}, options.target, command_line(options))
-            kept = path.is_file() and compare(path).state == "same"
+            path, made = Path(name), listed_source(name, words)
+            kept = path.is_file() and compare(path, made).state == "same"
             if not kept:
-                write_export_file(path, source)
+                write_export_file(path, made[0])
             print(f"{name}: {'up to date' if kept else 'written'}")
     return 0
 
@@ -145,15 +142,12 @@ def _report(problems: Sequence[str]) -> None:
 
 def _check(files: Sequence[str]) -> int:
     """Compare files with what their functions give now; 1 where one differs, 3 where one has another format, 2 for errors."""
-    folder, names = Path(), list(files)
-    if not names:
-        folder, listed = project_files(Path.cwd())
-        names = list(listed)
+    folder, listed = (Path(), dict.fromkeys(files)) if files else project_files(Path.cwd())
     states = set()
     with chdir(folder):
-        for name in names:
+        for name, words in listed.items():
             try:
-                found = compare(Path(name))
+                found = compare(Path(name), None if words is None else listed_source(name, words))
             except ExportError as error:
                 _tell(f"symdiff: {error}")
                 states.add("error")

@@ -218,9 +218,11 @@ def module_of_file(path: Path) -> Any:
 
 
 def roots_of_modules() -> list[str]:
-    """The folders in which modules are looked for first: the current one, and its `src`."""
+    """The folders in which modules are looked for first: the current one and that of its project, and their `src`."""
     here = Path.cwd()
-    return [str(here), *([str(here / "src")] if (here / "src").is_dir() else [])]
+    project = next((folder for folder in here.parents if (folder / "pyproject.toml").is_file()), here)
+    folders = dict.fromkeys(part for folder in (here, project) for part in (folder, folder / "src"))
+    return [str(folder) for folder in folders if folder.is_dir()]
 
 
 def imported_from(name: str, roots: list[str]) -> Any:

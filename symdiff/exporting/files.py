@@ -176,7 +176,7 @@ def _exported(
 
     def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
-        program = program_of(graph, inner.options, name, None if batch else checks, target in ("python", "c"))
+        program = program_of(graph, inner.options, name, None if batch else checks, target in ("python", "c", "cuda"))
         nodes = _nodes(program)
         opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
         if opaque is not None:

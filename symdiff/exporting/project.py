@@ -1,4 +1,4 @@
-"""The generated files of a project: those that its pyproject.toml lists.
+"""The generated files of a project: those that its pyproject.toml lists, and what they are made of.
 
 Assumes a table `[tool.symdiff.files]` of the file's path, beside pyproject.toml, and the arguments of `symdiff export` for it.
 Refuses tables it cannot read, and projects without one, with `ExportError`.
@@ -7,12 +7,15 @@ Refuses tables it cannot read, and projects without one, with `ExportError`.
     "src/models/loss_grad.py" = "models.loss:loss --arg x=8 --wrt x --target numpy"
 """
 
+import io
 import shlex
 import tomllib
+from contextlib import redirect_stderr
 from pathlib import Path
 
 from symdiff.errors import ExportError
-from symdiff.exporting.commands import TABLE
+from symdiff.exporting.commands import TABLE, parser
+from symdiff.exporting.regenerating import Made, made_by
 
 
 def project_files(folder: Path) -> tuple[Path, dict[str, list[str]]]:
@@ -31,6 +34,22 @@ def project_files(folder: Path) -> tuple[Path, dict[str, list[str]]]:
             raise ExportError(f'{table}: [tool.symdiff.files] takes lines as "grad.py" = "module:function --arg x=8"')
         return place, {name: _words(text, f"{table}: {name}") for name, text in found.items()}
     raise ExportError(f"no files are given, and no {TABLE} lists some, from {folder} upwards")
+
+
+def listed_source(name: str, words: list[str]) -> Made:
+    """What a listed file is made of."""
+    told = io.StringIO()
+    try:
+        with redirect_stderr(told):
+            options = parser().parse_args(["export", *words])
+    except SystemExit:
+        raise ExportError(f"{TABLE}: {name}: {told.getvalue().rpartition('error: ')[2].strip()}") from None
+    if options.output:
+        raise ExportError(f"{TABLE}: {name}: -o {options.output}: the file is named before the `=`")
+    try:
+        return made_by(options)
+    except ExportError as error:
+        raise ExportError(f"{name}: {error}") from None
 
 
 def _words(text: str, where: str) -> list[str]:

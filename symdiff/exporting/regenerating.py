@@ -47,8 +47,11 @@ class Comparison:
     text: str
 
 
-def compare(path: Path) -> Comparison:
-    """A generated file beside what its header's command makes now.
+Made = tuple[Source, str]  # what a file is made of now, and the name of its function
+
+
+def compare(path: Path, made: Made | None = None) -> Comparison:
+    """A generated file beside what its header's command makes now, or what is `made` for it.
 
     Imports the module that the header names. Raises `ExportError` where the file cannot be read or made again.
     """
@@ -60,7 +63,7 @@ def compare(path: Path) -> Comparison:
     if int(found["format"] or 1) != FORMAT:
         number = found["format"] or 1
         return Comparison("format", f"{path}: has file format {number}, this symdiff writes {FORMAT}; export it anew")
-    source, name = remade(found["command"], str(path))
+    source, name = remade(found["command"], str(path)) if made is None else made
     new = source.companion if path.suffix == ".h" else source.text
     differences = differing(old, new, path, source.target)
     if source.companion and path.suffix != ".h":
@@ -81,7 +84,7 @@ def read_generated(path: Path) -> str:
         raise ExportError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def remade(command: str, where: str) -> tuple[Source, str]:
+def remade(command: str, where: str) -> Made:
     """What a header's command makes now, and the name of its function."""
     if not command.startswith("symdiff export "):
         return _Call(where).remade(command)
@@ -89,6 +92,11 @@ def remade(command: str, where: str) -> tuple[Source, str]:
         options = parser().parse_args(shlex.split(command)[1:])
     except (SystemExit, ValueError, argparse.ArgumentError):
         raise ExportError(f"{where}: the command in its header cannot be read: {command}") from None
+    return made_by(options)
+
+
+def made_by(options: argparse.Namespace) -> Made:
+    """What the options of `symdiff export` make."""
     function, args = function_from_options(options)
     return exported(function, args, {}, options.target, command_line(options)), options.function or options.expr
 
@@ -99,7 +107,7 @@ class _Call:
     def __init__(self, where: str) -> None:
         self.where = where
 
-    def remade(self, command: str) -> tuple[Source, str]:
+    def remade(self, command: str) -> Made:
         """What the call makes now, and the name of its function."""
         try:
             call = ast.parse(command, mode="eval").body

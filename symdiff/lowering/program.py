@@ -78,8 +78,7 @@ class Program:
     def operations(self) -> int:
         """The number of operations on numbers: + - * / negation, comparison, select or function call, one each."""
         loops = sum([node.params.operations() for node in self.nodes if node.op == "loop"])
-        heads = [_head_cost(self, node) for node in self.nodes if node.op in HEADS]
-        return loops + sum([_cost(node) for node in self.nodes if node.op in OPS], sum(heads))  # type: ignore[no-any-return]
+        return sum([array_operations(self, node) for node in self.nodes], loops)  # type: ignore[no-any-return]
 
     def by_kind(self) -> dict[str, Any]:
         """How often each operation occurs, most frequent first."""
@@ -93,10 +92,13 @@ class Program:
         return program_listing(self)
 
 
-def _cost(node: Node) -> Any:
-    """The operations on numbers that an elementwise one is."""
-    cost: Any = OPS[node.op].cost
-    for n in node.shape:
+def array_operations(program: Program, node: Node) -> Any:
+    """The operations on numbers that one on whole arrays is."""
+    if node.op in HEADS:
+        shapes = [tuple(Amount.of(n) if isinstance(n, Extent) else n for n in program.nodes[o].shape) for o in node.operands]
+        return HEADS[node.op].cost(*shapes, **node.params)
+    cost: Any = OPS[node.op].cost if node.op in OPS else 0
+    for n in node.shape if node.op in OPS else ():
         cost = counted(cost, n)
     return cost
 

@@ -1,5 +1,6 @@
 """Walks over a Program: what is used, how often and until when, what a value is computed from, and what nobody needs."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from symdiff.ir.node import Node
@@ -39,10 +40,17 @@ def program_cone(program: Program, values: tuple[int, ...]) -> set[int]:
     return found
 
 
+def programs_in(program: Program) -> Iterator[Program]:
+    """A program and its loops' bodies."""
+    yield program
+    for node in program.nodes:
+        if node.op == "loop":
+            yield from programs_in(node.params.body)
+
+
 def nodes_with_bodies(program: Program) -> list[Node]:
     """The nodes of a program and of its loops' bodies."""
-    inside = [node for loop in program.nodes if loop.op == "loop" for node in nodes_with_bodies(loop.params.body)]
-    return [*program.nodes, *inside]
+    return [node for own in programs_in(program) for node in own.nodes]
 
 
 def counting_loops(program: Program) -> dict[str, int]:

@@ -20,9 +20,8 @@ __device__ inline void bump_value_and_grad(
 {
     const double v0 = exp(-(x * x));
     const double v1 = y * v0;
-    const double v2 = -2.0 * (x * v1);
     *f = v1;
-    *df_dx = v2;
+    *df_dx = -2.0 * (x * v1);
     *df_dy = v0;
 }
 

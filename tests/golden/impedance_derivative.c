@@ -17,6 +17,5 @@ void impedance_derivative(double w, double complex z, double complex *restrict d
     const double complex v0 = (0.0 + 1.0 * I) * w;
     const double complex v1 = v0 * z + 1.0;
     const double complex v2 = cexp(v0) * ((0.0 + -1.0 * I) * (w * z) / v1 + 1.0);
-    const double complex v3 = v2 / v1;
-    *df = v3;
+    *df = v2 / v1;
 }

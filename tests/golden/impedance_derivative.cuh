@@ -70,6 +70,5 @@ __device__ inline void impedance_derivative(double w, complex128 z, complex128 *
     const complex128 v0 = complex128(0.0, 1.0) * w;
     const complex128 v1 = v0 * z + 1.0;
     const complex128 v2 = exp(v0) * (complex128(0.0, -1.0) * (w * z) / v1 + 1.0);
-    const complex128 v3 = v2 / v1;
-    *df = v3;
+    *df = v2 / v1;
 }

@@ -29,6 +29,5 @@ void newton_hvp(double a, double a_dot, double *restrict h_a)
     const double v13 = v7 * (v8 + v10 * v11);
     const double v14 = 0.5 * ((v11 * (v3 * v4) - 2.0 * v5) * (v3 * v12));
     const double v15 = (0.25 - v3 * (a * v3)) * v13 + v14;
-    const double v16 = 0.5 * v15 - v10 - v3 * (v4 * v12 - 0.5 * v13);
-    *h_a = v16;
+    *h_a = 0.5 * v15 - v10 - v3 * (v4 * v12 - 0.5 * v13);
 }

@@ -20,10 +20,7 @@ __device__ inline void polynomial_value_and_grad(
 {
     const double v0 = x * x;
     const double v1 = 2.0 * y;
-    const double v2 = x * (v0 - 4.0 * y) + 0.5;
-    const double v3 = y * (x * (v0 - v1) + 0.5);
-    const double v4 = y * (3.0 * v0 - v1);
-    *f = v3;
-    *df_dx = v4;
-    *df_dy = v2;
+    *f = y * (x * (v0 - v1) + 0.5);
+    *df_dx = y * (3.0 * v0 - v1);
+    *df_dy = x * (v0 - 4.0 * y) + 0.5;
 }

@@ -14,14 +14,10 @@
 void residuals_jacobian(const double *restrict p, double *restrict df_dp)
 {
     const double v0 = exp(p[1]);
-    const double v1 = p[0] * v0;
-    const double v2 = 1.0 / p[1];
-    const double v3 = 1.0 / p[0];
-    const double v4 = -(p[2] / p[0] / p[0]);
     df_dp[0] = v0;
-    df_dp[1] = v1;
+    df_dp[1] = p[0] * v0;
     df_dp[2] = 0.0;
-    df_dp[3] = v4;
-    df_dp[4] = v2;
-    df_dp[5] = v3;
+    df_dp[3] = -(p[2] / p[0] / p[0]);
+    df_dp[4] = 1.0 / p[1];
+    df_dp[5] = 1.0 / p[0];
 }

@@ -23,10 +23,8 @@ void spring_grad(
 {
     const double v0 = state_x - law_rest;
     const double v1 = law_stiffness * v0;
-    const double v2 = 0.5 * (v0 * v0);
-    const double v3 = -v1;
     *df_dstate_v_0 = state_v_0;
     *df_dstate_x = v1;
-    *df_dlaw_stiffness = v2;
-    *df_dlaw_rest = v3;
+    *df_dlaw_stiffness = 0.5 * (v0 * v0);
+    *df_dlaw_rest = -v1;
 }

@@ -63,6 +63,14 @@ _ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...], cas
     if x.data.device_id != cp.cuda.Device().id:
         raise ValueError(f"{name} is on device {x.data.device_id}; the current device is {cp.cuda.Device().id}")
     return x.astype(kind, copy=False)'''
+_NUMBER = '''def _number(name: str, x: Any, kind: Any) -> Any:
+    """The number x of the host in this dtype; what would lose something is refused."""
+    if isinstance(x, cp.ndarray):
+        raise TypeError(f"{name} is a CuPy array; a number of the host is expected, as float(x) gives it")
+    code = getattr(getattr(x, "dtype", None), "kind", "c" if isinstance(x, complex) else "f" if hasattr(x, "__float__") else "")
+    if getattr(x, "shape", ()) or code not in tuple("biufc" if cp.dtype(kind).kind == "c" else "biuf"):
+        raise TypeError(f"{name} is {type(x).__name__}; a number of {cp.dtype(kind)} is expected")
+    return kind(x)'''
 _CHECK_OUT = '''def _check_out(arrays: Any, *expected: Any) -> None:
     """Raise where arrays for results are not CuPy's, of their shape, dtype and device, and apart."""
     for k, (a, (shape, kind)) in enumerate(zip(arrays, expected, strict=True)):
@@ -84,7 +92,7 @@ class CupyShell(Shell):
     """CuPy's words: arrays of the device, for numbers too; `host` are the names of arguments that are numbers of the host."""
 
     words, language = CUPY, "cupy"
-    support: ClassVar[dict[str, str]] = {"_array": _ARRAY, "_check_out": _CHECK_OUT}
+    support: ClassVar[dict[str, str]] = {"_array": _ARRAY, "_number": _NUMBER, "_check_out": _CHECK_OUT}
     host: frozenset[str] = frozenset()
 
     def uses(self, *names: str) -> None:
@@ -98,7 +106,8 @@ class CupyShell(Shell):
 
     def taken(self, leaf: Input, argument: str, axis: int | None) -> str:
         if argument in self.host:
-            return f"cp.{dtype_text(leaf.dtype)}({argument})"
+            self.uses("_number")
+            return f'_number("{argument}", {argument}, cp.{dtype_text(leaf.dtype)})'
         return super().taken(leaf, argument, axis)
 
     def one(self, leaf: Input, call: str) -> str:

@@ -5,10 +5,12 @@ the compiler keeps to IEEE 754; complex numbers are structures of two reals in t
 functions that CUDA lacks, with `BackendError`.
 """
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from symdiff.codegen.c_like import RESERVED, Dialect, Spelled, comment
+from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, Spelled, comment
+from symdiff.codegen.c_nests import CNests
 from symdiff.codegen.cuda.functions import (
     COMPLEX_NAMES,
     DEVICE,
@@ -19,16 +21,20 @@ from symdiff.codegen.cuda.functions import (
     macros,
 )
 from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
-from symdiff.codegen.expressions import ATOM, printed_operands
+from symdiff.codegen.expressions import ATOM, SUM, TERM, Expression, printed_operands
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
+from symdiff.codegen.nests import Buffer, Index, refuse_heads
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program
+from symdiff.lowering.walks import programs_in
+from symdiff.vocabulary.extents import Shape, names_in_extents
 from symdiff.vocabulary.operation import Op
+from symdiff.vocabulary.ops import is_complex
 
 CUDA_RESERVED = RESERVED | NAMES_OF_SUPPORT | frozenset(
     """
@@ -89,14 +95,44 @@ class Cuda(Dialect):
 LANGUAGE = Cuda()
 
 
+class CudaNests(CNests):
+    """Statements of a device function, whose only memory are its variables."""
+
+    constant, qualifier = "const", DEVICE
+
+    def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
+        found = super().buffer(name, shape, code)
+        if self.grown:
+            raise LANGUAGE.lacking(f"an array of {math.prod(shape)} cells within a function")
+        return found
+
+    def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
+        if add and is_complex(buffer.dtype):  # structures have no sum in place
+            value, add = Expression(f"{self._cell(buffer, index)} + {value.at(TERM)}", SUM, 1), False
+        super().store(buffer, index, value, add)
+
+
+def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
+    """A function of pointers to the cells of arguments and results, and what it was said in."""
+    if problem := refuse_heads(program, LANGUAGE.library):
+        raise BackendError(problem)
+    if names_in_extents(tuple(leaf.shape for leaf in program.leaves)):
+        raise LANGUAGE.lacking(f"{program.name}: a size that a call tells")
+    names, arguments, targets = cuda_argument_names(program, name)
+    words = CudaNests(LANGUAGE, names, {})
+    lines = words.body(program, arguments, targets)
+    head = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, f"{DEVICE} void {name_of(name)}")
+    return [*head, "{", *(INDENT + line for line in lines), "}"], words
+
+
 def emit(
     plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "", result: Result | None = None
 ) -> Source:  # fmt: skip
     """The Plan as a header file with one device function."""
-    program = plan.program
-    names, arguments, targets = cuda_argument_names(program, name)
-    function = LANGUAGE.function_text(program, f"{DEVICE} void {name_of(name)}", names, arguments, targets)
-    text = "\n".join([comment(header, doc), "#pragma once\n", *preamble([program], header=True), *function]) + "\n"
+    function, words = device_function(plan.program, name)
+    helpers = [guarded(helper, text) for helper, text in zip(sorted(words.used), words.helpers(), strict=True)]
+    before = preamble([*programs_in(plan.program)], header=True, printed=words.printed)
+    text = "\n".join([comment(header, doc), "#pragma once\n", *before, *helpers, *function]) + "\n"
     return Source(text, name_of(name), "cuda")
 
 
@@ -112,14 +148,16 @@ def cuda_argument_names(program: Program, name: str) -> tuple[Names, list[str], 
     return names, arguments, [names.fresh(o.name) for o in program.outputs]
 
 
-def preamble(programs: list[Program], summed: frozenset[str] = frozenset(), header: bool = False) -> list[str]:
+def preamble(
+    programs: list[Program], summed: frozenset[str] = frozenset(), header: bool = False, printed: Sequence[Node] = ()
+) -> list[str]:
     """What stands before the functions of programs: complex types, and functions that CUDA lacks.
 
-    In a `header`, which may be included beside others, each is guarded.
+    In a `header`, which may be included beside others, each is guarded; `printed` are operations that its loops have, too.
     """
-    nodes = [i for p in programs for i in p.nodes]
+    nodes = [*(i for p in programs for i in p.nodes), *printed]
     formulas = [formula_program(name, c)[0] for name, codes in LANGUAGE.formulas(nodes).items() for c in sorted(codes)]
     every = [*programs, *formulas]
     support = header_support(every) if header else cuda_support(every, summed)
-    printed = [guarded(name, text) if header else text for name, text in LANGUAGE.helpers(nodes, DEVICE)]
-    return [*macros(every), *support, *printed]
+    own = [guarded(name, text) if header else text for name, text in LANGUAGE.helpers(nodes, DEVICE)]
+    return [*macros(every), *support, *own]

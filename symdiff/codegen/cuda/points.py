@@ -7,9 +7,8 @@ one launch. Refuses what `cuda` refuses.
 import math
 
 from symdiff.codegen.c_like import INDENT, c_signature
-from symdiff.codegen.cuda.functions import DEVICE
 from symdiff.codegen.cuda.grids import cuda_grid_loop, cuda_inside
-from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE, cuda_argument_names, name_of, preamble
+from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE, device_function, name_of, preamble
 from symdiff.codegen.names import Names
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
@@ -26,8 +25,7 @@ def point_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> tuple[str, 
     strides of the axes of a point, all in elements; a number by value; and for a batch the number of points.
     """
     function = name_of(name)
-    own, arguments, targets = cuda_argument_names(plan.program, name)
-    lines = LANGUAGE.function_text(plan.program, f"{DEVICE} void {function}", own, arguments, targets)
+    lines, _ = device_function(plan.program, name)
     kernel = PointKernel(plan, function, f"{function}_{'points' if plan.kind == 'batch' else 'point'}", by_value)
     text = [*preamble([plan.program]), *lines, "", *kernel.lines()]
     return "\n".join(text) + "\n", kernel.kernel

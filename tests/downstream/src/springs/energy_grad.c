@@ -18,14 +18,10 @@ void energy_value_and_grad(const double *restrict x, double *restrict f, double 
     const double v2 = x[2] - x[1] - 1.0;
     const double v3 = 2.5 * v1;
     const double v4 = 2.5 * v2;
-    const double v5 = v3 - v4;
-    const double v6 = 2.5 * v0;
-    const double v7 = v4 - v6;
-    const double v8 = 1.25 * (v1 * v1 + v2 * v2 + v0 * v0);
-    const double v9 = -v3;
-    *f = v8;
-    df_dx[0] = v9;
-    df_dx[1] = v5;
-    df_dx[2] = v7;
-    df_dx[3] = v6;
+    const double v5 = 2.5 * v0;
+    *f = 1.25 * (v1 * v1 + v2 * v2 + v0 * v0);
+    df_dx[0] = -v3;
+    df_dx[1] = v3 - v4;
+    df_dx[2] = v4 - v5;
+    df_dx[3] = v5;
 }
