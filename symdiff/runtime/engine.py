@@ -180,15 +180,27 @@ class Code:
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), _machine(0))
             self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
-            self._running = self._engine.get_global_value_address("symdiff_running") if RUNNING in text else 0
+            self._variables = {name: self._variable(name) for name in ("calls", "now", "maker") if f"@symdiff_{name} =" in text}
         _made.bytes = getattr(_made, "bytes", 0) + len(compiled) + _ENGINE
         # Not by reference counts alone: the garbage collector would delete the context before the engine that uses it.
         weakref.finalize(self, _dispose, self._engine, context).atexit = False
 
+    def _variable(self, name: str) -> Any:
+        return ctypes.c_int64.from_address(self._engine.get_global_value_address(f"symdiff_{name}"))
+
     @property
     def running(self) -> bool:
-        """Whether a call, in this thread or another, is inside the function, which counts them; it cannot be freed then."""
-        return bool(ctypes.c_int64.from_address(self._running).value)
+        """Whether a call, in this thread or another, is inside the `COUNTED` function; it cannot be freed then."""
+        return bool(self._variables["calls"].value % _CALL)
+
+    def improve(self, calls: int, maker: Any) -> None:
+        """Call `maker`, which has to live as long as this, after some calls of the `COUNTED` function."""
+        self._variables["maker"].value = id(maker)
+        self._variables["calls"].value = -_CALL * calls
+
+    def become(self, other: "Code") -> None:
+        """Run another code's function in the `COUNTED` one from now on, which has to live as long as this."""
+        self._variables["now"].value = other.address("called")
 
     def address(self, name: str) -> int:
         """The address of a function."""
@@ -196,20 +208,41 @@ class Code:
             return int(self._engine.get_function_address(name))
 
 
-RUNNING = "@symdiff_running = global i64 0"  # the calls that are inside a function counted by `counted_machine_call`
-
-
-def counted_machine_call(lines: list[str], at: int = 0) -> list[str]:
-    """A function's IR that counts the calls inside it, under the interpreter's lock; its instructions begin `at` a line."""
-    found = [*lines[:at], *_moved("in", "add")]
-    for k, line in enumerate(lines[at:]):
-        found += [*(_moved(f"out{k}", "sub") if line.startswith("  ret ") else []), line]
-    return found
-
-
-def _moved(name: str, op: str) -> list[str]:
-    return [f"  %{name}.was = load i64, ptr @symdiff_running", f"  %{name}.is = {op} i64 %{name}.was, 1",
-            f"  store i64 %{name}.is, ptr @symdiff_running"]  # fmt: skip
+# The calls inside a function, which the interpreter's lock keeps right, and _CALL times those that are to come before there is
+# better code, below zero; where that is, and who makes it.
+_CALL, _NEVER = 1 << 20, 1 << 62
+COUNTED = f"""
+@symdiff_calls = global i64 {-_NEVER}
+@symdiff_now = global ptr @called
+@symdiff_maker = global ptr null
+define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{
+  %before = load i64, ptr @symdiff_calls
+  %inside = add i64 %before, {_CALL + 1}
+  store i64 %inside, ptr @symdiff_calls
+  %few = icmp slt i64 %inside, 0
+  br i1 %few, label %ready, label %often
+often:
+  %never = sub i64 %inside, {_NEVER}
+  store i64 %never, ptr @symdiff_calls
+  %maker = load ptr, ptr @symdiff_maker
+  %made = call ptr @PyObject_CallNoArgs(ptr %maker)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %error, label %better
+error:
+  call void @PyErr_Clear()
+  br label %ready
+better:
+  call void @Py_DecRef(ptr %made)
+  br label %ready
+ready:
+  %now = load ptr, ptr @symdiff_now
+  %found = call ptr %now(ptr %self, ptr %args, i64 %counted, ptr %names)
+  %after = load i64, ptr @symdiff_calls
+  %outside = sub i64 %after, 1
+  store i64 %outside, ptr @symdiff_calls
+  ret ptr %found
+}}
+"""  # a function over @called(self, args, counted, names)
 
 
 def _dispose(engine: Any, context: Any) -> None:
