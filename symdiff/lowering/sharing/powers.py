@@ -5,7 +5,7 @@ with the dtypes of the original.
 """
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Set
 from itertools import combinations, pairwise
 
@@ -18,6 +18,7 @@ from symdiff.lowering.walks import live_only, uses_of
 from symdiff.vocabulary.ops import is_complex, join_dtype_codes, real_counterpart
 
 _Pair = tuple[int, int]
+LONG = 12  # factors up to which a product's pairs are all looked at
 
 
 def absorb_negations(program: Program) -> Program:
@@ -64,14 +65,14 @@ class Products:
 
 
 class _Pairs:
-    """How often each pair of factors occurs, and where; counted anew only for lists that change."""
+    """How often each pair of factors occurs, and where."""
 
     def __init__(self, lists: list[list[int]]) -> None:
         self.lists = lists
-        self.where: dict[_Pair, dict[int, int]] = {}  # occurrences by list
+        self.where: defaultdict[_Pair, dict[int, int]] = defaultdict(dict)  # occurrences by list
         for index, factors in enumerate(lists):
             for pair, times in _counted(factors).items():
-                self.where.setdefault(pair, {})[index] = times
+                self.where[pair][index] = times
         self.heap: list[tuple[int, bool, _Pair]] = []
         for pair in self.where:
             self._push(pair)
@@ -88,18 +89,29 @@ class _Pairs:
 
     def replace(self, pair: _Pair, symbol: int) -> None:
         """Let one symbol stand for a pair wherever it occurs."""
-        touched: set[_Pair] = set()
-        for index, times in sorted(self.where[pair].items()):
+        where, touched, (a, b) = self.where, set[_Pair](), pair
+        for index, times in sorted(where[pair].items()):
             factors = self.lists[index]
+            if times == 1 and len(factors) <= LONG and len(set(factors)) == len(factors):
+                factors.remove(a)
+                factors.remove(b)
+                del where[pair][index]
+                for c in factors:
+                    del where[(a, c) if a < c else (c, a)][index]
+                    del where[(b, c) if b < c else (c, b)][index]
+                    where[c, symbol][index] = 1
+                    touched.add((c, symbol))
+                factors.append(symbol)
+                continue
             old = _counted(factors)
             for part in pair * times:
                 factors.remove(part)
             factors += [symbol] * times
             new = _counted(factors)
             for gone in old.keys() - new:
-                del self.where[gone][index]
+                del where[gone][index]
             for one, count in new.items() - old.items():
-                self.where.setdefault(one, {})[index] = count
+                where[one][index] = count
             touched |= new.keys() - old
         for again in sorted(touched):
             self._push(again)
@@ -113,9 +125,7 @@ class _Pairs:
 
 def _counted(factors: list[int]) -> dict[_Pair, int]:
     """The pairs of a sorted list; of long lists the neighbouring ones only, which keeps the work linear."""
-    if len(factors) == 2:
-        return {(factors[0], factors[1]): 1}
-    pairs = set(pairwise(factors) if len(factors) > 12 else combinations(factors, 2))
+    pairs = pairwise(factors) if len(factors) > LONG else combinations(factors, 2)
     if len(set(factors)) == len(factors):
         return dict.fromkeys(pairs, 1)
     count = factors.count
