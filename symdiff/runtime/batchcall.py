@@ -23,7 +23,7 @@ from symdiff.runtime.engine import (
     numpy_api_address,
     python_api_address,
 )
-from symdiff.runtime.fastcall import Text, with_python_functions
+from symdiff.runtime.fastcall import Text, known_table, with_python_functions
 from symdiff.vocabulary.ops import dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
@@ -92,8 +92,8 @@ class BatchCall:
         t.lines += ["unbound:", "  ret ptr null", "bound:"]
         found = t.put(f"call ptr {_python('PyObject_Vectorcall')}(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
         t.lines += [f"  call void {_python('Py_DecRef')}(ptr {method})", f"  ret ptr {found}"]
-        head = "define ptr @called(ptr %self, ptr %args, i64 %flagged, ptr %names) {\nentry:"
-        return "\n".join([self._run(), head, *t.lines, "}", COUNTED])
+        head = "define ptr @called(ptr %self, ptr %args, i64 %flagged, ptr %names, ptr %known) {\nentry:"
+        return "\n".join([known_table(t.known), self._run(), head, *t.lines, "}", COUNTED])
 
     def _argument(self, t: Text, place: int) -> str:
         return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")

@@ -181,27 +181,25 @@ class Code:
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), target)
             self._engine.add_object_file(binding.ObjectFileRef.from_data(compiled))
             self._engine.finalize_object()
-            self._variables = {name: self._variable(name) for name in ("calls", "now", "maker") if f"@symdiff_{name} =" in text}
+            self._state: Any = None
+            if "@symdiff_state" in text:
+                self._state = (ctypes.c_int64 * 4).from_address(self._engine.get_global_value_address("symdiff_state"))
         _made.bytes = getattr(_made, "bytes", 0) + len(compiled) + _ENGINE
         # Not by reference counts alone: the garbage collector would delete the context before the engine that uses it.
         weakref.finalize(self, _dispose, self._engine, context).atexit = False
 
-    def _variable(self, name: str) -> Any:
-        return ctypes.c_int64.from_address(self._engine.get_global_value_address(f"symdiff_{name}"))
-
     @property
     def running(self) -> bool:
         """Whether a call, in this thread or another, is inside the `COUNTED` function; it cannot be freed then."""
-        return bool(self._variables["calls"].value % _CALL)
+        return bool(self._state[0] % _CALL)
 
     def improve(self, calls: int, maker: Any) -> None:
         """Call `maker`, which has to live as long as this, after some calls of the `COUNTED` function."""
-        self._variables["maker"].value = id(maker)
-        self._variables["calls"].value = -_CALL * calls
+        self._state[0], self._state[3] = -_CALL * calls, id(maker)
 
     def become(self, other: "Code") -> None:
         """Run another code's function in the `COUNTED` one from now on, which has to live as long as this."""
-        self._variables["now"].value = other.address("called")
+        self._state[1:3] = other._state[1:3]  # no call comes between
 
     def address(self, name: str) -> int:
         """The address of a function."""
@@ -209,23 +207,24 @@ class Code:
             return int(self._engine.get_function_address(name))
 
 
-# The calls inside a function, which the interpreter's lock keeps right, and _CALL times those that are to come before there is
-# better code, below zero; where that is, and who makes it.
+# A function @called(self, args, counted, names, @symdiff_known) is entered through one that counts: the calls inside, which the
+# interpreter's lock keeps right, and _CALL times those that are to come before there is better code, below zero; then the
+# function and its table; who makes better ones.
 _CALL, _NEVER = 1 << 20, 1 << 62
 COUNTED = f"""
-@symdiff_calls = global i64 {-_NEVER}
-@symdiff_now = global ptr @called
-@symdiff_maker = global ptr null
+@symdiff_state = global {{ i64, ptr, ptr, ptr }} {{ i64 {-_NEVER}, ptr @called, ptr @symdiff_known, ptr null }}
 define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{
-  %before = load i64, ptr @symdiff_calls
+  %state = getelementptr i64, ptr @symdiff_state, i64 0
+  %before = load i64, ptr %state
   %inside = add i64 %before, {_CALL + 1}
-  store i64 %inside, ptr @symdiff_calls
+  store i64 %inside, ptr %state
   %few = icmp slt i64 %inside, 0
   br i1 %few, label %ready, label %often
 often:
   %never = sub i64 %inside, {_NEVER}
-  store i64 %never, ptr @symdiff_calls
-  %maker = load ptr, ptr @symdiff_maker
+  store i64 %never, ptr %state
+  %makerat = getelementptr i64, ptr %state, i64 3
+  %maker = load ptr, ptr %makerat
   %made = call ptr @PyObject_CallNoArgs(ptr %maker)
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %error, label %better
@@ -236,14 +235,17 @@ better:
   call void @Py_DecRef(ptr %made)
   br label %ready
 ready:
-  %now = load ptr, ptr @symdiff_now
-  %found = call ptr %now(ptr %self, ptr %args, i64 %counted, ptr %names)
-  %after = load i64, ptr @symdiff_calls
+  %calledat = getelementptr i64, ptr %state, i64 1
+  %called = load ptr, ptr %calledat
+  %knownat = getelementptr i64, ptr %state, i64 2
+  %known = load ptr, ptr %knownat
+  %found = call ptr %called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known)
+  %after = load i64, ptr %state
   %outside = sub i64 %after, 1
-  store i64 %outside, ptr @symdiff_calls
+  store i64 %outside, ptr %state
   ret ptr %found
 }}
-"""  # a function over @called(self, args, counted, names)
+"""
 
 
 def _dispose(engine: Any, context: Any) -> None:

@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ PAIRED = 4  # results up to which each pair is compared in code of its own
 OFTEN = 100_000  # calls in which about as much time is lost by quickly made code as it takes LLVM to make better code
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
-_FUNCTION = re.compile(r"@\w+")
+_SYMBOL, _WORD = re.compile(r"@[\w.]+"), re.compile(r"ptrtoint \(ptr (@[\w.]+) to i64\)")
 _DECLARED = re.compile(r"^declare [^@\n]*@(vec\d+_\w+)\(", re.MULTILINE)
 
 
@@ -160,7 +160,8 @@ def _elementary(symbol: str) -> Code:
 def with_python_functions(text: str) -> str:
     """IR text with declarations of the functions of Python and NumPy that it calls; their addresses are known from now on."""
     name_addresses()
-    return "\n".join([*(line for line in FUNCTIONS if f"{_FUNCTION.search(line)[0]}(" in text), text])  # type: ignore[index]
+    used = set(_SYMBOL.findall(text))
+    return "\n".join([*(line for line in FUNCTIONS if _SYMBOL.findall(line)[0] in used), text])
 
 
 _keys: dict[str, str] = {}  # which live as long as the process
@@ -175,20 +176,37 @@ def keys_of(result: Nested | None) -> list[str]:
 
 
 class Text:
-    """IR under construction that works on Python objects."""
+    """IR under construction that works on Python objects. Addresses of what lies elsewhere are read from the table `known`:
+    LLVM is slow with whole addresses as operands.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.count = 0
+        self.known: dict[str, int] = {}  # symbols, and their places in the table
 
     def put(self, text: str) -> str:
+        text = self._told(text)
         self.count += 1
         self.lines.append(f"  %t{self.count} = {text}")
         return f"%t{self.count}"
 
     def run(self, *lines: str) -> None:
         """Instructions without a value, and labels."""
-        self.lines += [line if line.endswith(":") else f"  {line}" for line in lines]
+        for line in lines:
+            text = self._told(line)
+            self.lines.append(text if text.endswith(":") else f"  {text}")
+
+    def _told(self, text: str) -> str:
+        """An instruction with values in the place of symbols."""
+        if "@" not in text:
+            return text
+        text = _WORD.sub(lambda found: self.address(found[1], "i64"), text)
+        return _SYMBOL.sub(lambda found: self.address(found[0]), text)
+
+    def address(self, symbol: str, kind: str = "ptr") -> str:
+        """The address of what lies elsewhere."""
+        return self.field("%known", 8 * self.known.setdefault(symbol, len(self.known)), kind)
 
     def field(self, pointer: str, offset: int, kind: str) -> str:
         """A field of an object."""
@@ -259,6 +277,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.require_equal((t.field("%self", _TYPE, "i64"), _whole("tuple")))
     t.require(t.put(f"icmp ne ptr {t.field('%self', _ITEMS + 8, 'ptr')}, {machine_object_name('none')}"))
     listed = [_argument(t, n + k) for k in range(len(outputs))]
+    none = t.address(machine_object_name("none")) if several else ""
     t.run("br label %sorted", "sorted:", "br label %into", "named:")
     t.require(bare)
     t.require_equal((t.field("%names", _SIZE, "i64"), 1), (t.field("%names", _ITEMS, "i64"), _whole("out")))
@@ -269,7 +288,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     parts = _unpacked(t, out, shape)
     given = [parts[k] for k in range(len(outputs))]
     t.run("br label %given", "given:", "br label %into", "into:")
-    filled = t.put(f"phi ptr [{machine_object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
+    filled = t.put(f"phi ptr [{none or listed[0]}, %sorted], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
     places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
     for k, (place, output) in enumerate(zip(places, outputs, strict=True)):
@@ -300,9 +319,9 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
-    head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
+    head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known) nounwind {"
     pairs = [_APART] if len(outputs) > PAIRED else []
-    return "\n".join([*_declarations(t, outputs, keys_of(result)), *pairs, head, *t.lines, "}"])
+    return "\n".join([*_declarations(t, outputs), *pairs, head, *t.lines, "}"])
 
 
 def machine_checks(program: Program | Fused) -> tuple[int, ...]:
@@ -490,13 +509,18 @@ def _key(key: str) -> str:
     return machine_object_name(f"key.{key}")
 
 
-def _declarations(t: Text, outputs: Sequence[Leaf], keys: Sequence[str]) -> list[str]:
-    """The shapes of new arrays, and the objects of the process that the code refers to by name."""
+def _declarations(t: Text, outputs: Sequence[Leaf]) -> list[str]:
+    """The shapes of new arrays, and the table of what the code finds there."""
     shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
     constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
-    names = [machine_object_name(name) for name in (*_objects(), *(f"key.{key}" for key in dict.fromkeys(keys)))]
-    text = "\n".join(t.lines)
-    return [*constants, *(f"{name} = external global i8" for name in names if name in text)]
+    objects = [f"{symbol} = external global i8" for symbol in t.known if symbol.startswith("@symdiff.")]
+    return [*constants, *objects, known_table(t.known)]
+
+
+def known_table(symbols: Iterable[str]) -> str:
+    """The addresses that a `COUNTED` function is given."""
+    listed = [f"ptr {symbol}" for symbol in symbols]
+    return f"@symdiff_known = private constant [{len(listed)} x ptr] [{', '.join(listed)}]"
 
 
 def machine_object_name(name: str) -> str:
@@ -535,7 +559,7 @@ def name_addresses() -> None:
     for name, thing in _objects().items():
         add_machine_symbol(f"symdiff.{name}", id(thing))
     for line in FUNCTIONS:
-        name = _FUNCTION.search(line)[0].lstrip("@")  # type: ignore[index]
+        name = _SYMBOL.findall(line)[0].lstrip("@")
         slot = _ARRAY_FUNCTIONS.get(name)
         add_machine_symbol(name, python_api_address(name) if slot is None else numpy_api_address(slot))
 
