@@ -112,7 +112,7 @@ class Machine:
             _keys.setdefault(key, sys.intern(key))
             add_machine_symbol(f"symdiff.key.{key}", id(_keys[key]))
         for symbol in _DECLARED.findall(kernel):
-            _elementary(symbol)
+            _elementary(symbol, effort)
         text = with_python_functions(f"{kernel}\n{_entry(program, workspace, apart, result, grows)}\n{COUNTED}")
         self._code = self._better = Code(text, effort, passes)
         if later:
@@ -141,18 +141,20 @@ def _compile_again(whose: "weakref.ref[Machine]", text: str, effort: int, passes
     """Give a machine better code."""
     machine = whose()
     if machine is not None:
+        for symbol in _DECLARED.findall(text):
+            _elementary(symbol, effort)
         machine._better = Code(text, effort, passes)
         machine._code.become(machine._better)
 
 
 @functools.cache
-def _elementary(symbol: str) -> Code:
-    """The code of an elementary function of vectors, which kernels call by its name."""
+def _elementary(symbol: str, effort: int) -> Code:
+    """The code of an elementary function of vectors, which the kernels that are compiled from now on call by its name."""
     from symdiff.codegen.llvm.functions import llvm_vector_functions
 
     texts, declared = llvm_vector_functions([symbol])
     text = "\n".join([*declared.values(), *texts])
-    code = Code(re.sub(rf"define private ([^\n]*@{symbol}\()", r"define \1", text), 2, "none")
+    code = Code(re.sub(rf"define private ([^\n]*@{symbol}\()", r"define \1", text), effort, "none")
     add_machine_symbol(symbol, code.address(symbol))
     return code
 

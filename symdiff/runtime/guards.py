@@ -220,7 +220,7 @@ def _place_of_slot(slot: Any) -> int:
 def guarded(offset: int) -> int:
     """The address of the vectorcall function of objects whose pointer to a table lies at an offset."""
     text = _TEXT.replace("OFFSET", str(offset)).replace("VERSIONED", str(_versioned()).lower())
-    code = Code(with_python_functions(text), 2)
+    code = Code(with_python_functions(text), 1, "none")
     _codes.append(code)
     return code.address("guarded")
 
