@@ -104,7 +104,7 @@ def test_code_that_is_called_often_is_made_better(monkeypatch):
         monkeypatch.setattr(engine, "_compiled", lambda text, *rest: made.append(rest) or compiled(text, *rest))
         assert {f(x).tobytes() for _ in range(20)} == {first}, name
         monkeypatch.setattr(engine, "_compiled", compiled)
-        assert made == [(1, "none")], name
+        assert set(made) == {(1, "none")}, name  # the kernel, and the functions that it calls
         made.clear()
         assert f(x).tobytes() == first
 
