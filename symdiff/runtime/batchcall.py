@@ -45,7 +45,7 @@ class BatchCall:
         self.switched = int(_SWITCHED / cost)
         self.names = (sys.intern("out"), sys.intern("_long_way"))
         self.dtypes = [dtype_of_code(leaf.dtype) for leaf in self.leaves]
-        self._code = Code(with_python_functions(self.text()), 1)
+        self._code = Code(with_python_functions(self.text()), 1, "none")
         self.vectorcall = self._code.address("call")
 
     @property
@@ -92,7 +92,7 @@ class BatchCall:
         t.lines += ["unbound:", "  ret ptr null", "bound:"]
         found = t.put(f"call ptr {_python('PyObject_Vectorcall')}(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
         t.lines += [f"  call void {_python('Py_DecRef')}(ptr {method})", f"  ret ptr {found}"]
-        head = "define ptr @called(ptr %self, ptr %args, i64 %flagged, ptr %names, ptr %known) {\nentry:"
+        head = "define ptr @called(ptr %self, ptr %args, i64 %flagged, ptr %names, ptr %known) nounwind {\nentry:"
         return "\n".join([known_table(t.known), self._run(), head, *t.lines, "}", COUNTED])
 
     def _argument(self, t: Text, place: int) -> str:

@@ -213,7 +213,7 @@ class Code:
 _CALL, _NEVER = 1 << 20, 1 << 62
 COUNTED = f"""
 @symdiff_state = global {{ i64, ptr, ptr, ptr }} {{ i64 {-_NEVER}, ptr @called, ptr @symdiff_known, ptr null }}
-define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{
+define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) noinline optnone nounwind {{
   %state = getelementptr i64, ptr @symdiff_state, i64 0
   %before = load i64, ptr %state
   %inside = add i64 %before, {_CALL + 1}

@@ -321,7 +321,8 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
-    head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known) nounwind {"
+    # Optimised it takes LLVM five times as long, for no shorter calls.
+    head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known) noinline optnone nounwind {"
     pairs = [_APART] if len(outputs) > PAIRED else []
     return "\n".join([*_declarations(t, outputs), *pairs, head, *t.lines, "}"])
 
