@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from benchmarks.__main__ import machine
 
 EXPLAINED = """A pendulum of some links on a cart, by Kane's method. Every answer is checked against that of `lambdify` before
 it is timed; a time of a call is the least of several rounds in which all take turns. symengine is called with its arguments in
-one array. *One-off*: from SymPy's matrices to the first answer, in processor time; the Jacobian by SymPy and symengine is
-differentiated by them, which is told in parentheses. *symdiff to it*: symdiff's time to that of the line's contender."""
+one array. *One-off*: from SymPy's matrices to the first answer, in processor time, the median of several turns; the Jacobian by
+SymPy and symengine is differentiated by them, which is told in parentheses. *symdiff to it*: symdiff's time to that of the
+line's contender."""
+TURNS = 5
 Built = tuple[Callable[..., Any], float, float]
 
 
@@ -113,20 +116,22 @@ def rows(links: int, rounds: int) -> Iterator[list[str]]:
     r = np.random.default_rng(links)
     values = [r.uniform(-1, 1, len(args[0])), 0.3, r.uniform(0.5, 1.5, len(args[2]))]
     for jacobian in (False, True):
-        built = {}
-        for name, build in CONTENDERS.items():
-            clear_cache()
-            built[name] = build(args, mass, forcing, jacobian, values)
+        built, turns = {}, {name: [] for name in CONTENDERS}
+        for _ in range(TURNS):
+            for name, build in CONTENDERS.items():
+                clear_cache()
+                built[name] = build(args, mass, forcing, jacobian, values)
+                turns[name].append(built[name][1:])
         answers = {name: parts(function(*values)) for name, (function, *_) in built.items()}
         for name, found in answers.items():
             calls.check(name, found, calls.flat(answers["lambdify(cse=True)"]))
         times = calls.times({name: calls.Call(f, tuple(values)) for name, (f, *_) in built.items()}, rounds)
-        ours, once = times["symdiff"], built["symdiff"][1]
-        for name, (_, spent, apart) in built.items():
+        once = {name: [median(parts) for parts in zip(*found, strict=True)] for name, found in turns.items()}
+        for name, (spent, apart) in once.items():
             of_it = f" ({timing.shown(apart)} differentiating)" if apart else ""
             yield [
                 str(links), "Jacobian" if jacobian else "mass matrix and forcing", name, timing.shown(times[name]),
-                f"{ours / times[name]:.3f}", timing.shown(spent) + of_it, f"{once / spent:.2f}",
+                f"{times['symdiff'] / times[name]:.3f}", timing.shown(spent) + of_it, f"{once['symdiff'][0] / spent:.2f}",
             ]  # fmt: skip
 
 

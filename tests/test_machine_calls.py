@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from inside import Plain, llvm, llvm_parts
+from inside import Plain, engine, llvm, llvm_parts
 
 import symdiff as sd
 
@@ -17,7 +17,7 @@ needs_fused = pytest.mark.skipif(not machine_fuses(), reason="without fused mult
 
 def called(f, *args, most=8):
     """The functions that the code for one point calls, those that others call left out."""
-    text = llvm.point_function(Plain(f).program(*args), "kernel", most).partition("define void @kernel")[2]
+    text = llvm.point_function(Plain(f).program(*args), "kernel", most).partition("@kernel(")[2]
     return re.findall(r"call [^@]*@(\w+)\(", text)
 
 
@@ -85,3 +85,36 @@ def test_one_number_has_the_bits_of_a_vector(name):
     x = np.array([0.0, -0.0, 5e-324, 1e-9, 0.1, -0.5, 0.7799999, 0.78, -0.78, 0.7853, 0.8, 1.5, 3.0, 1e4, 2e5, np.inf, np.nan])
     one, some = Plain(getattr(np, name), backend="native"), sd.vmap(getattr(np, name), backend="native")
     assert np.array([one(v) for v in x]).tobytes() == some(x).tobytes()
+
+
+def test_code_that_is_called_often_is_made_better(monkeypatch):
+    """The same bits before and after, for objects, for those that look at captured values first, and for builtins."""
+    made = []
+    compiled = engine._compiled
+    monkeypatch.setenv("SYMDIFF_CACHE", "off")
+    monkeypatch.setattr("symdiff.runtime.fastcall.OFTEN", 5)
+    x = np.linspace(0.1, 0.9, 5)
+    functions = {
+        "object": sd.grad(lambda x: x[0] ** 2 * x[1] + x[2] / x[3] - x[4] ** 3, backend="native"),
+        "guarded": sd.grad(lambda x: np.sin(x[0]) * x[1] + np.exp(x[2]), backend="native"),
+        "builtin": sd.grad(lambda x: x[0] * x[1] * x[2] + x[3] * x[4]).compile(x, backend="native").kernel,
+    }
+    for name, f in functions.items():
+        first = f(x).tobytes()
+        monkeypatch.setattr(engine, "_compiled", lambda text, *rest: made.append(rest) or compiled(text, *rest))
+        assert {f(x).tobytes() for _ in range(20)} == {first}, name
+        monkeypatch.setattr(engine, "_compiled", compiled)
+        assert set(made) == {(1, "none")}, name  # the kernel, and the functions that it calls
+        made.clear()
+        assert f(x).tobytes() == first
+
+
+def test_functions_of_vectors_are_compiled_once(monkeypatch):
+    texts = []
+    compiled = engine._compiled
+    monkeypatch.setenv("SYMDIFF_CACHE", "off")
+    monkeypatch.setattr(engine, "_compiled", lambda text, *rest: texts.append(text) or compiled(text, *rest))
+    sd.grad(lambda x: np.tanh(x[0]) + np.tanh(x[1]) + np.tanh(x[2]), backend="native")(np.ones(3))
+    sd.grad(lambda x: np.tanh(x[0]) * np.tanh(x[1]) * np.tanh(x[2]), backend="native")(np.ones(3))
+    assert sum(bool(re.search(r"call .*@vec4_tanh\(", text)) for text in texts) == 2
+    assert sum(bool(re.search(r"define .*@vec4_tanh\(", text)) for text in texts) <= 1  # or another test's

@@ -115,11 +115,7 @@ class Known(Node):
     """A value that is known before anything runs."""
 
     __slots__ = ()
-
-    @property
-    def value(self) -> Any:
-        """The number or array."""
-        return self.params
+    value: Any = Node.params  # type: ignore[misc]  # the number or array
 
     @property
     def name(self) -> str:  # type: ignore[override]

@@ -13,18 +13,17 @@ import numpy as np
 
 from symdiff.lowering.program import Program
 from symdiff.runtime.engine import (
+    COUNTED,
     DATA,
     DESCR,
     FLAGS,
     NDIM,
-    RUNNING,
     SHAPE,
     Code,
-    counted_machine_call,
     numpy_api_address,
     python_api_address,
 )
-from symdiff.runtime.fastcall import Text
+from symdiff.runtime.fastcall import Text, known_table, with_python_functions
 from symdiff.vocabulary.ops import dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
@@ -46,7 +45,7 @@ class BatchCall:
         self.switched = int(_SWITCHED / cost)
         self.names = (sys.intern("out"), sys.intern("_long_way"))
         self.dtypes = [dtype_of_code(leaf.dtype) for leaf in self.leaves]
-        self._code = Code(self.text(), 1)
+        self._code = Code(with_python_functions(self.text()), 1, "none")
         self.vectorcall = self._code.address("call")
 
     @property
@@ -93,8 +92,8 @@ class BatchCall:
         t.lines += ["unbound:", "  ret ptr null", "bound:"]
         found = t.put(f"call ptr {_python('PyObject_Vectorcall')}(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
         t.lines += [f"  call void {_python('Py_DecRef')}(ptr {method})", f"  ret ptr {found}"]
-        head = "define ptr @call(ptr %self, ptr %args, i64 %flagged, ptr %names) {\nentry:"
-        return "\n".join([RUNNING, self._run(), head, *counted_machine_call(t.lines), "}"])
+        head = "define ptr @called(ptr %self, ptr %args, i64 %flagged, ptr %names, ptr %known) nounwind {\nentry:"
+        return "\n".join([known_table(t.known), self._run(), head, *t.lines, "}", COUNTED])
 
     def _argument(self, t: Text, place: int) -> str:
         return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")

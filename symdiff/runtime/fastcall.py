@@ -8,8 +8,10 @@ builtin.
 import ctypes
 import functools
 import math
+import re
 import sys
-from collections.abc import Sequence
+import weakref
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,16 +20,15 @@ from symdiff.codegen.source import MISS
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.runtime.engine import (
+    COUNTED,
     DATA,
     DESCR,
     FLAGS,
     NDIM,
-    RUNNING,
     SHAPE,
     Code,
     Passes,
     add_machine_symbol,
-    counted_machine_call,
     numpy_api_address,
     python_api_address,
 )
@@ -53,6 +54,9 @@ FUNCTIONS = (
     "declare ptr @PyMem_RawRealloc(ptr, i64)",
     "declare void @PyMem_RawFree(ptr)",
     "declare ptr @PyErr_NoMemory()",
+    "declare void @PyErr_Clear()",
+    "declare ptr @PyObject_CallNoArgs(ptr)",
+    "declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)",
     "declare ptr @PyEval_SaveThread()",
     "declare void @PyEval_RestoreThread(ptr)",
     "declare ptr @array_empty(i32, ptr, ptr, i32)",
@@ -63,7 +67,11 @@ _TYPE, _SIZE, _ITEMS, _LISTED, _VALUE = 8, 16, tuple.__basicsize__, 24, 16
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
 PAIRED = 4  # results up to which each pair is compared in code of its own
+OFTEN = 100_000  # calls in which about as much time is lost by quickly made code as it takes LLVM to make better code
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
+
+_SYMBOL, _WORD = re.compile(r"@[\w.]+"), re.compile(r"ptrtoint \(ptr (@[\w.]+) to i64\)")
+_DECLARED = re.compile(r"^declare [^@\n]*@(vec\d+_\w+)\(", re.MULTILINE)
 
 
 class MethodDef(ctypes.Structure):
@@ -90,19 +98,26 @@ class Machine:
         result: Nested | None = None,
         passes: Passes = "all",
         grows: bool = False,
+        later: int = 0,
     ) -> None:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
 
         It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
         places of the outputs in nested tuples, lists and dictionaries, where they are not in a single tuple. `grows`: it
-        returns true where it found no more memory.
+        returns true where it found no more memory. After `OFTEN` calls it is compiled again with the effort `later`, unless
+        that is 0.
         """
-        name_addresses()
         for key in keys_of(result):
             _keys.setdefault(key, sys.intern(key))
             add_machine_symbol(f"symdiff.key.{key}", id(_keys[key]))
-        self._code = Code(f"{kernel}\n{_entry(program, workspace, apart, result, grows)}", effort, passes)
+        for symbol in _DECLARED.findall(kernel):
+            _elementary(symbol, effort)
+        text = with_python_functions(f"{kernel}\n{_entry(program, workspace, apart, result, grows)}\n{COUNTED}")
+        self._code = self._better = Code(text, effort, passes)
+        if later:
+            self._again = functools.partial(_compile_again, weakref.ref(self), text, later, passes)
+            self._code.improve(OFTEN, self._again)
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
@@ -122,6 +137,35 @@ class Machine:
         return make(ctypes.addressof(self._definition), (self, otherwise, MISS), None)
 
 
+def _compile_again(whose: "weakref.ref[Machine]", text: str, effort: int, passes: Passes) -> None:
+    """Give a machine better code."""
+    machine = whose()
+    if machine is not None:
+        for symbol in _DECLARED.findall(text):
+            _elementary(symbol, effort)
+        machine._better = Code(text, effort, passes)
+        machine._code.become(machine._better)
+
+
+@functools.cache
+def _elementary(symbol: str, effort: int) -> Code:
+    """The code of an elementary function of vectors, which the kernels that are compiled from now on call by its name."""
+    from symdiff.codegen.llvm.functions import llvm_vector_functions
+
+    texts, declared = llvm_vector_functions([symbol])
+    text = "\n".join([*declared.values(), *texts])
+    code = Code(re.sub(rf"define private ([^\n]*@{symbol}\()", r"define \1", text), effort, "none")
+    add_machine_symbol(symbol, code.address(symbol))
+    return code
+
+
+def with_python_functions(text: str) -> str:
+    """IR text with declarations of the functions of Python and NumPy that it calls; their addresses are known from now on."""
+    name_addresses()
+    used = set(_SYMBOL.findall(text))
+    return "\n".join([*(line for line in FUNCTIONS if _SYMBOL.findall(line)[0] in used), text])
+
+
 _keys: dict[str, str] = {}  # which live as long as the process
 
 
@@ -134,20 +178,37 @@ def keys_of(result: Nested | None) -> list[str]:
 
 
 class Text:
-    """IR under construction that works on Python objects."""
+    """IR under construction that works on Python objects. Addresses of what lies elsewhere are read from the table `known`:
+    LLVM is slow with whole addresses as operands.
+    """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.count = 0
+        self.known: dict[str, int] = {}  # symbols, and their places in the table
 
     def put(self, text: str) -> str:
+        text = self._told(text)
         self.count += 1
         self.lines.append(f"  %t{self.count} = {text}")
         return f"%t{self.count}"
 
     def run(self, *lines: str) -> None:
         """Instructions without a value, and labels."""
-        self.lines += [line if line.endswith(":") else f"  {line}" for line in lines]
+        for line in lines:
+            text = self._told(line)
+            self.lines.append(text if text.endswith(":") else f"  {text}")
+
+    def _told(self, text: str) -> str:
+        """An instruction with values in the place of symbols."""
+        if "@" not in text:
+            return text
+        text = _WORD.sub(lambda found: self.address(found[1], "i64"), text)
+        return _SYMBOL.sub(lambda found: self.address(found[0]), text)
+
+    def address(self, symbol: str, kind: str = "ptr") -> str:
+        """The address of what lies elsewhere."""
+        return self.field("%known", 8 * self.known.setdefault(symbol, len(self.known)), kind)
 
     def field(self, pointer: str, offset: int, kind: str) -> str:
         """A field of an object."""
@@ -218,6 +279,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.require_equal((t.field("%self", _TYPE, "i64"), _whole("tuple")))
     t.require(t.put(f"icmp ne ptr {t.field('%self', _ITEMS + 8, 'ptr')}, {machine_object_name('none')}"))
     listed = [_argument(t, n + k) for k in range(len(outputs))]
+    none = t.address(machine_object_name("none")) if several else ""
     t.run("br label %sorted", "sorted:", "br label %into", "named:")
     t.require(bare)
     t.require_equal((t.field("%names", _SIZE, "i64"), 1), (t.field("%names", _ITEMS, "i64"), _whole("out")))
@@ -228,7 +290,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     parts = _unpacked(t, out, shape)
     given = [parts[k] for k in range(len(outputs))]
     t.run("br label %given", "given:", "br label %into", "into:")
-    filled = t.put(f"phi ptr [{machine_object_name('none') if several else listed[0]}, %sorted], [{out}, %given]")
+    filled = t.put(f"phi ptr [{none or listed[0]}, %sorted], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
     places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
     for k, (place, output) in enumerate(zip(places, outputs, strict=True)):
@@ -259,16 +321,10 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
-    head = "define ptr @call(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {"
-    return "\n".join(
-        [
-            *_declarations(outputs, keys_of(result)),
-            *([_APART] if len(outputs) > PAIRED else []),
-            head,
-            *counted_machine_call(t.lines),
-            "}",
-        ]
-    )
+    # Optimised it takes LLVM five times as long, for no shorter calls.
+    head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known) noinline optnone nounwind {"
+    pairs = [_APART] if len(outputs) > PAIRED else []
+    return "\n".join([*_declarations(t, outputs), *pairs, head, *t.lines, "}"])
 
 
 def machine_checks(program: Program | Fused) -> tuple[int, ...]:
@@ -456,12 +512,18 @@ def _key(key: str) -> str:
     return machine_object_name(f"key.{key}")
 
 
-def _declarations(outputs: Sequence[Leaf], keys: Sequence[str]) -> list[str]:
-    """The shapes of new arrays, and the objects and functions of the process that the code refers to by name."""
+def _declarations(t: Text, outputs: Sequence[Leaf]) -> list[str]:
+    """The shapes of new arrays, and the table of what the code finds there."""
     shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
     constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
-    names = [*_objects(), *(f"key.{key}" for key in dict.fromkeys(keys))]
-    return [RUNNING, *constants, *(f"{machine_object_name(name)} = external global i8" for name in names), *FUNCTIONS]
+    objects = [f"{symbol} = external global i8" for symbol in t.known if symbol.startswith("@symdiff.")]
+    return [*constants, *objects, known_table(t.known)]
+
+
+def known_table(symbols: Iterable[str]) -> str:
+    """The addresses that a `COUNTED` function is given."""
+    listed = [f"ptr {symbol}" for symbol in symbols]
+    return f"@symdiff_known = private constant [{len(listed)} x ptr] [{', '.join(listed)}]"
 
 
 def machine_object_name(name: str) -> str:
@@ -500,7 +562,7 @@ def name_addresses() -> None:
     for name, thing in _objects().items():
         add_machine_symbol(f"symdiff.{name}", id(thing))
     for line in FUNCTIONS:
-        name = line.partition("@")[2].partition("(")[0]
+        name = _SYMBOL.findall(line)[0].lstrip("@")
         slot = _ARRAY_FUNCTIONS.get(name)
         add_machine_symbol(name, python_api_address(name) if slot is None else numpy_api_address(slot))
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from symdiff.codegen.source import MISS
 from symdiff.runtime.batchcall import BatchCall
-from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, add_machine_symbol, python_api_address
-from symdiff.runtime.fastcall import FUNCTIONS, Machine, machine_object_name, name_addresses
+from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code
+from symdiff.runtime.fastcall import Machine, machine_object_name, with_python_functions
 from symdiff.vocabulary.plain import CONTIGUOUS
 
 # What is looked at: a word of memory, half a word, several words, the items of a list, a dictionary, the cells of an array,
@@ -27,7 +27,6 @@ _VERSION, _TAG = 24, 384  # a dictionary's version (to Python 3.12), a class's v
 _MEMBER, _OFFSET = 40, 16  # what a slot's descriptor tells of it, and where in that its place in objects stands
 _CODE, _FIELDS = 48, 6  # a function's code, followed by its defaults, named defaults, closure, docstring and attributes
 _MANAGED, _BEFORE = 1 << 4, -24  # in a type's flags: its objects' dictionaries stand before them, there
-_MORE = ("PyDict_Next", "PyErr_Clear", "PyObject_CallNoArgs")
 
 
 class _Check(ctypes.Structure):
@@ -220,11 +219,8 @@ def _place_of_slot(slot: Any) -> int:
 @functools.cache
 def guarded(offset: int) -> int:
     """The address of the vectorcall function of objects whose pointer to a table lies at an offset."""
-    name_addresses()
-    for name in _MORE:
-        add_machine_symbol(name, python_api_address(name))
     text = _TEXT.replace("OFFSET", str(offset)).replace("VERSIONED", str(_versioned()).lower())
-    code = Code(text.replace("NAMES", "\n".join(FUNCTIONS)), 2)
+    code = Code(with_python_functions(text), 1, "none")
     _codes.append(code)
     return code.address("guarded")
 
@@ -288,12 +284,8 @@ def _versioned() -> bool:
 
 
 _TEXT = f"""
-NAMES
 @symdiff.long_way = external global i8
 @symdiff.miss = external global i8
-declare i32 @PyDict_Next(ptr, ptr, ptr, ptr)
-declare void @PyErr_Clear()
-declare ptr @PyObject_CallNoArgs(ptr)
 declare i32 @memcmp(ptr, ptr, i64)
 
 define ptr @guarded(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{

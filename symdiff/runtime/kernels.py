@@ -17,7 +17,7 @@ from symdiff.lowering.arrays.fusing import Call, Fused, Kernel, Sink, Task
 from symdiff.lowering.arrays.nesting import Nest, moving_nest, nest, nest_content, picking_nest, product_nest
 from symdiff.lowering.program import Input, Output, Program, domain_size
 from symdiff.runtime.engine import DATA, Code, machine_fuses, machine_lanes
-from symdiff.runtime.fastcall import FUNCTIONS, MethodDef, machine_object_name, name_addresses
+from symdiff.runtime.fastcall import MethodDef, machine_object_name, with_python_functions
 from symdiff.vocabulary.ops import is_complex
 
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
@@ -63,11 +63,11 @@ class Kernels:
         """The builtins of the nests at some places."""
         if not places:
             return {}
-        name_addresses()
         callers = {key: self._caller(index) for key, index in places.items()}
         entries = [self._entry(callers[key], index) for key, index in places.items()]
         texts = {name: self.texts[name] for name in (self.names[index] for index in places.values())}
-        code = Code("\n".join([*FUNCTIONS, *_USED, self.before, *texts.values(), *entries]), 2, "loops")
+        text = "\n".join([*_USED, self.before, *texts.values(), *entries])
+        code = Code(with_python_functions(text), 2, "loops")
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         found = {}

@@ -14,7 +14,7 @@ import numpy as np
 from symdiff.codegen.llvm.nests import Looped
 from symdiff.lowering.program import Program
 from symdiff.runtime.engine import Code, Passes
-from symdiff.runtime.fastcall import FUNCTIONS, name_addresses
+from symdiff.runtime.fastcall import with_python_functions
 from symdiff.vocabulary.extents import names_in_extents, numbers, solved
 from symdiff.vocabulary.ops import dtype_of_code
 
@@ -23,10 +23,8 @@ class SizedMachine:
     """A compiled kernel for any size; call it with the inputs, it returns the list of results."""
 
     def __init__(self, program: Program, looped: Looped, effort: int, passes: Passes) -> None:
-        name_addresses()
         self.program = program
-        memory = [line for line in FUNCTIONS if "@PyMem_Raw" in line]
-        self._code = Code("\n".join([*memory, looped.text]), effort, passes)
+        self._code = Code(with_python_functions(looped.text), effort, passes)
         self._names = sorted(names_in_extents(tuple(leaf.shape for leaf in program.inputs)))
         self._memory = looped.memory
         pointers = len(program.inputs) + len(program.outputs) + bool(looped.memory)

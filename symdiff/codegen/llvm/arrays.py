@@ -31,7 +31,7 @@ def llvm_array_function(nest: Nest, name: str, lanes: int, width: int) -> tuple[
     tables = [_table(f"{name}.table{k}", table) for k, table in enumerate(nest.tables)]
     return (
         "\n".join([*tables, f"define void @{name}({parameters}) {{", "entry:", *writer.slots, *body, "  ret void", "}"]),
-        writer.used,
+        set(writer.used),
         writer.declared,
     )
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.scalar import (
-    called,
     emit_clear,
     emit_conversion,
     emit_instruction,
@@ -77,9 +76,8 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
         lines.append(f"  %made{k} = getelementptr i8, ptr %work, i64 {layout.outputs[k]}")
         lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %made{k}, i64 {count}, i1 false)")
     head.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-    bodies, needed = called(head)
-    declared = {**head.declared, **needed}
-    return "\n".join([*declared.values(), *bodies, *texts, *lines, f"  {end}", "}"]) + "\n", layout.size
+    declared = head.declared | head.used
+    return "\n".join([*declared.values(), *texts, *lines, f"  {end}", "}"]) + "\n", layout.size
 
 
 def _checked(layout: "_Layout") -> list[str]:

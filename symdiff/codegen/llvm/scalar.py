@@ -334,7 +334,8 @@ def called(lines: Lines) -> tuple[list[str], dict[str, str]]:
 
 
 def point_function(program: Program, name: str, together: int = 0) -> str:
-    """A function over pointers to contiguous inputs and outputs, with the declarations it needs.
+    """A function over pointers to contiguous inputs and outputs, with the declarations it needs; the elementary functions
+    of `llvm_functions` that it calls are only declared.
 
     `together`: the calls of elementary functions that are made at once, 0 where the machine has none of our own. The
     function of a program with checks returns whether one of them holds, and has written nothing then.
@@ -354,8 +355,7 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
                 own = emit_conversion(lines, values[value], program.nodes[value].dtype, output.dtype)
                 emit_store(lines, f"%out{place}", cell, own, output.dtype)
     body = "\n".join(lines.text)
-    bodies, needed = called(lines)
-    declared = "\n".join([*{**lines.declared, **needed}.values(), *bodies])
+    declared = "\n".join([*lines.declared.values(), *lines.used.values()])
     kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
     return f"{declared}\ndefine {kind} @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  {end}\n}}\n"
 

@@ -34,7 +34,7 @@ class Lines:
         self.lanes = lanes
         self.width = width  # lanes of the functions that stand for libm's, 0 where there are none
         self.most = most or min(width, 1)  # calls of such a function that are made together, 0 where there are none
-        self.used: set[str] = set()  # names of functions that `llvm_functions` is to write
+        self.used: dict[str, str] = {}  # functions of `llvm_functions`, and what declares each
         self.prefix = prefix
         self.text: list[str] = []
         self.declared: dict[str, str] = {}
@@ -135,9 +135,9 @@ class Lines:
         if code == "f" and name in _SINGLE:
             name = f"{name}_single"
         symbol = f"vec{width}_{name}"
-        self.used.add(symbol)
         kind = TYPES["d"] if width == 1 else f"<{width} x double>"
         returned = f"{{ {kind}, {kind} }}" if name in PAIRS else kind
+        self.used[symbol] = f"declare {returned} @{symbol}({', '.join([kind] * len(operands))}) readnone nounwind willreturn"
         found = self.put(f"call {returned} @{symbol}({', '.join(f'{kind} {o}' for o in operands)})")
         return [self.put(f"extractvalue {returned} {found}, {k}") for k in (0, 1)] if name in PAIRS else [found]
 

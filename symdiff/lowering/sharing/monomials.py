@@ -54,6 +54,11 @@ class Polynomial:
     forms: list[Form] = field(default_factory=list)  # by node of the original Program
     quotients: set[Monomial] = field(default_factory=set)  # divisions of the value part, which stay divisions
 
+    def copied(self) -> "Polynomial":
+        """The same, apart from this."""
+        atoms = [a if a.sum is not None else Atom(a.node, a.operands, a.product, None, a.dtype, a.origin) for a in self.atoms]
+        return Polynomial(self.program, atoms, list(self.forms), self.quotients)
+
 
 def monomial_form(atom: int) -> Form:
     """An atom as a form."""

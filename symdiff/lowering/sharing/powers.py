@@ -5,6 +5,7 @@ with the dtypes of the original.
 """
 
 import heapq
+import itertools
 from collections import Counter
 from collections.abc import Set
 from itertools import combinations, pairwise
@@ -18,6 +19,7 @@ from symdiff.lowering.walks import live_only, uses_of
 from symdiff.vocabulary.ops import is_complex, join_dtype_codes, real_counterpart
 
 _Pair = tuple[int, int]
+LONG = 12  # factors up to which a product's pairs are all looked at
 
 
 def absorb_negations(program: Program) -> Program:
@@ -50,82 +52,126 @@ class Products:
 
     def __init__(self) -> None:
         self.lists: list[list[int]] = []
-        self.pairs: dict[int, tuple[int, int]] = {}
-        self.next = 0
+        self.pairs: dict[int, _Pair] = {}
 
     def share(self, fresh_start: int) -> None:
         """Replace the most frequent pair of factors until every pair is unique; ties go to pairs that complete a product."""
-        self.next = fresh_start
-        found = _Pairs(self.lists)
-        while (pair := found.most_frequent()) is not None:
-            self.pairs[self.next] = pair
-            found.replace(pair, self.next)
-            self.next += 1
+        found = _Pairs([factors for factors in self.lists if len(factors) > 1])
+        for symbol in itertools.count(fresh_start):
+            pair = found.replaced(symbol)
+            if pair is None:
+                return
+            self.pairs[symbol] = pair
 
 
 class _Pairs:
-    """How often each pair of factors occurs, and where; counted anew only for lists that change."""
+    """Pairs of factors: in `heap` as often as they occurred when they were counted last."""
 
     def __init__(self, lists: list[list[int]]) -> None:
         self.lists = lists
-        self.where: dict[_Pair, dict[int, int]] = {}  # occurrences by list
+        self.having: dict[int, set[int]] = {}  # the lists that have a factor
+        self.odd: set[int] = set()  # those that are long, or have a factor twice
+        self.whole: Counter[_Pair] = Counter()  # the lists that are a pair
         for index, factors in enumerate(lists):
-            for pair, times in _counted(factors).items():
-                self.where.setdefault(pair, {})[index] = times
-        self.heap: list[tuple[int, bool, _Pair]] = []
-        for pair in self.where:
-            self._push(pair)
+            for factor in factors:
+                self.having.setdefault(factor, set()).add(index)
+            self._look(index)
+        even = [combinations(factors, 2) for index, factors in enumerate(lists) if index not in self.odd]
+        counts = Counter(itertools.chain.from_iterable(even))
+        for index in self.odd:
+            counts.update(_counted(lists[index]))
+        self.heap = [(-times, not self.whole[pair], pair) for pair, times in counts.items() if times > 1]
+        heapq.heapify(self.heap)
 
-    def most_frequent(self) -> _Pair | None:
-        """The next pair to replace; entries of the heap that have become rarer are put back."""
+    def _look(self, index: int) -> None:
+        factors = self.lists[index]
+        if len(factors) == 2:
+            self.whole[factors[0], factors[1]] += 1
+        if len(factors) > LONG or len(set(factors)) < len(factors):
+            self.odd.add(index)
+
+    def _places(self, pair: _Pair) -> list[tuple[int, int]]:
+        """The lists that have a pair, and how often each does."""
+        a, b = pair
+        both = self.having[a] & (self.odd if a == b else self.having[b])
+        if self.odd.isdisjoint(both):
+            return [(index, 1) for index in both]
+        found = []
+        for index in both:
+            factors = self.lists[index]
+            if len(factors) > LONG:
+                times = _counted(factors).get(pair, 0)
+            else:
+                times = factors.count(a) // 2 if a == b else min(factors.count(a), factors.count(b))
+            if times:
+                found.append((index, times))
+        return found
+
+    def replaced(self, symbol: int) -> _Pair | None:
+        """The next pair, for which the symbol stands from now on; entries of the heap that have become rarer are put back."""
         while self.heap:
             negated, _, pair = heapq.heappop(self.heap)
-            gain = sum(self.where[pair].values())
-            if gain == -negated:
+            places = self._places(pair)
+            times = sum([times for _, times in places])
+            if times == -negated:
+                self._replace(pair, sorted(places), symbol)
                 return pair
-            self._push(pair)
+            self._push(pair, times)
         return None
 
-    def replace(self, pair: _Pair, symbol: int) -> None:
-        """Let one symbol stand for a pair wherever it occurs."""
-        touched: set[_Pair] = set()
-        for index, times in sorted(self.where[pair].items()):
+    def _replace(self, pair: _Pair, places: list[tuple[int, int]], symbol: int) -> None:
+        touched: dict[_Pair, int] = {}
+        self.having[symbol] = {index for index, _ in places}
+        odd = not self.odd.isdisjoint(self.having[symbol])
+        for index, times in places:
             factors = self.lists[index]
-            old = _counted(factors)
+            long = _counted(factors) if len(factors) > LONG else None
+            if len(factors) == 2:
+                self.whole[factors[0], factors[1]] -= 1
             for part in pair * times:
                 factors.remove(part)
+            for part in pair:
+                if part not in factors:
+                    self.having[part].discard(index)
+            rest = len(factors)
             factors += [symbol] * times
-            new = _counted(factors)
-            for gone in old.keys() - new:
-                del self.where[gone][index]
-            for one, count in new.items() - old.items():
-                self.where.setdefault(one, {})[index] = count
-            touched |= new.keys() - old
+            self.odd.discard(index)
+            self._look(index)
+            made = [(c, symbol) for c in factors[: rest + times - 1]] if long is None else _counted(factors).keys() - long
+            for one in made:
+                touched[one] = touched.get(one, 0) + 1
         for again in sorted(touched):
-            self._push(again)
+            self._push(again, sum([times for _, times in self._places(again)]) if odd else touched[again])
 
-    def _push(self, pair: _Pair) -> None:
-        places = self.where[pair]
-        gain = sum(places.values())
-        if gain > 1:
-            heapq.heappush(self.heap, (-gain, all(len(self.lists[i]) != 2 for i in places), pair))
+    def _push(self, pair: _Pair, times: int) -> None:
+        if times > 1:
+            heapq.heappush(self.heap, (-times, not self.whole[pair], pair))
 
 
 def _counted(factors: list[int]) -> dict[_Pair, int]:
     """The pairs of a sorted list; of long lists the neighbouring ones only, which keeps the work linear."""
-    if len(factors) == 2:
-        return {(factors[0], factors[1]): 1}
-    pairs = set(pairwise(factors) if len(factors) > 12 else combinations(factors, 2))
-    if len(set(factors)) == len(factors):
-        return dict.fromkeys(pairs, 1)
-    count = factors.count
-    return {(a, b): count(a) // 2 if a == b else min(count(a), count(b)) for a, b in pairs}
+    once = dict.fromkeys(factors, 1)
+    if len(factors) > LONG:
+        count = factors.count
+        return {(a, b): count(a) // 2 if a == b else min(count(a), count(b)) for a, b in pairwise(factors)}
+    found = dict.fromkeys(combinations(once, 2), 1)
+    if len(once) < len(factors):
+        several = [(a, m) for a in once if (m := factors.count(a)) > 1]
+        found.update({(a, a): m // 2 for a, m in several})
+        found.update({(a, b): min(m, n) for (a, m), (b, n) in combinations(several, 2)})
+    return found
 
 
 def needed_forms(poly: Polynomial, sums: dict[int, list[Form]], order: list[int]) -> list[Form]:
     """The forms of all atoms and results."""
     found = [form for atom in order for form in monomials_under(poly, sums, atom)]
     return found + [poly.forms[c] for c in poly.program.results]
+
+
+def _unsigned(form: Form) -> Form:
+    """A form without its sign."""
+    c, monomial = form
+    return (c if isinstance(c, complex) else abs(c)), monomial
 
 
 def common_divisors(poly: Polynomial, forms: list[Form]) -> Set[int]:
@@ -149,7 +195,8 @@ class Lowering(Table):
         self.program = poly.program
         self.single = all(i.dtype in "fF?" for i in self.program.nodes)
         self._atoms: dict[int, int] = {}
-        self._fractions: dict[tuple[Number, Monomial], tuple[list[int], Monomial, list[int]]] = {}
+        self._fractions: dict[Form, tuple[list[int], Monomial, list[int]]] = {}
+        self._magnitudes: dict[Form, int] = {}
         self._factors: dict[tuple[Number, Monomial], list[int]] = {}
         self._needed: set[tuple[Number, Monomial]] = set()  # products in numerators
         self.products = Products()
@@ -160,24 +207,19 @@ class Lowering(Table):
     def lower(self, order: list[int]) -> Program:
         """The Program, whose atoms come in this order."""
         program, forms = self.program, self.poly.forms
-        for form in needed_forms(self.poly, self.sums, order):
-            self._fraction(form)
+        wanted = dict.fromkeys([_unsigned(form) for form in needed_forms(self.poly, self.sums, order)])
+        self._fractions = {key: self._fraction(key) for key in wanted}
         self.products.share(3 * (len(self.poly.atoms) + len(self._constants)) + 1_000_000)
         for atom in order:
             self._lower_atom(atom)
         place = {c: self._form(forms[c], program.nodes[c].dtype) for c in program.results}
         return live_only(absorb_negations(program.over(self.nodes, place)))
 
-    def _fraction(self, form: Form) -> tuple[list[int], Monomial, list[int]]:
+    def _fraction(self, key: Form) -> tuple[list[int], Monomial, list[int]]:
         """The factors of a form without its sign, its divisor and the divisor's factors."""
-        c, monomial = form
-        key = (c if isinstance(c, complex) else abs(c), monomial)
-        found = self._fractions.get(key)
-        if found is None:
-            upper, lower = self._split(monomial)
-            self._needed.add((key[0], upper))
-            found = self._fractions[key] = self._product(key[0], upper), lower, self._product(1, lower)
-        return found
+        upper, lower = self._split(key[1])
+        self._needed.add((key[0], upper))
+        return self._product(key[0], upper), lower, self._product(1, lower)
 
     def _split(self, monomial: Monomial) -> tuple[Monomial, Monomial]:
         """Numerator (with reciprocals as negative exponents) and denominator."""
@@ -264,7 +306,13 @@ class Lowering(Table):
 
     def _magnitude(self, form: Form) -> int:
         """The value of a form without its sign."""
-        factors, lower, divisor_factors = self._fraction(form)
+        key = _unsigned(form)
+        found = self._magnitudes.get(key)
+        if found is None:
+            found = self._magnitudes[key] = self._quotient(*self._fractions[key])
+        return found
+
+    def _quotient(self, factors: list[int], lower: Monomial, divisor_factors: list[int]) -> int:
         numerator = self._chain(factors) if factors else self._constant(1.0)
         if not lower:
             return numerator

@@ -35,8 +35,17 @@ def share(program: Program, *, fastmath: bool = False, checks: int = 0) -> Progr
     program = plain if checks else fitting
     fixed = program_cone(program, tuple(o.cells[0] for o in program.outputs[:checks])) | before_cuts(program)
     tried = len(program.nodes) <= MAX_TRIED
-    candidates = [plain, *(_rewritten(program, fastmath, False, False, fixed) if tried else [])]
-    candidates += _rewritten(program, fastmath, True, tried, fixed)
+    poly = program_polynomial(program, fastmath, fixed)
+    written = ((i, a.sum) for i, a in enumerate(poly.atoms) if a.sum is not None)
+    sums = {i: total.terms if total.primal else collect_monomials(total.terms) for i, total in written}
+    order = monomial_order(poly, sums)
+    sums = {i: sums[i] for i in order if i in sums}
+    before_factoring = poly.copied()
+    factored = _factored(poly, sums, order)
+    candidates = [plain]
+    if tried and factored != sums:
+        candidates += _lowered(before_factoring, sums, order, False)
+    candidates += _lowered(poly, factored, monomial_order(poly, factored), tried)
     return replace(min(candidates, key=Program.operations), operations_before=before)
 
 
@@ -55,25 +64,20 @@ class _NewSums(Fresh):
         return len(atoms) - 1
 
 
-def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool, fixed: set[int]) -> list[Program]:
-    """The program by its sums of products and, if wanted, once more where divisors can be shared as reciprocals."""
-    poly = program_polynomial(program, fastmath, fixed)
-    sums = {
-        i: list(a.sum.terms) if a.sum.primal else collect_monomials(a.sum.terms)
-        for i, a in enumerate(poly.atoms)
-        if a.sum is not None
-    }
-    live = set(monomial_order(poly, sums))
-    sums = {i: t for i, t in sums.items() if i in live}
-    if factor:
-        fresh = _NewSums(poly)
-        real = {i: t for i, t in sums.items() if not _repeats(t)}
-        others = {i: t for i, t in sums.items() if i not in real}
-        Factoring(real, fresh).run()
-        take_out_constants(real, _products(poly, live), fresh)
-        Factoring(real, fresh).run()
-        sums = real | others
-    dissolve_single_terms(poly, sums, monomial_order(poly, sums))
+def _factored(poly: Polynomial, sums: dict[int, Terms], order: list[int]) -> dict[int, Terms]:
+    """The sums, those with new ones in them from which common factors are taken out."""
+    fresh = _NewSums(poly)
+    real = {i: t for i, t in sums.items() if not _repeats(t)}
+    others = {i: t for i, t in sums.items() if i not in real}
+    Factoring(real, fresh).run()
+    take_out_constants(real, _products(poly, order), fresh)
+    Factoring(real, fresh).run()
+    return real | others
+
+
+def _lowered(poly: Polynomial, sums: dict[int, Terms], order: list[int], reciprocals: bool) -> list[Program]:
+    """The program of sums of products and, if wanted, once more where divisors can be shared as reciprocals."""
+    dissolve_single_terms(poly, sums, order)
     order = monomial_order(poly, sums)
     Signs(poly, sums, order).settle()
     found = [Lowering(poly, sums).lower(order)]
@@ -81,7 +85,7 @@ def _rewritten(program: Program, fastmath: bool, factor: bool, reciprocals: bool
     return [*found, Lowering(poly, sums, divisors).lower(order)] if divisors else found
 
 
-def _products(poly: Polynomial, live: set[int]) -> Terms:
+def _products(poly: Polynomial, live: list[int]) -> Terms:
     """The forms outside sums: outputs, operands of functions, products that are atoms."""
     found = [poly.forms[c] for c in sorted(set(poly.program.results))]
     for i in sorted(live):
