@@ -103,12 +103,6 @@ def array_operations(program: Program, node: Node) -> Any:
     return cost
 
 
-def _head_cost(program: Program, node: Node) -> Any:
-    """What an operation on whole arrays takes."""
-    shapes = [tuple(Amount.of(n) if isinstance(n, Extent) else n for n in program.nodes[o].shape) for o in node.operands]
-    return HEADS[node.op].cost(*shapes, **node.params)
-
-
 def is_leaf(node: Node) -> bool:
     """Whether a node computes nothing."""
     return node.op == "input" or node.op == "const"
