@@ -362,24 +362,24 @@ def _discs(steps: Steps, at: Any, order: int) -> tuple[Disc, ...]:
             analytic = partial(_value, steps, taken=taken, flipped=flipped)
             disc = _best_disc(analytic, partial(_value, steps), float(at), order) if _is_smooth(analytic, at) else None
             if disc is not None and has_kink:
-                disc = _narrowed(disc, partial(_value, steps), order, operations[-1] in _KINKS)
+                disc = _narrowed(disc, order, operations[-1] in _KINKS)
             if disc is not None and disc.side == 0:
                 return (disc,)
             if disc is not None and disc.side == side:
                 found[side] = disc
                 break
+    both = [disc.coefficients for disc in found.values()]
+    if len(both) == 2 and len(both[0]) == len(both[1]) and np.allclose(*both, rtol=1e-12, atol=0.0):
+        return (found[1]._replace(side=0),)
     return tuple(found.values()) if len(found) == len(known) else ()
 
 
-def _narrowed(disc: Disc, plain: Function, order: int, alone: bool) -> Disc:
+def _narrowed(disc: Disc, order: int, alone: bool) -> Disc:
     """A disc that is no wider than a choice lasts; `alone`: the value beside its centre has its slopes there."""
     if not alone:
         return disc._replace(radius=Constant(min(disc.radius.value, 0.25)))
     lowest = next((k for k, a in enumerate(disc.coefficients) if a), 0)
-    terms = disc.coefficients[: lowest + order + 1]
-    sides = [side for side in (1, -1) if _holds(plain, disc.centre.value, _LEAST_RADIUS * side, terms)]
-    side = disc.side if len(sides) != 2 else 0
-    return disc._replace(radius=Constant(_LEAST_RADIUS), coefficients=terms, side=side)
+    return disc._replace(radius=Constant(_LEAST_RADIUS), coefficients=disc.coefficients[: lowest + order + 1])
 
 
 def _is_smooth(value: Function, at: Any) -> bool:
