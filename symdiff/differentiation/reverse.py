@@ -28,6 +28,7 @@ from symdiff.simplification.activity import active_symbols
 from symdiff.vocabulary.ops import is_complex
 
 Bars = dict[Atom, list[Masked]]
+Pair = tuple[dict[Node, Atom], dict[Node, Atom]]  # by inputs, and by their conjugates
 
 
 class Reverse:
@@ -51,13 +52,9 @@ class Reverse:
         self.arrays = Arrays(builder)
         self.cotangents = Cotangents(builder, self.arrays)
 
-    def sweep(
-        self, seeds: dict[Atom, Atom], mirrored: bool, soft: Container[Atom] = ()
-    ) -> tuple[dict[Node, Atom], dict[Node, Atom]]:
-        """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out.
-
-        The `soft` seeds may be zero for what the sweep does not see.
-        """
+    def sweep(self, seeds: dict[Atom, Atom], mirrored: bool, soft: Container[Atom] = ()) -> Pair:
+        """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out. The `soft` seeds may
+        be zero for what the sweep does not see."""
         b = self.builder
         outer, b.primal = b.primal, False
         self.mirrored = mirrored
@@ -73,7 +70,7 @@ class Reverse:
             bar, conjugate = (self.cotangents.total(bars.pop(binding.result, None)) for bars in (self.bars, self.conjugates))
             if bar is not None and is_constant(self.arrays.repeated(bar.value)[0], 0):
                 bar = None
-            if bar is not None and mirrored and not is_complex(binding.dtype):
+            elif bar is not None and mirrored and not is_complex(binding.dtype):
                 bar = bar._replace(value=b.real(bar.value))
             if bar is not None or conjugate is not None:
                 push = self._push_structural if has_structural_partials(binding) else self._push_elementwise
@@ -81,11 +78,9 @@ class Reverse:
         found, crossed = ({v: self.cotangents.settled(bars[v]) for v in self.wrt if v in bars}
                           for bars in (self.bars, self.conjugates))  # fmt: skip
         for v in [*found] if mirrored else []:
+            found[v] = b.mul(Constant(0.5), found[v]) if is_complex(v.dtype) else b.real(found[v])
             if is_complex(v.dtype):
-                found[v] = b.mul(Constant(0.5), found[v])
                 crossed[v] = b.conj(found[v])
-            else:
-                found[v] = b.real(found[v])
         b.primal = outer
         return found, crossed
 
@@ -93,8 +88,7 @@ class Reverse:
         """One term of a cotangent; those by the conjugate of a real operand are those by itself."""
         if part is None:
             return
-        if where is self.conjugates and not is_complex(operand.dtype or "d"):
-            where = self.bars
+        where = where if is_complex(operand.dtype or "d") else self.bars
         if operand in self.position and operand not in self.bars and operand not in self.conjugates:
             heapq.heappush(self.pending, -self.position[operand])
         if part.value.shape != operand.shape:
@@ -107,18 +101,15 @@ class Reverse:
             if q is not None and self.mixing is None:
                 self.mixing = f"{binding.origin}: {head_as_written(self.slopes.written, binding)}"
             bar_, conjugate_ = (c and self.cotangents.armed(c, taken, soft) for c in (bar, conjugate))
-            if not self.mirrored:
-                pc, qc = (x and b.conj(x) for x in (p, q))
-                self._put(self._times(bar_, p), operand, self.bars)
-                self._put(self._times(bar_, q), operand, self.conjugates)
-                self._put(self._times(conjugate_, qc), operand, self.bars)
-                self._put(self._times(conjugate_, pc), operand, self.conjugates)
-                continue
-            if is_complex(operand.dtype or "d") and not is_complex(binding.dtype):
+            if self.mirrored and is_complex(operand.dtype or "d") and not is_complex(binding.dtype):
                 p, q = p and b.mul(Constant(2), p), None  # cotangents of complex symbols are doubled: v = 2 df/dz
-            crossed = self._times(bar_, q)
             self._put(self._times(bar_, p), operand, self.bars)
-            self._put(crossed and crossed._replace(value=b.conj(crossed.value)), operand, self.bars)
+            crossed = self._times(bar_, q)
+            if self.mirrored:
+                crossed = crossed and crossed._replace(value=b.conj(crossed.value))
+            self._put(crossed, operand, self.bars if self.mirrored else self.conjugates)
+            for partial, where in ((q, self.bars), (p, self.conjugates)) if conjugate_ is not None else ():
+                self._put(self._times(conjugate_, partial and b.conj(partial)), operand, where)
 
     def _times(self, cotangent: Masked | None, partial: Atom | None) -> Masked | None:
         if cotangent is None or partial is None:
@@ -137,10 +128,9 @@ class Reverse:
             return
         for place, operand in enumerate(binding.operands):
             taken = self.slopes.taken(binding, place) if operand in self.active else None
-            for cotangent, where in ((bar, self.bars), (conjugate, self.conjugates)):
-                if cotangent is not None and operand in self.active:
-                    found = pulled(self, binding, place, cotangent, where is self.conjugates)
-                    self._put(found and self.cotangents.armed(found, taken), operand, where)
+            for cotangent, where in ((bar, self.bars), (conjugate, self.conjugates)) if operand in self.active else ():
+                found = cotangent and pulled(self, binding, place, cotangent, where is self.conjugates)
+                self._put(found and self.cotangents.armed(found, taken), operand, where)
 
     def _push_loop(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
         """All operands at once: their cotangents come from one loop."""

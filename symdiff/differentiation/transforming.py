@@ -25,7 +25,6 @@ from symdiff.tracing.unrolling.scalarizing import is_unrolled
 from symdiff.vocabulary.ops import is_complex
 
 ONE = Constant(1.0)
-Pair = tuple[dict[Node, Atom], dict[Node, Atom]]  # by inputs, and by their conjugates
 
 
 def differentiated_scalar(graph: Graph, what: str) -> GraphOutput:

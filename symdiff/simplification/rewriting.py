@@ -17,6 +17,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.rewrites import COMPLEX, CONSTANTS, Rewrite, rewrite_rules
 from symdiff.rulebooks.rule import apply
 from symdiff.simplification.facts import Facts
@@ -28,7 +29,7 @@ _LONG = 16  # factors of a product, and terms of a sum, that are looked at
 _ROOTS = operations("root")
 _TRIED = operations("in_forms")  # one of these, or a root, is in every form
 _SCALING = operations("scales")
-_NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt")}
+_NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt", "le")}
 Found = dict[str, Any]  # what the variables of a form stand for: values, and numbers
 
 
@@ -41,7 +42,7 @@ class Forms:
 
     def first(self, binding: Node, partials: bool) -> tuple[Rewrite, Found] | None:
         """The first row of this kind whose form a binding has."""
-        for row in rewrite_rules(binding.op):
+        for row in rewrite_rules(_head(binding)):
             if bool(row.partials) is partials:
                 for found in self.matches(row, row.form.result, binding.result, {}):
                     if self.holds(row, found):
@@ -54,7 +55,8 @@ class Forms:
         return plain and all(self._compares(row, c, found) for c in row.where)
 
     def _compares(self, row: Rewrite, condition: Any, found: Found) -> bool:
-        values = [self.facts.of(v).low if isinstance(v, Node) else v for v in map(found.__getitem__, row.parameters)]
+        end = "high" if condition.steps[-1][0] in ("le", "lt") else "low"
+        values = [getattr(self.facts.of(v), end) if isinstance(v, Node) else v for v in map(found.__getitem__, row.parameters)]
         return bool(apply(condition, tuple(values), None, _computed))
 
     def matches(self, row: Rewrite, ref: int, atom: Atom, found: Found) -> Iterator[Found]:
@@ -74,7 +76,7 @@ class Forms:
             for base, power in self._powers(atom, made):
                 if found.get(name, power) == power:
                     yield from self.matches(row, refs[0], base, found | {name: power})
-        elif made is not None and made.op == op:
+        elif made is not None and _head(made) == op:
             orders = [made.operands, made.operands[::-1]] if OPS[op].commutes else [made.operands]
             for operands in orders:
                 yield from self.all_match(row, refs, operands, found)
@@ -159,6 +161,11 @@ def _computed(op: str, numbers: tuple[Any, ...], payload: Any) -> Any:
     return payload if op == "const" else _NUMBERS[op](*numbers)
 
 
+def _head(made: Node) -> str:
+    """What an operation is in the table: Python's own extremes of two numbers are NumPy's."""
+    return made.op if made.op != "call" or len(made.operands) != 2 else extreme_by_rule(made)
+
+
 def _is_root(made: Node) -> bool:
     """Whether an operation is a root, or a power with a fraction in its exponent."""
     power = known_exponent(made.operands[1]) if made.op == "pow" else 0.0
@@ -189,7 +196,7 @@ def emit_folded(b: Builder, op: str, operands: tuple[Atom, ...], payload: Any = 
 
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings as the sweeps see them; new symbols are bound on the builder."""
-    tried = any(b.op in _TRIED or _is_root(b) for b in facts.bindings)
+    tried = any(b.op in _TRIED or b.op == "call" or _is_root(b) for b in facts.bindings)
     return _Rewriting(facts, builder).run() if tried else facts.bindings
 
 

@@ -12,10 +12,8 @@ from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.facts import LOGARITHMS, Facts, known_column
 from symdiff.simplification.rewriting import Forms, row_partials
-from symdiff.vocabulary.traits import operations
 
 ONE = Constant(1.0)
-_SATURATING = operations("saturates")
 Slopes = list[tuple[Atom, Atom]]
 
 
@@ -43,8 +41,6 @@ class Saturation:
         return self._found(binding)[1]
 
     def _found(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
-        if binding.op not in _SATURATING:
-            return None, tuple(range(len(binding.operands)))
         if binding.result not in self._slopes:
             self._slopes[binding.result] = self._built(binding)
         return self._slopes[binding.result]
