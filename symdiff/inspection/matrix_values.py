@@ -322,23 +322,11 @@ def _broadcast_to(v: Values, binding: Node, operands: list[Value], params: dict[
     return v.algebra.moved(x, {k: Place(k + shift) for k in range(len(x.shape))}, binding.shape)
 
 
-def _transpose(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return v.algebra.moved(operands[0], {old: Place(new) for new, old in enumerate(params["axes"])}, binding.shape)
-
-
-def _sum(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return v.algebra.summed(operands[0], params["axes"])
-
-
 def _getitem(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
     places = {}
     for k, (start, _, step) in enumerate(params["key"]):
         places[k] = Place(None, 1, start) if binding.shape[k] == 1 else Place(k, step, start)
     return v.algebra.moved(operands[0], places, binding.shape)
-
-
-def _put(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return _placed(v, operands[0], params["key"], binding.shape)
 
 
 def _placed(v: Values, x: Value, key: Any, shape: Shape) -> Value:
@@ -381,11 +369,6 @@ def _concatenate(v: Values, binding: Node, operands: list[Value], params: dict[s
     return v.algebra.add(*parts)
 
 
-def _diagonal(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    last = len(binding.shape) - 1
-    return v.algebra.moved(operands[0], {last + 1: Place(last)}, binding.shape)
-
-
 def _embed(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
     last = len(binding.shape) - 1
     wide = v.algebra.moved(operands[0], {}, binding.shape)
@@ -423,10 +406,6 @@ def _array(v: Values, binding: Node, operands: list[Value], params: dict[str, An
     return a.single(Factor(a.what("cells", *operands, shape), own_places(shape)), shape)
 
 
-def _cells(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return _array(v, binding, operands, params)
-
-
 def _headed(v: Values, name: str, x: Value, shape: Shape) -> Value:
     """A function of a whole matrix."""
     a = v.algebra
@@ -455,30 +434,6 @@ def _inverse(v: Values, x: Value) -> Value:
         if coefficient != 1:
             return v.algebra.scaled(_inverse(v, v.algebra.scaled(x, 1 / coefficient)), 1 / coefficient)
     return _headed(v, "inv", x, x.shape)
-
-
-def _inv(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return _inverse(v, operands[0])
-
-
-def _inverse_transposed(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return _turned(v, _inverse(v, operands[0]))
-
-
-def _solve(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return _matmul(v, binding, [_inverse(v, operands[0]), operands[1]], {})
-
-
-def _det(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return _headed(v, "det", operands[0], ())
-
-
-def _log_abs_det(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return v.algebra.call("log", [v.algebra.call("abs", [_headed(v, "det", operands[0], ())])])
-
-
-def _det_sign(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return v.algebra.call("sign", [_headed(v, "det", operands[0], ())])
 
 
 def _cofactors(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
@@ -520,12 +475,19 @@ def _extreme(v: Values, binding: Node, operands: list[Value], params: dict[str, 
 
 
 _ROWS: dict[str, _Row] = {
-    "broadcast_to": _broadcast_to, "transpose": _transpose, "sum": _sum, "getitem": _getitem, "put": _put,
-    "set": _set, "concatenate": _concatenate, "diagonal": _diagonal, "embed": _embed, "matmul": _matmul, "item": _item,
-    "array": _array, "cells": _cells, "inv": _inv, "inverse_transposed": _inverse_transposed, "solve": _solve, "det": _det,
-    "log_abs_det": _log_abs_det, "det_sign": _det_sign, "cofactors": _cofactors, "logsumexp": _logsumexp,
-    "softmax": _softmax, "log_softmax": _log_softmax,
-    "amax": _extreme, "amin": _extreme,
+    "broadcast_to": _broadcast_to, "getitem": _getitem, "set": _set, "concatenate": _concatenate, "embed": _embed,
+    "matmul": _matmul, "item": _item, "array": _array, "cells": _array, "cofactors": _cofactors, "logsumexp": _logsumexp,
+    "softmax": _softmax, "log_softmax": _log_softmax, "amax": _extreme, "amin": _extreme,
+    "transpose": lambda v, b, o, p: v.algebra.moved(o[0], {old: Place(new) for new, old in enumerate(p["axes"])}, b.shape),
+    "sum": lambda v, b, o, p: v.algebra.summed(o[0], p["axes"]),
+    "put": lambda v, b, o, p: _placed(v, o[0], p["key"], b.shape),
+    "diagonal": lambda v, b, o, p: v.algebra.moved(o[0], {len(b.shape): Place(len(b.shape) - 1)}, b.shape),
+    "inv": lambda v, b, o, p: _inverse(v, o[0]),
+    "inverse_transposed": lambda v, b, o, p: _turned(v, _inverse(v, o[0])),
+    "solve": lambda v, b, o, p: _matmul(v, b, [_inverse(v, o[0]), o[1]], {}),
+    "det": lambda v, b, o, p: _headed(v, "det", o[0], ()),
+    "log_abs_det": lambda v, b, o, p: v.algebra.call("log", [v.algebra.call("abs", [_headed(v, "det", o[0], ())])]),
+    "det_sign": lambda v, b, o, p: v.algebra.call("sign", [_headed(v, "det", o[0], ())]),
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from symdiff.ir.graph import Graph, GraphInput
 from symdiff.ir.node import Atom
 
 OFTEN = 4  # times from which on a shorter piece is named
+FEW = 50  # sums of one first term that others are looked for in
 ROOTS = 12  # up to which one is told from a power with a decimal exponent
 DIGITS = 18  # characters of a number that is named where it stands twice
 SHORT = 5  # printed width of a root or a function that the user has named, from which on it has its name so often
@@ -53,7 +54,8 @@ class Naming:
         self._known_parts.clear()
         for term in terms:
             if term.kind in ("sum", "product") and len(term.parts) > 1 and term.width < WIDE:
-                self._within.setdefault((term.kind, term.parts[0][0]), []).append(term)
+                found = self._within.setdefault((term.kind, term.parts[0][0]), [])
+                found += [term] if term in self.own or len(found) < FEW else []
         for found in self._within.values():
             found[:] = sorted(dict.fromkeys(found), key=lambda t: (t not in self.own, -t.width))
 
