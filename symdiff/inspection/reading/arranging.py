@@ -50,7 +50,6 @@ class Arranger:
             return min(candidates, key=lambda term: term.width)
         return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
 
-
     def _contents_out(self, term: Term) -> Term:
         """A product with what all terms of a sum have in common beside the sum: x (4 x + 2 x y) as 2 x**2 (2 + y)."""
         t = self.writer

@@ -158,7 +158,9 @@ class Naming:
     def _candidates(self, term: Term) -> list[Term]:
         """What the user has named that may be a part of a sum or product."""
         found = {p: None for base, _ in term.parts for p in self._within.get((term.kind, base), ())}
-        return [p for p in found if len(p.parts) < len(term.parts) or (len(p.parts) == len(term.parts) and p.place < term.place)]
+        return [
+            p for p in found if len(p.parts) < len(term.parts) or (len(p.parts) == len(term.parts) and p.place < term.place)
+        ]
 
     def _summands(self, term: Term) -> list[tuple[Term, Fraction]]:
         """The terms of a sum: sums that the user has named, then what is left."""
@@ -223,7 +225,11 @@ class Naming:
 def _is_polynomial(term: Term) -> bool:
     """Whether it is made of symbols and numbers by sums, products and whole powers."""
     powers = term.parts if term.kind == "product" else ()
-    return term.kind not in ("call", "brace") and all(e.denominator == 1 for _, e in powers) and all(map(_is_polynomial, term.below()))
+    return (
+        term.kind not in ("call", "brace")
+        and all(e.denominator == 1 for _, e in powers)
+        and all(map(_is_polynomial, term.below()))
+    )
 
 
 def _is_exponential(term: Term) -> bool:

@@ -140,7 +140,9 @@ class Slopes:
         """A sum with a sum in front that all or some of its terms have as a factor: of u' + 2 u u' the factor u'."""
         t = self.writer
         parts = dict(total.parts) if total.kind == "sum" and len(total.parts) <= MERGED else {}
-        factors = (b for p in parts if p.kind == "product" for b, e in p.parts if e == 1 and b.kind == "sum" and len(b.parts) > 1)
+        factors = (
+            b for p in parts if p.kind == "product" for b, e in p.parts if e == 1 and b.kind == "sum" and len(b.parts) > 1
+        )
         for common in dict.fromkeys(factors):
             rest = [(p, c) for p, c in parts.items() if p is common or (p.kind == "product" and (common, 1) in p.parts)]
             first, times = common.parts[0]

@@ -464,7 +464,9 @@ class Terms:
 
 def _is_positive(term: Term) -> bool:
     """Whether it is a positive number, or the exponential of a real one."""
-    return not term.is_complex and (term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E")))
+    return not term.is_complex and (
+        term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E"))
+    )
 
 
 def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> int:
