@@ -119,8 +119,8 @@ def _looping(program: Program, what: str) -> str:
         return ""
     return (
         f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code "
-        f"and the targets python, numpy, c and cuda; {what} has none yet, and takes loops of a known number of rounds written out "
-        "(scalarize=True)"
+        f"and the targets python, numpy, c and cuda; {what} has none yet, and takes loops of a known number of rounds "
+        "written out (scalarize=True)"
     )
 
 
@@ -356,7 +356,7 @@ def looped_function_of(program: Program) -> Callable[..., Any]:
     outputs, several = program.outputs, len(program.outputs) > 1
 
     def door(*args: Any, out: Any = None) -> Any:
-        found = function(*args)
+        found = function(*(a.tolist() if type(a) is np.ndarray else a for a in args))
         flat = found if several else (found,)
         made = [np.array(value, dtype_of_code(o.dtype))[()] for value, o in zip(flat, outputs, strict=True)]
         for target, value in zip(() if out is None else out if several else (out,), made, strict=False):

@@ -174,6 +174,10 @@ class Words:
             return self.cells(Buffer(buffer.name, shape, buffer.dtype, buffer.start + k * math.prod(shape)))
         return Cells(shape, array.dtype, lambda index: array.at((k, *index)))
 
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        """Write all cells of an array into those of another."""
+        self.each(source.shape, lambda index: self.store(target, index, self.load(source, index)))
+
     def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
         """Do something for all cells of a shape."""
         if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.few:
@@ -456,7 +460,10 @@ class Nest:
 
     def _fill(self, value: Any, write: "Write", add: bool = False) -> None:
         """Write, or add, all cells of a value."""
-        if isinstance(value, Cells):
+        whole = isinstance(write, Writer) and not write.before and not add and isinstance(value, Cells) and value.buffer
+        if whole and (whole.shape, whole.dtype) == (write.buffer.shape, write.buffer.dtype):  # type: ignore[attr-defined]
+            self.words.copy(whole, write.buffer)  # type: ignore[attr-defined]
+        elif isinstance(value, Cells):
             self.words.each(value.shape, lambda index: write(index, value.at(index), add))
         else:
             write((), value, add)

@@ -9,7 +9,6 @@ import cmath
 import math
 import re
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -119,14 +118,6 @@ def literal(value: Any) -> str:
     return number_literal(value, "math")
 
 
-def emit_body(
-    program: Program, cells: list[list[str]], names: Names, ends: Callable[[int, str], list[str]] | None = None
-) -> tuple[list[str], dict[int, str]]:
-    """The statements that compute every value, and the expressions of the outputs."""
-    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: literal(node.params))
-    return emit_statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
-
-
 def emit(plan: Plan, name: str) -> Source:
     """The Plan as a Python function for calls with arrays in this process; `point_files` has stand-alone files."""
     program = plan.program
@@ -154,7 +145,9 @@ def emit(plan: Plan, name: str) -> Source:
         if leaf.shape and own:
             flat = argument if len(leaf.shape) == 1 else f"{argument}.ravel()"
             lines.append(f"{INDENT}{_targets(own)} = {flat}.tolist()")
-    steps, values = emit_body(program, cells, names, lambda k, condition: [f"if {condition}:", f"{INDENT}return MISS"])
+    leaves = leaf_texts(program, lambda place, cell: cells[place][cell], lambda node: literal(node.params))
+    ends = lambda k, condition: [f"if {condition}:", f"{INDENT}return MISS"]  # noqa: E731
+    steps, values = emit_statements(program, leaves, lambda i: spelling(program, i), names, ends=ends)
     lines += [INDENT + step for step in steps]
     lines += _results(program, values, names)
     text = "\n".join(lines) + "\n"

@@ -36,6 +36,7 @@ class PythonNests(TextNests):
         self.write = write
         self.known: set[str] = set()  # arrays that are made, or about to be
         self.growing: set[str] = set()  # those that have the rows of the rounds so far
+        self.given: frozenset[str] = frozenset()  # arguments, which may be arrays
         self.appended: dict[str, Count] = {}  # the cells that come next
 
     def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
@@ -44,6 +45,7 @@ class PythonNests(TextNests):
             self._say(f"{name} = []")
         self.known.update(counted)
         self.growing.update(counted)
+        self.given = frozenset(arguments)
         return super().body(program, arguments, targets)
 
     # -- numbers
@@ -136,6 +138,14 @@ class PythonNests(TextNests):
             self._say(f"{buffer.name}.append({text})")
         else:
             super().store(buffer, index, Expression(text, ATOM, 0), add)
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        if not source.shape or source.name in self.given or source.start or target.start or target.name in self.growing:
+            super().copy(source, target)
+            return
+        self.reserve(target, target.shape[0])
+        self.made(target.name)
+        self._say(f"{target.name}[:] = {source.name}")
 
     def assign(self, pairs: list[tuple[Buffer, Expression, bool]]) -> None:
         said = [(buffer.name, self.kept(bare_text(value.text), buffer.dtype)) for buffer, value, _ in pairs]
