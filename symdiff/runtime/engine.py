@@ -193,8 +193,9 @@ class Code:
         """Whether a call, in this thread or another, is inside the `COUNTED` function; it cannot be freed then."""
         return bool(self._state[0] % _CALL)
 
-    def improve(self, calls: int, maker: Any) -> None:
-        """Call `maker`, which has to live as long as this, after some calls of the `COUNTED` function."""
+    def improve(self, calls: int, maker: Any, held: int) -> None:
+        """Call `maker`, which has to live as long as this and has so many bytes, after some calls of the `COUNTED` function."""
+        _made.bytes += held
         self._state[0], self._state[3] = -_CALL * calls, id(maker)
 
     def become(self, other: "Code") -> None:

@@ -117,7 +117,7 @@ class Machine:
         self._code = self._better = Code(text, effort, passes)
         if later:
             self._again = functools.partial(_compile_again, weakref.ref(self), text, later, passes)
-            self._code.improve(OFTEN, self._again)
+            self._code.improve(OFTEN, self._again, len(text))
         self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
