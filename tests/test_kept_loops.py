@@ -336,9 +336,10 @@ def effects(x):
 
 def left(x):
     for i in range(9):
-        if x > 3:
-            return x * i
-        x = x * 1.5
+        with np.errstate(all="ignore"):
+            if x > 3:
+                return x * i
+            x = x * 1.5
     return x
 
 

@@ -25,6 +25,7 @@ from symdiff.ir.building import Builder, active_builders, array_atom, atom_dtype
 from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import FOLLOWED, Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
+from symdiff.ir.loops import repeated_bindings
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
 from symdiff.tracing.captures.reaching import Found, is_users
@@ -298,8 +299,8 @@ def _agrees_with_plain(f: Callable[..., Any], leaves: list[Any], tree: Any, trac
     given = [leaves[place] for place in traced]
     if not loops or len(given) != len(graph.inputs) or any(isinstance(v, (Tracer, Spec)) for v in given):
         return True
-    operations = graph.operations()
-    if any(loop.tested or loop.sizes() for loop in loops) or not isinstance(operations, int) or operations > PROBED:
+    operations, steps = graph.operations(), repeated_bindings(graph.bindings)
+    if any(loop.sizes() for loop in loops) or max(steps, operations if isinstance(operations, int) else 0) > PROBED:
         return True
     args, kwargs = structures.unflatten(tree, [v.copy() if isinstance(v, np.ndarray) else v for v in leaves])
     with np.errstate(all="ignore"), warnings.catch_warnings():

@@ -367,8 +367,8 @@ def returning(condition: str, label: str) -> list[str]:
 
 def emitted_constant(name: str, value: np.ndarray) -> str:
     """The cells of an array as bytes of the module."""
-    cells = value.tobytes().hex("\\")
-    return f'{name} = private constant [{value.nbytes} x i8] c"\\{cells}", align {LINE}'
+    cells = "\\" * bool(value.nbytes) + value.tobytes().hex("\\")
+    return f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {LINE}'
 
 
 def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
