@@ -270,9 +270,9 @@ def test_what_is_no_number_is_refused_by_files(cp, given, x):
     array = cp.asarray(np.ones(x))
     for number in (3, 3.0, True, np.float32(3), np.int8(3), np.array(3.0)):
         assert space["scaled_grad"](array, number).get()[0] == float(number)
-    with pytest.raises(TypeError, match="^a is .*; a number of float64 is expected"):
+    with pytest.raises(TypeError, match=r"^a is .*; a number of float64 is expected"):
         space["scaled_grad"](array, given)
-    with pytest.raises(TypeError, match="^a is a CuPy array; a number of the host"):
+    with pytest.raises(TypeError, match=r"^a is a CuPy array; a number of the host"):
         space["scaled_grad"](array, cp.asarray(np.array(3.0)))
 
 
