@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call
+from symdiff.api.arguments import Call, is_integer_argument
 from symdiff.api.device import Placed, check_device_paths, device_points_kernel, shorter_device_call
 from symdiff.api.functions import Function, Plain
 from symdiff.api.grouping import Grouped, Path, vmap_path
@@ -245,7 +245,7 @@ class Vectorised(Function):
                     leaf_axes.append(axis)
                 else:
                     points.append(leaf)
-                    if not is_static(leaf):
+                    if not is_static(leaf) or (place in numbers and is_integer_argument(leaf)):
                         leaves.append(leaf)
                         leaf_axes.append(None)
             shown.append(structures.unflatten(tree, points))
