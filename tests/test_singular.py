@@ -14,9 +14,6 @@ norm, PLANE, EYE = np.linalg.norm, np.zeros(2), np.eye(2)
 
 # name: function, point; its Hessian is NaN where it is not zero for want of an operand
 UNKNOWN = {
-    "cosine of a norm": (lambda x: np.cos(norm(x)), PLANE),
-    "cosine of a root": (lambda x: np.cos(np.sqrt(x[0] * x[0] + x[1] * x[1])), PLANE),
-    "norm times sine": (lambda x: norm(x) * np.sin(norm(x)), PLANE),
     "a cell times a norm": (lambda x: x[0] * norm(x), PLANE),
     "hypot": (lambda x: np.hypot(x[0], x[1]), PLANE),
     "cosine of hypot": (lambda x: np.cos(np.hypot(x[0], x[1])), PLANE),
@@ -33,6 +30,68 @@ def test_hessians_at_kinks_of_several_variables(name):
     assert np.all(np.isnan(sd.hessian(f)(x)))
     assert np.all(np.isnan(sd.hessian(f, scalarize=False)(x)))
     assert np.any(np.isnan(sd.hvp(f)(x, np.ones_like(x))))
+
+
+@pytest.mark.parametrize("f, bend", [
+    (lambda x: np.cos(norm(x)), -1.0), (lambda x: np.cos(np.sqrt(x[0] * x[0] + x[1] * x[1])), -1.0),
+    (lambda x: norm(x) * np.sin(norm(x)), 2.0), (lambda x: np.cosh(norm(x)), 1.0),
+])  # fmt: skip
+def test_hessians_of_analytic_functions_of_squares(f, bend):
+    for scalarize in (True, False):
+        np.testing.assert_allclose(sd.hessian(f, scalarize=scalarize)(PLANE), bend * EYE, rtol=1e-14)
+        np.testing.assert_array_equal(sd.grad(f, scalarize=scalarize)(PLANE), PLANE)
+
+
+# at the point: function, point, first and second derivative, None where it is not asked for
+BESIDE = {
+    "a size of a double zero": (lambda x: abs(x * np.sin(x)), 0.0, 0.0, 2.0),
+    "a size of a tie": (lambda x: np.abs(x * np.expm1(x)), 0.0, 0.0, 2.0),
+    "a least value at its top": (lambda x: np.minimum(np.cos(x), 1.0), 0.0, 0.0, -1.0),
+    "Python's least value": (lambda x: min(np.cos(x), 1.0), 0.0, 0.0, -1.0),
+    "Python's largest square": (lambda x: max(x * x, 0.0), 0.0, 0.0, 2.0),
+    "Python's tie at a kink": (lambda x: min(x, abs(x)), 0.0, 1.0, 0.0),
+    "clipped away": (lambda x: np.clip(np.cos(x) - 1, 0, 1), 0.0, 0.0, 0.0),
+    "a tie with a kink": (lambda x: np.maximum(x * x - abs(x), x), 0.0, 1.0, None),
+    "a tie of kinks": (lambda x: np.arctanh(min(np.abs(x), np.maximum(x, x))), 0.0, 1.0, None),
+    "kinks of both sides": (lambda x: np.maximum(np.abs(x), 3 * x), 0.0, 1.0, None),
+    "a kink of a kink": (lambda x: np.maximum(np.maximum(x, 0), x), 0.0, 0.5, None),
+    "copied sign": (lambda x: np.copysign(x, 3 * x), 0.0, 1.0, 0.0),
+    "opposite sign": (lambda x: np.copysign(x, -x), 0.0, -1.0, 0.0),
+    "a sign that turns as well": (lambda x: np.copysign(x, np.sin(x)), 0.0, math.nan, None),
+    "a size by its sign": (lambda x: np.copysign(x, 0.0), 0.0, 0.0, 0.0),
+    "equal, or the other": (lambda x: np.where(np.maximum(x, 0) == x**2, np.maximum(x, 0), x**2), 1.0, 2.0, 2.0),
+    "others than equal": (lambda x: np.where(np.abs(x) != x**2, x**2, np.abs(x)), 1.0, 2.0, 2.0),
+    "a root of a distance": (lambda x: np.cosh(np.sqrt(x - 1)), 1.0, 0.5, 1 / 12),
+    "a square of an angle": (lambda x: np.arccos(x) ** 2, 1.0, -2.0, 2 / 3),
+    "a kinked root": (lambda x: np.sqrt(x**2 + x**3), 0.0, 0.0, 0.0),
+    "beyond the domain": (lambda x: np.cos(np.sqrt(x)), -1e-3, math.nan, math.nan),
+    "beside an angle's zero": (np.arccos, 1e-16, -1.0, -1e-16),
+    "a root of small digits": (lambda x: (x * np.cbrt(x)) ** 1.5, -1e-200, -2e-200, None),
+    "far from its ties": (lambda x: np.minimum(2 - x, x * x) * (x * x), 1e-20, 4e-60, 12e-40),
+    "a size beside one": (lambda x: x * min(np.copysign(x, 0.0), 1.0), 0.501, 1.002, 2.0),
+    "large before a tail": (lambda x: np.log1p(np.exp(1 / x)) ** 2, -1.0, -2 * 0.31326168751822286 * 0.2689414213699951, None),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_first_and_second_derivatives_at_kinks_edges_and_ends(name):
+    f, x, first, second = BESIDE[name]
+    assert sd.derivative(f)(x) == pytest.approx(first, rel=1e-12, abs=0, nan_ok=True)
+    if second is not None:
+        assert sd.derivative(f, order=2)(x) == pytest.approx(second, rel=1e-8, abs=0, nan_ok=True)
+
+
+@pytest.mark.parametrize("f, first, second, by_a", [
+    (lambda x, a: np.sin(a * x) / x, 0.0, -8 / 3, 1.0), (lambda x, a: np.sin(x * a) / (3 * x), 0.0, -8 / 9, 1 / 3),
+    (lambda x, a: (1 - np.cos(a * x)) / x**2, 0.0, -16 / 12, 2.0), (lambda x, a: np.expm1(a * x) / x, 2.0, 8 / 3, 1.0),
+    (lambda x, a: np.log1p(a * x) / x, -2.0, 16 / 3, 1.0), (lambda x, a: (1 - np.exp(-a * x)) / (a * x), -1.0, 4 / 3, 0.0),
+])  # fmt: skip
+def test_common_zeros_with_a_parameter(f, first, second, by_a):
+    for x in (0.0, 1e-18):
+        assert sd.derivative(f)(x, 2.0) == pytest.approx(first, rel=1e-12, abs=1e-12)
+        assert sd.derivative(f, order=2)(x, 2.0) == pytest.approx(second, rel=1e-12)
+        assert sd.grad(f, 1)(x, 2.0) == pytest.approx(by_a, rel=1e-12, abs=1e-12)
+        assert np.isfinite(sd.derivative(f)(x, 0.0))
 
 
 def test_powers_and_logarithms_where_both_operands_decide():

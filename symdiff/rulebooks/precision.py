@@ -83,7 +83,11 @@ def _real(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def on(*args: Any) -> Any:
         value = function(*args)
-        return value.real if isinstance(value, mpmath.mpc) and not any(isinstance(a, mpmath.mpc) for a in args) else value
+        if not isinstance(value, mpmath.mpc) or any(isinstance(a, mpmath.mpc) for a in args):
+            return value
+        if abs(value.imag) > abs(value) * mpmath.eps**0.5:
+            raise ValueError("a complex result of real arguments")
+        return value.real
 
     return on
 
@@ -393,6 +397,7 @@ _SAME = (
     "loggamma j0 j1 ellipk ellipe beta zeta hyp0f1 hyp1f1 hyp2f1 hyperu agm elliprc elliprd elliprf elliprg elliprj "
     "hankel1 hankel2 fresnels fresnelc"
 )
+SLOW = frozenset(n for n, f in OPERATIONS.items() if f.__qualname__.startswith(("_integral", "_inverse")))
 OPERATIONS |= {name: getattr(mpmath, name) for name in _SAME.split()}
 _TO_COMPLEX = frozenset(name for name, row in OPS.items() if row.result == "complex")
 OPERATIONS = {name: function if name in _TO_COMPLEX else _real(function) for name, function in OPERATIONS.items()}

@@ -253,6 +253,11 @@ class Facts:
         """What an atom is a multiple of, and the factor."""
         at, factor = self.multiple(atom, "cast")
         made = self.made.get(at)
+        if made is not None and made.op == "mul":
+            (a, first), (b, second) = (self.multiple(o) for o in made.operands)
+            if first * second != 1.0 and a.shape == b.shape == made.shape:
+                product = self._values.put("mul", (self.number(a), self.number(b)), made.shape, made.dtype)
+                return product, factor * first * second
         if made is None or made.op != "sub":
             return self.number(at), factor
         first, second = (self.number(o) for o in made.operands)

@@ -1,13 +1,15 @@
-"""Quotients at common zeros of both parts, as the sweeps see them: a polynomial near the point, what was written elsewhere.
+"""Values at points where what they are made of has none, or an infinite slope, or a kink, as the sweeps see them: a polynomial
+near the point, what was written elsewhere.
 
-Assumes bindings in order. Of a value that depends on one moving value u alone and has a divisor that vanishes at u = c, the
-Laurent coefficients at c are computed in 50 digits on a circle about it; where there are none of negative order, the value is
-regular, and the sweeps see the first of the others where u is nearer to c than a radius within which they are the value to all
-digits. So do they where it is regular on each side, and that on the left is minus the other's continuation. The derivatives
-of any order follow, and so do those of differences of poles, and of powers of such values. What the user wrote is computed as
-it stands. A value that depends on several ones stays.
+Assumes bindings in order. A value is asked for where a head that it is made of is singular by its row (a divisor that vanishes,
+a root, a logarithm, a kink) at u = c, if it depends on that moving value u alone. Choices such as that of a size are continued
+as they are on one side of c. Where the continuation is analytic, its Taylor coefficients are computed in 50 digits on a circle
+about c, and the sweeps see a polynomial where u is nearer to c than a radius within which it is the value to all digits: one,
+or one for each side whose mean counts at c. The derivatives of any order follow, and so do those of differences of poles, and
+of powers of such values. A kink that is one stays. What the user wrote is computed as it stands.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -15,32 +17,42 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import mpmath
+import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.precision import OPERATIONS
+from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.rulebooks.columns import Locus, formula_locus
+from symdiff.rulebooks.precision import OPERATIONS, SLOW
+from symdiff.rulebooks.rule import evaluate_formula
 from symdiff.simplification.activity import active_symbols
-from symdiff.simplification.facts import LOGARITHMS, Facts
-from symdiff.simplification.interning import worked_out
+from symdiff.simplification.facts import Facts, known_column
+from symdiff.simplification.intervals import Fact
 from symdiff.simplification.polynomials import in_horners_form, is_disc
-from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
 _MANY = 40  # operations from a value to the one that it depends on
-_DEEP = 3  # quotients one behind the other
-_CHAIN = 8  # operations that are inverted to tell where a divisor vanishes
+_DEEP = 3  # singular heads one behind the other
+_CHAIN = 8  # operations that are inverted to tell where a head is singular
 _TRIED = (0, 1, -1, 2)  # where other functions are tried for a value
+_SINGULAR = frozenset({"pole", "edge", "kink"})
 _NEAR, _SIXTEENTH = mpmath.mpf(10) ** -16, mpmath.mpf(1) / 16
-_KNOWN = {*OPERATIONS, "cast"}
-_FOLLOWED = operations("polynomial") - operations("pole") | {"div"}
+_KNOWN = {*OPERATIONS, "cast"} - {"select"} - SLOW
+_POLYNOMIAL = operations("polynomial")
 Function = Callable[[Any], Any]
+Steps = tuple[tuple[str, tuple[Any, ...]], ...]  # operations on the results of those before, 0 the value that they depend on
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
-_FEWER = (8, 12)  # degrees that are enough where the value beyond has its digits
+_FEWER = (5, 8, 12)  # degrees that are enough where the value beyond has its digits
 _LOST = 1e-12  # relative error of a second derivative by rounding
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
 _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
+_SHARES = ("0.9", "0.6", "0.4", "0.2", "0.1", "0.03", "1e-2", "1e-3", "1e-5", "1e-7", "1e-9", "1e-12")  # of a radius
+_LEAST_RADIUS = 1e-20
 _LARGEST = 1024  # the exponent from which doubles overflow
+_COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
+_WIDE = 24  # the exponent from which these take too much memory
 _AROUND = (mpmath.mpc(1), mpmath.mpc(-1), *(mpmath.mpc(r) * 1j**k * mpmath.expj(0.5) for r in (1, 0.5) for k in range(4)))
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
 
@@ -58,20 +70,19 @@ class Disc(NamedTuple):
     centre: Constant
     radius: Constant
     coefficients: list[float]
-    side: int  # 1 or -1 where a real value is defined on that side alone
-    turned: bool = False  # whether it is minus the value on the left
+    side: int  # 1 or -1 where they are on that side alone
 
 
 def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2) -> list[Node]:
-    """The bindings with values whose divisors vanish at a point where they do not have a pole as polynomials near it, which
-    are differentiated up to an order."""
-    if any(_divisor(b) is not None and _may_vanish(facts, _divisor(b)) for b in facts.bindings):
+    """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
+    differentiated up to an order."""
+    if any(_extreme(b) or _singular_points(facts, b) for b in facts.bindings):
         return _Removing(facts, builder, wrt, order).run()
     return facts.bindings
 
 
 class _Removing:
-    """The poles of values, point by point, until a value made of them has none."""
+    """The singular points of values, until a value made of them has none."""
 
     def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int) -> None:
         self.order = order
@@ -79,8 +90,8 @@ class _Removing:
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
         self.wanted = outside_discs(facts.bindings)
-        self._poles: dict[Atom, list[Point]] = {}
-        self._depths: dict[Atom, int] = {}  # how many divisors that may vanish lie one behind the other
+        self._points: dict[Atom, list[Point]] = {}
+        self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
     def run(self) -> list[Node]:
         found: list[Node] = []
@@ -88,92 +99,109 @@ class _Removing:
         start = len(self.builder.bindings)
         for binding in self.facts.bindings:
             self.builder.origin = binding.origin
-            seen = self._seen(binding) if binding.result in self.moving and binding.result in self.wanted else None
+            is_asked = binding.result in self.moving and binding.result in self.wanted
+            seen = self._seen(binding) if is_asked else None
+            chosen = self._by_product(binding) if is_asked and seen is None and binding.op == "div" else None
             if not stands.keys().isdisjoint(binding.operands):
                 operands = tuple(stands.get(o, o) for o in binding.operands)
                 binding = binding_with(binding, binding.op, operands, binding.params)
-            if seen is None:
+            chosen = chosen if seen is None else self._chosen(binding, *seen)
+            if chosen is None:
                 found.append(binding)
                 continue
-            chosen = self._chosen(binding, *seen)
             found += self.builder.bindings[start:]
             start = len(self.builder.bindings)
             found.append(binding_with(binding, "cast", (chosen,)))
             stands[binding.result] = chosen
         return found
 
-    def _seen(self, binding: Node) -> tuple[Point, Disc] | None:
+    def _seen(self, binding: Node) -> tuple[Point, tuple[Disc, ...]] | None:
         """Where a value is regular although what it is made of is not; None elsewhere."""
-        places = binding.operands[: 1 if binding.op in ("div", "pow") else None] if binding.op in _FOLLOWED else ()
-        points = [p for o in dict.fromkeys(places) for p in self._poles.get(o, ())]
-        divisor = _divisor(binding)
-        if binding.op == "sqrt" and self.facts.node(divisor).op not in ("add", "sub"):
-            divisor = None  # what has a simple zero, or a form of the table
-        vanishes = divisor is not None and divisor in self.moving and _may_vanish(self.facts, divisor)
-        depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + (vanishes and binding.op != "sqrt")
-        self._depths[binding.result] = depth
-        if depth > _DEEP:
+        extreme = _extreme(binding) or binding.op == "abs"
+        if not (binding.op in _KNOWN or extreme):
             return None
-        if divisor is not None and vanishes:
-            points += self._zeros(divisor)
-        for point in dict.fromkeys(points):
-            copies = self._copies(binding, point.of)
+        followed = binding.operands[: 1 if binding.op in ("div", "pow") else None]
+        points = [p for o in dict.fromkeys(followed) for p in self._points.get(o, ())]
+        own = [p for point in _singular_points(self.facts, binding) for p in self._zeros(point)]
+        own += self._ties(binding) if _extreme(binding) else []
+        depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + bool(own)
+        self._depths[binding.result] = depth
+        is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1])
+        for point in dict.fromkeys(points + own) if depth <= _DEEP else ():
+            steps = self._steps(binding, point.of)
             code = point.of.dtype or "d"
-            if copies is None or point.of.shape != binding.shape or is_complex(code) != is_complex(binding.dtype):
+            forbidden = (_KINKS if is_complex(code) else set()) | (set() if binding.op in _POLYNOMIAL else _COSTLY)
+            if steps is None or any(op in forbidden for op, _ in steps) or sum(op in _KINKS for op, _ in steps) > _DEEP:
                 continue
-            value = partial(self._value, binding, copies)
-            is_pole = divisor is not None and self.moving.isdisjoint(o for o in binding.operands if o is not divisor)
-            if (is_pole and binding.op != "sqrt") or self._is_bounded(value, point.at) is False:
-                self._poles.setdefault(binding.result, []).append(point)
+            if point.of.shape != binding.shape or is_complex(code) != is_complex(binding.dtype):
                 continue
-            for turned in (False, True)[: 1 if is_complex(code) else 2]:
-                analytic = partial(_turned, value, point.at) if turned else value
-                disc = _best_disc(analytic, float(point.at), self.order) if self._is_smooth(analytic, point.at) else None
-                if disc is not None:
-                    return point, disc._replace(turned=turned)
+            discs = () if is_pole else _discs(steps, point.at, self.order)
+            if len(discs) == 1 or (discs and (point in points or _is_bent(steps, point.at))):
+                return point, discs
+            if point in points or steps[-1][0] not in _KINKS:
+                self._points.setdefault(binding.result, []).append(point)
         return None
 
-    def _copies(self, binding: Node, of: Atom) -> list[Atom] | None:
-        """What is the same as a value among what a binding is made of; None where that depends on others, too."""
-        found, seen, pending = [of], set[Atom](), [binding]
+    def _by_product(self, binding: Node) -> Atom | None:
+        """u/x, of which u depends on w = a*x alone, as a*(u/w) where that is regular, and the same for powers of x."""
+        b, (above, below) = self.builder, binding.operands
+        below, scale = self.facts.multiple(below)
+        made = self.facts.node(below)
+        power = 2 if made.op == "mul" and self.facts.same(*made.operands) else self.facts.exponent(made)
+        x, n = (made.operands[0], int(power)) if power % 1 == 0 and power > 1 else (below, 1)
+        pending = [above]
+        for w in pending if not isinstance(below, Constant) else ():
+            made = self.facts.node(w)
+            place = next((k for k in (0, 1) if made.op == "mul" and self.facts.same(made.operands[k], x)), None)
+            if place is None:
+                pending += [o for o in made.operands if o in self.moving and o not in pending][: _MANY - len(pending)]
+                continue
+            start, factors, outer = len(b.bindings), (made.operands[1 - place], w), b.primal
+            b.primal = False
+            a, w = factors if n == 1 else (b.emit("pow", (c, Constant(n))) for c in factors)
+            b.emit("div", (above, w))
+            for new in b.bindings[start:]:
+                self.facts.include(new)
+            self.moving |= {w, b.bindings[-1].result}
+            quotient = b.bindings.pop()
+            seen = self._seen(quotient)
+            found = None if seen is None else b.mul(Constant(1 / scale), b.mul(a, self._chosen(quotient, *seen)))
+            b.primal = outer
+            if found is None:
+                del b.bindings[start:]
+            return found
+        return None
+
+    def _steps(self, binding: Node, of: Atom) -> Steps | None:
+        """The operations from a value to another one; None where that depends on others, too."""
         kind = self.facts.node(of).op
+        places, steps = {of: 0}, list[tuple[str, tuple[Any, ...]]]()
+        pending: list[Atom] = [binding.result]
         while pending:
-            for operand in pending.pop().operands:
-                made = self.facts.made.get(operand)
-                if operand is of or operand in seen or isinstance(operand, Constant):
-                    continue
-                seen.add(operand)
-                if made is not None and made.op == kind and self.facts.same(operand, of):
-                    found.append(operand)
-                elif made is None or len(seen) > _MANY or made.op not in _KNOWN or made.dtype == "?":
-                    return None
-                else:
-                    pending.append(made)
-        return found
+            top = pending[-1]
+            made = self.facts.made.get(top)
+            if top in places:
+                pending.pop()
+            elif made is not None and made.op == kind and top is not binding.result and (c := self.facts.ratio(top, of)):
+                steps += [("const", (c,)), ("mul", (0, len(steps) + 1))] if c != 1 else []
+                places[top] = len(steps) if c != 1 else 0
+            elif isinstance(top, Constant):
+                steps.append(("const", (top.value,)))
+                places[top] = len(steps)
+            elif made is None or len(steps) > _MANY or made.dtype == "?" or not (made.op in _KNOWN or _extreme(made)):
+                return None
+            elif missing := [o for o in made.operands if o not in places]:
+                pending += missing
+            else:
+                steps.append((_extreme(made) or made.op, tuple(places[o] for o in made.operands)))
+                places[top] = len(steps)
+        return tuple(steps)
 
-    def _is_bounded(self, value: Function, at: Any) -> bool | None:
-        """Whether a value does not grow towards a point; None where it is not known."""
-        with mpmath.workdps(_MORE):
-            far, near = (value(at + _NEAR * share) for share in (1, _SIXTEENTH))
-            return None if far is None or near is None else bool(abs(near) <= (1 + _NEAR ** mpmath.mpf("0.5")) * abs(far))
+    # -- where heads are singular
 
-    def _is_smooth(self, value: Function, at: Any) -> bool:
-        """Whether a value's differences shrink towards a point as those of an analytic one, around it as well."""
-        with mpmath.workdps(_MORE):
-            odd, even = [], []
-            for h in (_NEAR, _NEAR * _SIXTEENTH):
-                ends = [value(at + h * turn) for turn in _AROUND]
-                if None in ends:
-                    return False
-                odd.append(abs(ends[0] - ends[1]))
-                even.append(abs(mpmath.fsum(ends[2:6]) - mpmath.fsum(ends[6:])))
-            return bool(odd[1] <= odd[0] / 8 + _NOISE and even[1] <= even[0] / 1000 + _NOISE)
-
-    # -- where divisors vanish
-
-    def _zeros(self, divisor: Atom) -> list[Point]:
-        """Where values that a divisor depends on make it zero, the deepest first."""
-        found, pending = [], [(Point(divisor, mpmath.mpf(0)), 0)]
+    def _zeros(self, point: Point) -> list[Point]:
+        """Where values that one depends on make it a number, the deepest first."""
+        found, pending = [], [(point, 0)]
         with mpmath.workdps(_MORE):
             while pending:
                 point, depth = pending.pop()
@@ -184,6 +212,15 @@ class _Removing:
                 if depth < _CHAIN:
                     pending += [(p, depth + 1) for p in self._inverted(made, point.at)]
         return found[::-1]
+
+    def _ties(self, binding: Node) -> list[Point]:
+        """Where the operands of an extreme are equal."""
+        numbers = [_number(o) for o in binding.operands]
+        with mpmath.workdps(_MORE):
+            if numbers == [None, None]:
+                return list(self._tried(binding))
+        places = [k for k, n in enumerate(numbers) if n is None] if len(numbers) == 2 else []
+        return [p for k in places for p in self._zeros(Point(binding.operands[k], numbers[1 - k]))]
 
     def _inverted(self, made: Node, value: Any) -> Iterator[Point]:
         """Where an operand makes an operation's value that number."""
@@ -214,85 +251,164 @@ class _Removing:
             if root and numbers[1] % 2 == 0:
                 yield Point(operands[0], -root)
 
-    def _tried(self, made: Node, value: Any) -> Iterator[Point]:
-        """Where the only value that moves in a sum makes it that number."""
-        below, leaves = [made], set[Atom]()
-        for node in below:
-            inner = [self.facts.made.get(o, o) for o in node.operands if o in self.moving]
-            leaves.update(n for n in inner if n not in self.facts.made)
-            below += [n for n in inner if n in self.facts.made and n not in below]
-            if len(leaves) > 1 or len(below) > _MANY:
+    def _tried(self, made: Node, value: Any = None) -> Iterator[Point]:
+        """Where the only value that moves in a sum makes it that number, or, without one, operands equal."""
+        below = [o for o in made.operands if o in self.moving]
+        for atom in below:
+            below += [o for o in self.facts.node(atom).operands if o in self.moving and o not in below]
+            if len(below) > _MANY:
                 return
+        leaves = {atom for atom in below if atom not in self.facts.made}
+        if len(leaves) > 1:
+            return
         for leaf in leaves:
-            yield from (Point(leaf, at) for at in map(mpmath.mpf, _TRIED) if self._value(made, [leaf], at) == value)
-
-    # -- values in many digits
-
-    def _value(self, binding: Node, copies: list[Atom], at: Any) -> Any:
-        """What a binding is where another value is a number, with `copies` of it; None where that is not known."""
-        known = dict.fromkeys(copies, at)
-        try:
-            found = self._evaluated(binding, known)
-        except _REFUSED:
-            return None
-        return found if mpmath.isfinite(found) else None
-
-    def _evaluated(self, binding: Node, known: dict[Atom, Any]) -> Any:
-        def applied(atom: Atom) -> Any:
-            made = self.facts.node(atom)
-            values = [known[o] if (n := _number(o)) is None else n for o in made.operands]
-            op = "mul" if made.op == "abs" and isinstance(values[0], mpmath.mpc) else made.op
-            values += [1 if mpmath.re(values[0]) >= 0 else -1] if op != made.op else []
-            found = values[0] if op == "cast" else OPERATIONS[op](*values)
-            if mpmath.mag(found) > _LARGEST:
-                raise OverflowError  # as in doubles; sinh of exp(1e6) would be computed with a million digits
-            return found
-
-        def below(atom: Atom) -> list[Atom]:
-            return [o for o in self.facts.node(atom).operands if _number(o) is None]
-
-        return worked_out(binding.result, known, below, applied)
+            parts = [self._steps(self.facts.node(o), leaf) for o in ([made.result] if value is not None else made.operands)]
+            for at in map(mpmath.mpf, _TRIED) if None not in parts else ():
+                known = [_value(part, at) for part in parts]  # type: ignore[arg-type]
+                if known[0] is not None and known[0] == (known[-1] if value is None else value):
+                    yield Point(leaf, at)
 
     # -- what the sweeps see
 
-    def _chosen(self, binding: Node, point: Point, disc: Disc) -> Atom:
-        """A value as its polynomial near a point."""
+    def _chosen(self, binding: Node, point: Point, discs: tuple[Disc, ...]) -> Atom:
+        """A value as its polynomials near a point."""
         b = self.builder
         outer, b.primal = b.primal, False
-        distance = point.of if disc.centre.params == 0 else b.emit("sub", (point.of, disc.centre))
-        near = b.emit("lt", (b.emit("abs", (distance,)), disc.radius))
-        if disc.side and self.facts.of(distance).low < 0.0:
-            near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: disc.side]), near))
+        first = discs[0]
+        distance = point.of if first.centre.params == 0 else b.emit("sub", (point.of, first.centre))
+        radius = min((disc.radius for disc in discs), key=lambda r: r.value)
+        near = b.emit("lt", (b.emit("abs", (distance,)), radius))
+        if len(discs) == 1 and first.side and self.facts.of(distance).low < 0.0:
+            near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: first.side]), near))
         plain = b.bind(binding.op, binding.operands, binding.shape, binding.dtype, binding.params)
-        found = in_horners_form(b, distance, dict(enumerate(disc.coefficients)))
-        if disc.turned:  # at the point itself there is no value, or a kink
-            near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))
-            found = b.select(b.emit("lt", (distance, Constant(0.0))), b.neg(found), found)
+        right, left = (disc.coefficients for disc in (first, discs[-1]))
+        pairs = list(itertools.zip_longest(right, left, fillvalue=0.0))
+        found = in_horners_form(b, distance, {k: (p + q) / 2 for k, (p, q) in enumerate(pairs)})
+        if len(discs) == 2:
+            odd = in_horners_form(b, distance, {k: (p - q) / 2 for k, (p, q) in enumerate(pairs)})
+            found = b.add(found, b.mul(b.emit("sign", (distance,)), odd))
+            if right[0] != left[0]:  # at a jump there is no value
+                near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))
         found = b.select(near, found, plain)
         b.primal = outer
         return found
 
 
-def _turned(value: Function, centre: Any, at: Any) -> Any:
-    """A value, turned left of a point."""
-    found = value(at)
-    return found if found is None or mpmath.re(at) >= centre else -found
+# -- values in many digits
+
+_KINKS, _STEPS = operations("chooses"), operations("steps")
+_ROOTS = frozenset({"sqrt", "pow"})
 
 
-def _best_disc(value: Function, centre: float, order: int) -> Disc | None:
+def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, flipped: Any = None) -> Any:
+    """What steps make of a number, None where that is not known. `taken` are the choices of sizes and extremes, which are
+    noted where they are not known; `flipped` is a point, left of which (right, where its side is -1) roots are turned."""
+    values = [at]
+    try:
+        for k, (op, refs) in enumerate(steps):
+            if op == "const":
+                values.append(mpmath.mpmathify(refs[0]))
+                continue
+            operands = [values[r] for r in refs]
+            if op in _COSTLY and any(mpmath.mag(o) > _WIDE for o in operands):
+                return None
+            if op in _KINKS and taken is not None:
+                if k not in taken and any(map(mpmath.im, operands)):
+                    return None
+                ways = [operands[0], -operands[0]] if op == "abs" else operands
+                sizes = [mpmath.re(w) if op != "min" else -mpmath.re(w) for w in ways]
+                found = ways[taken.setdefault(k, sizes.index(max(sizes)))]
+            elif op in _STEPS and taken is not None:
+                found = taken.setdefault(k, OPERATIONS[op](*operands))
+            else:
+                found = operands[0] if op == "cast" else OPERATIONS[op](*operands)
+            if flipped is not None and op in _ROOTS and (mpmath.re(at) - flipped[0]) * flipped[1] < 0:
+                found = found if op == "pow" and (2 * operands[1]) % 2 != 1 else -found
+            if mpmath.mag(found) > _LARGEST:
+                return None  # as in doubles; sinh of exp(1e6) would be computed with a million digits
+            values.append(found)
+    except _REFUSED:
+        return None
+    return values[-1] if mpmath.isfinite(values[-1]) else None
+
+
+def _is_bent(steps: Steps, at: Any) -> bool:
+    """Whether the slope that an operation's row has at a point may lie outside of those of both sides: not that of a size,
+    which is least there, nor of an extreme whose operands have no kink there."""
+    if steps[-1][0] not in _KINKS or steps[-1][0] == "abs":
+        return steps[-1][0] != "abs"
+    sides: list[dict[int, Any]] = [{}, {}]
+    with mpmath.workdps(_MORE):
+        for taken, side in zip(sides, (1, -1), strict=True):
+            _value(steps[:-1], at + side * _NEAR, taken)
+    return sides[0] != sides[1]
+
+
+@functools.lru_cache(maxsize=1024)
+def _discs(steps: Steps, at: Any, order: int) -> tuple[Disc, ...]:
+    """A value near a point as a polynomial, or as two, the right one first; none where it has no such form."""
+    found, known = dict[int, Disc](), list[dict[int, Any]]()
+    operations = [op for op, _ in steps]
+    has_root, has_kink = not _ROOTS.isdisjoint(operations), not _KINKS.isdisjoint(operations)
+    for side in (1, -1):
+        taken: dict[int, Any] = {}
+        with mpmath.workdps(_MORE):
+            if _value(steps, at + side * _NEAR, taken) is None:
+                continue
+        known.append(taken)
+        if len(known) == 2 and not found and known[0] == taken and not has_root:
+            return ()
+        for flipped in (None, (at, side))[: 1 + has_root]:
+            analytic = partial(_value, steps, taken=taken, flipped=flipped)
+            disc = _best_disc(analytic, partial(_value, steps), float(at), order) if _is_smooth(analytic, at) else None
+            if disc is not None and has_kink:
+                disc = _narrowed(disc, order, operations[-1] in _KINKS)
+            if disc is not None and disc.side == 0:
+                return (disc,)
+            if disc is not None and disc.side == side:
+                found[side] = disc
+                break
+    both = [disc.coefficients for disc in found.values()]
+    if len(both) == 2 and len(both[0]) == len(both[1]) and np.allclose(*both, rtol=1e-12, atol=0.0):
+        return (found[1]._replace(side=0),)
+    return tuple(found.values()) if len(found) == len(known) else ()
+
+
+def _narrowed(disc: Disc, order: int, alone: bool) -> Disc:
+    """A disc that is no wider than a choice lasts; `alone`: the value beside its centre has its slopes there."""
+    if not alone:
+        return disc._replace(radius=Constant(min(disc.radius.value, 0.25)))
+    lowest = next((k for k, a in enumerate(disc.coefficients) if a), 0)
+    return disc._replace(radius=Constant(_LEAST_RADIUS), coefficients=disc.coefficients[: lowest + order + 1])
+
+
+def _is_smooth(value: Function, at: Any) -> bool:
+    """Whether a value's differences shrink towards a point as those of an analytic one, around it as well."""
+    with mpmath.workdps(_MORE):
+        odd, even = [], []
+        for h in (_NEAR, _NEAR * _SIXTEENTH):
+            ends = [value(at + h * turn) for turn in _AROUND]
+            if None in ends:
+                return False
+            odd.append(abs(ends[0] - ends[1]))
+            even.append(abs(mpmath.fsum(ends[2:6]) - mpmath.fsum(ends[6:])))
+        return bool(odd[1] <= odd[0] / 8 + _NOISE and even[1] <= even[0] / 1000 + _NOISE)
+
+
+def _best_disc(value: Function, plain: Function, centre: float, order: int) -> Disc | None:
     """The best of discs about a point, each four times as large as another; None where a value is not regular."""
     degree = _DEGREE + 2 * max(order - 2, 0)
     with mpmath.workdps(_DIGITS):
         radius = mpmath.mpf(1) / 4
-        best = _on_circle(value, centre, radius, degree)
+        best = _on_circle(value, plain, centre, radius, degree)
         step = mpmath.mpf(1) / 4 if best is None else 4
         for _ in range(10):
             radius *= step
-            other = _on_circle(value, centre, radius, degree)
+            other = _on_circle(value, plain, centre, radius, degree)
             if best is not None and (other is None or other.radius.params <= best.radius.params):
                 break
             best = other
-        found = (_shortened(value, best, count) for count in _FEWER) if best is not None and order <= 2 else iter(())
+        found = (_shortened(plain, best, count) for count in _FEWER) if best is not None and order <= 2 else iter(())
         return next((disc for disc in found if disc is not None), best)
 
 
@@ -319,7 +435,7 @@ def _shortened(value: Function, disc: Disc, degree: int) -> Disc | None:
     return disc._replace(radius=Constant(within), coefficients=terms)
 
 
-def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc | None:
+def _on_circle(value: Function, plain: Function, centre: float, radius: Any, degree: int) -> Disc | None:
     """The Taylor coefficients of a value that is real on the real axis; None where there are others, or too many."""
     half, nodes = [], 2 * (3 * degree // 2 | 1)  # none on the line where both sides meet
     for j in range(nodes // 2 + 1):
@@ -334,13 +450,13 @@ def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc
     ]
     largest = max(map(abs, sums))
     before, after = sums[: nodes // 2], sums[nodes // 2 :]
-    if not 0 < largest < mpmath.inf or max(map(abs, before[-degree:])) > _LEAST * largest:
+    if not largest < mpmath.inf or max(map(abs, before[-degree:])) > _LEAST * largest:
         return None
-    shares = [(k, k * k * abs(a) / largest) for k, a in enumerate(after) if k > degree]
+    shares = [(k, k * k * abs(a) / (largest or 1)) for k, a in enumerate(after) if k > degree]
     widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
     within = float(mpmath.nstr(min(widest * mpmath.mpf("0.95"), 4 * radius), 1))
     terms = [a / radius**k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])]
-    sides = [side for side in (1, -1) if _holds(value, centre, within * side, terms)]
+    sides = [side for side in (1, -1) if _holds(plain, centre, within * side, terms)]
     if not sides or not all(_holds(value, mpmath.mpc(centre), within * side, terms) for side in (1, -1)):
         return None
     return Disc(Constant(centre), Constant(within), [float(a) for a in terms], 0 if len(sides) == 2 else sides[0])
@@ -348,29 +464,45 @@ def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> Disc
 
 def _holds(value: Function, centre: Any, within: float, terms: list[Any]) -> bool:
     """Whether a polynomial is the value on one side."""
-    size = max(abs(a) * abs(mpmath.mpf(within)) ** k for k, a in enumerate(terms))
-    for share in ("0.4", "0.9"):
+    for share in _SHARES:
         d = within * mpmath.mpf(share)
-        there = value(centre + d)
+        with mpmath.workdps(_MORE):  # where digits cancel
+            there = value(centre + d)
+        size = max(abs(a) * abs(d) ** k for k, a in enumerate(terms))
         if there is None or not abs(mpmath.polyval(terms[::-1], d) - there) <= mpmath.mpf(10) ** -16 * size:
             return False
     return True
 
 
-def _divisor(binding: Node) -> Atom | None:
-    """What makes an operation or its slope infinite where it vanishes; None where nothing does."""
-    op, operands = binding.op, binding.operands
-    if op == "div":
-        return operands[1]  # type: ignore[no-any-return]
-    exponent = _number(operands[1]) if op == "pow" else None
-    is_steep = op in LOGARITHMS or op == "sqrt" or (exponent is not None and exponent < 0)
-    return operands[0] if is_steep else None
+def _extreme(binding: Node) -> str:
+    return extreme_by_rule(binding) if binding.op == "call" or binding.op in _KINKS else ""
 
 
-def _may_vanish(facts: Facts, atom: Any) -> bool:
-    fact = facts.of(atom)
-    is_above = fact.low > 0.0 or (fact.low == 0.0 and fact.low_open)
-    return not (isinstance(atom, Constant) or is_above or fact.high < 0.0 or (fact.high == 0.0 and fact.high_open))
+def _singular_points(facts: Facts, binding: Node) -> list[Point]:
+    """Operands of an operation and numbers that they may have, where it is singular."""
+    power = facts.exponent(binding)
+    if binding.op == "call" or (power > 0 and power % 1 == 0):
+        return []
+    numbers = tuple(o.value if isinstance(o, Constant) else None for o in binding.operands)
+    return [p for place, t in _singular(known_column(binding).loci, numbers)
+            if _may_be(facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of), t)]  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1024)
+def _singular(loci: tuple[Locus, ...], numbers: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """The places of operands, and what makes an operation singular there whatever those are that are not known."""
+    conditions = [formula_locus(locus) for locus in loci if locus.kind in _SINGULAR]
+    found = []
+    for place, t in itertools.product([k for k, n in enumerate(numbers) if n is None] if conditions else (), _TRIED):
+        given = tuple(t if k == place else math.nan if n is None else n for k, n in enumerate(numbers))
+        if any(evaluate_formula(c, given, None) for c in conditions):
+            found.append((place, t))
+    return found
+
+
+def _may_be(fact: Fact, t: float) -> bool:
+    above = fact.low < t or (fact.low == t and not fact.low_open)
+    return above and (t < fact.high or (fact.high == t and not fact.high_open))
 
 
 def _number(atom: Atom) -> Any:
@@ -381,7 +513,9 @@ def _number(atom: Atom) -> Any:
 
 def _is_at(op: str, at: int, value: Any) -> bool:
     try:
-        return op in OPERATIONS and bool(OPERATIONS[op](mpmath.mpf(at)) == value)
+        if op not in OPERATIONS or (op in _COSTLY and not np.isclose(float(OPS[op].function()(float(at))), float(value))):
+            return False
+        return bool(OPERATIONS[op](mpmath.mpf(at)) == value)
     except _REFUSED:
         return False
 
