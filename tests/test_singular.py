@@ -68,7 +68,6 @@ BESIDE = {
     "beside an angle's zero": (np.arccos, 1e-16, -1.0, -1e-16),
     "a root of small digits": (lambda x: (x * np.cbrt(x)) ** 1.5, -1e-200, -2e-200, None),
     "far from its ties": (lambda x: np.minimum(2 - x, x * x) * (x * x), 1e-20, 4e-60, 12e-40),
-    "a tie with a jump": (lambda x: np.maximum(x + x, np.floor(x)), 0.0, 2.0, None),
     "a size beside one": (lambda x: x * min(np.copysign(x, 0.0), 1.0), 0.501, 1.002, 2.0),
     "large before a tail": (lambda x: np.log1p(np.exp(1 / x)) ** 2, -1.0, -2 * 0.31326168751822286 * 0.2689414213699951, None),
 }
