@@ -101,6 +101,8 @@ class Composer:
                 return -1, base.place
             named = base.parts[0] in _CONSTANTS
             return (0 if named else {"exp": 6, PRODUCTS: 7}.get(base.parts[0], 5)), base.place
+        if base.kind == "brace":
+            return 8, base.place
         return (4 if base.needs & ~self._unit else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
