@@ -195,6 +195,7 @@ class Reach:
         self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
         self._unfollowed: frozenset[str] | None = None  # what code mentions whose calls of methods are not seen
+        self._asked = (frozenset[str](), 0)  # for what of this, and for how many objects, that is done
         self.asking = self.entered = False
         self.codes: list[tuple[types.CodeType, dict[str, Any]]] = []
         self.last: Any = None
@@ -345,7 +346,9 @@ class Reach:
 
     def _of_unfollowed(self, mentioned: frozenset[str]) -> None:
         """What only the methods of an object tell, and where things stand that a copy moves on, as far as code may ask it."""
-        for value in self.seen():
+        found = self.seen()
+        known, self._asked = self._asked, (mentioned, len(found))
+        for value in found[known[1] if known[0] == mentioned else 0 :]:
             if is_opaque_capture(value):
                 methods = {name for name in dir(type(value)) if name in mentioned or name in _SPECIAL} - HOLDING
                 for method in sorted(methods, key=lambda name: (name in _SPECIAL, name))[:1]:
