@@ -107,20 +107,14 @@ def is_sized(graph: Graph | Program) -> bool:
     return any(True for leaf in graph.inputs for _ in extents_in(leaf.shape))
 
 
-def refuse_loops(program: Program, what: str) -> None:
-    """Raise `BackendError` where a program has loops, for what cannot have them."""
-    if problem := _looping(program, what):
-        raise BackendError(problem)
-
-
 def _looping(program: Program, what: str) -> str:
     """Why `what` does not take a program that has loops; "" where it has none."""
     if not is_nest(program):
         return ""
     return (
         f"{program.name}: loops whose rounds need each other, or whose number a call tells, are for machine code "
-        f"and the targets python, numpy, c and cuda; {what} has none yet, and takes loops of a known number of rounds "
-        "written out (scalarize=True)"
+        f"and the targets python, numpy, c and cuda, for many points cupy; {what} takes loops of a known number of "
+        "rounds written out (scalarize=True)"
     )
 
 
@@ -182,6 +176,20 @@ def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | Non
     return None if _unsettled(looped) or batch_problem(looped) else looped
 
 
+def device_points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | None:
+    """The Program of a Graph that each thread of a GPU computes at a point; None where all points' arrays are one array."""
+    if in_unrolled_regime(graph):
+        found = program_of(graph, options)
+        assert isinstance(found, Program)
+        return found
+    if not has_loops(graph.bindings):
+        return None
+    from symdiff.codegen.cuda.header import lacking_in_cuda
+
+    looped = program_of(graph, options, loops=True)
+    return None if isinstance(looped, Fused) or lacking_in_cuda(looped) else looped
+
+
 def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Fused:
     """The fused tasks of a Graph of whole arrays, whose first outputs are the program's `checks`."""
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
@@ -214,8 +222,8 @@ def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, 
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     if isinstance(program, Fused):
         return array_plan_of(program)
-    if kind != "point":
-        refuse_loops(program, "points")
+    if kind != "point" and is_nest(program):
+        return Plan(program, kind, in_axes, out_axes)  # whose values are those of one point
     plan = schedule(program, kind, in_axes, out_axes)
     if checking:
         check_plan(plan)
@@ -243,13 +251,14 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
         raise BackendError(f"unknown target {target!r}; there are {', '.join(TARGETS)}")
     problem = "" if isinstance(plan, ArrayPlan) else _looping(plan.program, f"target {target!r}")
     looped = not isinstance(plan, ArrayPlan) and is_nest(plan.program)
-    kind = "arrays" if isinstance(plan, ArrayPlan) else "loops" if looped else plan.kind
+    kind = "arrays" if isinstance(plan, ArrayPlan) else plan.kind
+    kind = {"point": "loops", "batch": "batch of loops"}[kind] if looped else kind
     emitter = EMITTERS.get((target, kind))
     if emitter is None:
         whole = f"whole arrays are computed by NumPy and CuPy; target {target!r} takes numbers and small arrays, "
         whole += "to which scalarize=True (--scalarize) unrolls them"
         points = f"target {target!r} takes one point: call it in a loop over the points, or choose numpy or cupy"
-        raise BackendError({"arrays": whole, "loops": problem, "batch": points}[kind])
+        raise BackendError({"arrays": whole, "batch": points}.get(kind, problem))
     if emitter == "point_files":
         layout["target"] = target
     return importlib.import_module(f"symdiff.codegen.{emitter}").emit(plan, **layout)  # type: ignore[no-any-return]
@@ -261,7 +270,8 @@ EMITTERS = {
     ("numpy", "loops"): "point_files",
     ("python", "point"): "point_files", ("python", "loops"): "point_files", ("c", "point"): "c", ("c", "loops"): "c",
     ("cuda", "point"): "cuda.header", ("cuda", "loops"): "cuda.header",
-    ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "arrays"): "cuda.cupy_arrays",
+    ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "batch of loops"): "cuda.cupy",
+    ("cupy", "arrays"): "cuda.cupy_arrays",
 }  # fmt: skip
 
 

@@ -535,3 +535,46 @@ def test_the_stand_in_has_cupys_signatures():
     for kind in ("Device", "Stream", "Event", "MemoryHook", "MemoryPool"):
         own = [name for name in vars(getattr(cupy_standin, kind)) if not name.startswith("_") and name != "now"]
         assert all(hasattr(getattr(cupy.cuda, kind), name) for name in own), kind
+
+
+def pendulum(p):
+    angle, speed = p[0], p[1]
+    for _ in range(400):
+        angle, speed = angle + 0.01 * speed, speed - 0.01 * np.sin(angle) * p[2]
+    return angle
+
+
+def approached(a):
+    x = 1.0 + a
+    while abs(x * x - a) > 1e-12 * a:
+        x = 0.5 * (x + a / x)
+    return x
+
+
+def history(x):
+    found = np.zeros(300)
+    for k in range(300):
+        found[k] = x
+        x = 3.6 * x * (1.0 - x)
+    return np.sum(found**2) * 1e-3
+
+
+def test_each_point_of_a_device_has_rounds_of_its_own(cp):
+    points = RNG.uniform(0.2, 0.8, (40, 3))
+    for axis in (0, -1):
+        given = points if axis == 0 else np.ascontiguousarray(points.T)
+        agree(cp, sd.vmap(sd.value_and_grad(pendulum), in_axes=axis), given)
+    agree(cp, sd.vmap(sd.jvp(pendulum), in_axes=0), points, points[::-1].copy())
+    agree(cp, sd.vmap(sd.grad(history)), points[:, 0].copy(), rtol=1e-9)
+    agree(cp, sd.vmap(lambda x: approached(x)), points[:, 0].copy())
+    df = sd.vmap(sd.grad(pendulum))
+    text = df.source(cp.asarray(points), target="cupy")
+    assert "for (long k" in text and len(text.splitlines()) < 200
+    space = {}
+    exec(text, space)
+    np.testing.assert_allclose(space["pendulum_grad"](cp.asarray(points)).get(), df(points), 1e-12)
+
+
+def test_rounds_that_are_counted_back_are_written_out_on_a_device(cp):
+    with pytest.raises(sd.TraceError, match="more than 64 paths"):  # their number is known at the call only
+        sd.vmap(sd.grad(approached))(cp.asarray(np.array([1.0, 2.0])))

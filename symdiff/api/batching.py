@@ -449,7 +449,7 @@ def kernel_over_points(
 
     Loops are kept where each point can have rounds of its own.
     """
-    for keeping in ("" if device else backend, ""):
+    for keeping in ("cupy" if device else backend, ""):
         graph, tree = function._built(call, hide=not device, backend=keeping)
         if device:
             check_device_paths(graph)

@@ -111,8 +111,9 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     does not take them.
     """
     inner = function.inner if isinstance(function, Vectorised) else function
+    backend = target if inner is function or target == "cupy" else ""
     try:
-        return _exported(function, inner, args, kwargs, target, command, "" if inner is not function else target)
+        return _exported(function, inner, args, kwargs, target, command, backend)
     except BackendError:
         if inner.loops is not None or target not in LOOPING:
             raise
@@ -149,7 +150,8 @@ def _exported(
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
     checks = branches.conditions if branches is not None and raised else None
     options: dict[str, Any] = {"raised": raised} if raised else {}
-    if batch and not (in_unrolled_regime(graph) and (checks is None or in_unrolled_regime(settled(checks)))):
+    looped = target == "cupy" and has_loops(graph.bindings)
+    if batch and not looped and not (in_unrolled_regime(graph) and (checks is None or in_unrolled_regime(settled(checks)))):
         padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
         whole = WholeBatched(graph, tree, padded, function.out_axes, inner.options)
         flat = structures.leaves(args, none_is_leaf=True)  # in the function's own, settings are no inputs
@@ -176,7 +178,7 @@ def _exported(
 
     def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
-        program = program_of(graph, inner.options, name, None if batch else checks, target in ("python", "c", "cuda"))
+        program = program_of(graph, inner.options, name, None if batch else checks, looped or target in ("python", "c", "cuda"))
         nodes = _nodes(program)
         opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
         if opaque is not None:

@@ -18,7 +18,7 @@ from symdiff.vocabulary.extents import Extent, extent_of_text
 from symdiff.vocabulary.libraries import user_line
 
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
-LOOPING = ("auto", "python", "numpy", "native", "c", "cuda")  # backends and targets that take loops
+LOOPING = ("auto", "python", "numpy", "native", "c", "cuda", "cupy")  # backends and targets that take loops
 TARGETS = ("python", "numpy", "c", "cupy", "cuda")
 COMMON = ("rules", "exact", "fastmath", "backend", "scalarize", "paths", "loops", "frozen")
 

@@ -17,7 +17,7 @@ from symdiff.codegen.shells import COPIED, INDENT, PointsShell, Shell
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output
+from symdiff.lowering.program import Input, Output, is_nest
 from symdiff.vocabulary.heads import CUPY
 from symdiff.vocabulary.ops import bytes_of_code
 
@@ -32,10 +32,11 @@ def emit(
             axis is None and leaf.shape == () for leaf, axis in zip(plan.program.inputs, cuda_leaf_axes(plan), strict=False)
         ]
         by_value = frozenset(k for k, alone in enumerate(shared) if alone)
-    if not exact:
+    looped = is_nest(plan.program)
+    if not exact and not looped:
         plan = replace(plan, program=with_reciprocals(plan.program))
     code, kernel = point_kernel(plan, name, by_value)
-    wide = wide_kernel(plan, name, by_value)
+    wide = None if looped else wide_kernel(plan, name, by_value)
     head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{cuda_compiler_options(exact)})']
     if wide is not None:
         code += wide.text

@@ -125,6 +125,15 @@ def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     return [*head, "{", *(INDENT + line for line in lines), "}"], words
 
 
+def lacking_in_cuda(program: Program) -> str:
+    """Why there is no device function of a program; "" where there is."""
+    try:
+        device_function(program, program.name)
+    except BackendError as error:
+        return str(error)
+    return ""
+
+
 def emit(
     plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "", result: Result | None = None
 ) -> Source:  # fmt: skip

@@ -12,6 +12,7 @@ from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE, device_function
 from symdiff.codegen.names import Names
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
+from symdiff.lowering.walks import programs_in
 
 KERNEL = 'extern "C" __global__ void'
 UNROLL = "#pragma unroll"
@@ -25,9 +26,10 @@ def point_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> tuple[str, 
     strides of the axes of a point, all in elements; a number by value; and for a batch the number of points.
     """
     function = name_of(name)
-    lines, _ = device_function(plan.program, name)
+    lines, words = device_function(plan.program, name)
     kernel = PointKernel(plan, function, f"{function}_{'points' if plan.kind == 'batch' else 'point'}", by_value)
-    text = [*preamble([plan.program]), *lines, "", *kernel.lines()]
+    before = preamble([*programs_in(plan.program)], printed=words.printed)
+    text = [*before, *words.helpers(), *lines, "", *kernel.lines()]
     return "\n".join(text) + "\n", kernel.kernel
 
 
