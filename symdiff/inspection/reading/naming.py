@@ -203,7 +203,8 @@ class Naming:
         for total in self._candidates(term):
             first, c = total.parts[0]
             times = left.get(first, Fraction(0)) / c
-            if times and all(left.get(t) == k * times for t, k in total.parts):
+            named = self.own.get(total, (None,))[0] is not None or self.writer.is_array(total)
+            if times and (abs(times) == 1 or named) and all(left.get(t) == k * times for t, k in total.parts):
                 summands.append((total, times))
                 for t, _ in total.parts:
                     del left[t]

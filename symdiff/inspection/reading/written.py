@@ -53,6 +53,10 @@ class Writer(Terms):
         """A symbol that stands for a term."""
         return self.symbol(name, term.is_complex)
 
+    def is_array(self, term: Term) -> bool:
+        """Whether a term has cells."""
+        return False
+
     def long(self, term: Term, often: bool) -> int:
         """The printed width from which on a piece is named that stands twice, or often: 20 are some 28 characters of text."""
         return 16 if often else 20
