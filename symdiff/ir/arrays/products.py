@@ -177,7 +177,7 @@ def bind_einsum(a: Arrays, spec: str, *operands: Atom, optimize: Any = False) ->
     found = a.transpose(x, tuple(name.index(c) for c in output))
     if 0 in found.shape or all(0 not in o.shape for o in operands):
         return found
-    return a.broadcast_to(Constant(np.dtype(found.dtype).type(0).item(), found.dtype), found.shape)  # of no terms
+    return a.emit("add", found, Constant(0.0))  # of no terms, which is no minus zero
 
 
 def _once(a: Arrays, x: Atom, name: str) -> tuple[Atom, str]:
