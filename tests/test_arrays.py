@@ -260,3 +260,14 @@ def test_powers_of_a_range():
 
     step = 1e-30j
     np.testing.assert_allclose(sd.grad(f)(0.9), f(0.9 + step).imag / 1e-30, rtol=1e-13)
+
+
+def test_products_of_no_cells():
+    def f(x):
+        m = np.outer(x, x)
+        m[0, 0] = 1.0
+        return np.sin(x[0] / (2 + m[0, :0] @ m[:0, 1] * m[0, :0] @ m[:0, 1]))
+
+    x = np.linspace(0.1, 0.9, 3)
+    for scalarize in (None, False):
+        np.testing.assert_allclose(sd.grad(f, scalarize=scalarize)(x), [0.5 * np.cos(x[0] / 2), 0, 0])

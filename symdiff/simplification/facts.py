@@ -275,7 +275,7 @@ class Facts:
             if op == "neg" or op in through:
                 factor, atom = -factor if op == "neg" else factor, operands[0]
                 continue
-            if op == "size":
+            if not operands:  # a size, or an array of no cells
                 break
             place = 0 if _is_factor(operands[-1]) else 1
             if op not in ("mul", "div") or not _is_factor(operands[1 - place]) or (op == "div" and place):
