@@ -220,7 +220,14 @@ def test_slices_that_a_round_cannot_follow_are_written_out():
             part = a[0, :i]
         return np.sum(part)
 
-    for f in (joined, named):
+    def changed_backwards(a):
+        v = a[0].copy()
+        for i in range(N):
+            w = v[i::-1]
+            w[0] = a[1, 1]
+        return np.sum(v * np.arange(N))
+
+    for f in (joined, named, changed_backwards):
         graph = sd.trace(f, MATRIX, loops="keep")
         assert "kept" not in graph.notes["loops"].values()
         np.testing.assert_allclose(graph(MATRIX), f(MATRIX))

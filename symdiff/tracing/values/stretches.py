@@ -32,13 +32,14 @@ Spans = tuple[Span | None, ...]
 class Cells:
     """Arrays of which some cells are meant: by themselves, or those at a key of an array."""
 
-    __slots__ = ("key", "spans", "target", "values")
+    __slots__ = ("key", "shown", "spans", "target", "values")
 
     def __init__(self, values: Any, spans: Spans, target: Any = None, key: Any = None) -> None:
         self.values = values
         self.spans = spans
         self.target = target
         self.key = key
+        self.shown = False  # whether they are those of an array that cannot be changed here
 
 
 class Stretch(Tracer):
@@ -68,12 +69,14 @@ class Stretch(Tracer):
     def values(self) -> Any:
         """The array, with other cells than those meant, as it is now."""
         cells = self._value
+        if cells.shown and cells.target is not None:
+            return cells.target.values[cells.key]
         return cells.values if cells.target is None else cells.target[cells.key]
 
     def is_of(self, target: Any, other: "Stretch") -> bool:
         """Whether these are the same cells of an array as others, so that assigning them changes nothing."""
         mine, theirs = self._value, other._value
-        if mine.target is not target or len(mine.key) != len(theirs.key):
+        if mine.shown or mine.target is not target or len(mine.key) != len(theirs.key):
             return False
         same = all(a is b or (isinstance(a, (int, slice)) and a == b) for a, b in zip(mine.key, theirs.key, strict=True))
         return same and all(
@@ -150,9 +153,13 @@ class Stretch(Tracer):
                 tuple(p for p, s in zip(parts, self.spans, strict=True) if s is None or isinstance(p, slice))
             ]
         cells = self._value
-        if whole and cells.target is not None:
+        if whole and cells.target is not None and not cells.shown:
             return Stretch.of(values, tuple(found), cells.target, cells.key)
-        return Stretch.of(values[tuple(plain)], tuple(found))
+        made = _shown(Stretch.of(values[tuple(plain)], tuple(found)))
+        if isinstance(made, Stretch) and all(p in (slice(None), slice(None, None, -1)) for p in parts if isinstance(p, slice)):
+            made._value.target = None if None in parts else self
+            made._value.key = tuple(parts)
+        return made
 
     def _at(self, drops: list[Any]) -> Any:
         """The lines at single places of axes."""
@@ -179,6 +186,8 @@ class Stretch(Tracer):
         if any(p is None for p in parts) or not all(isinstance(p, (int, np.integer, slice, Integer)) for p in parts):
             self._unknown()
         cells = self._value
+        if cells.shown:
+            self._unknown()
         inner, spans, drops = [], [], []
         for axis, (part, span) in enumerate(zip(parts, self.spans, strict=True)):
             if span is None:
@@ -212,7 +221,11 @@ class Stretch(Tracer):
     def assign(self, value: Any, spans: Spans | None = None) -> None:
         """The cells get a value, which broadcasts to them."""
         cells, base, spans = self._value, self.values, self.spans if spans is None else spans
-        if np.ndim(value) > len(spans):
+        if cells.shown and cells.target is not None and spans is self.spans:  # the same cells, some axes turned
+            key = cells.key
+            cells.target.assign(value[key[len(key) - np.ndim(value) :]] if np.ndim(value) else value)
+            return
+        if cells.shown or np.ndim(value) > len(spans):
             self._unknown()
         new = _moved_to(value, spans, self)
         found = np.where(_mask(spans), new, base)
@@ -291,6 +304,13 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
 
 for _name in _OPERATORS:
     setattr(Stretch, f"__r{_name}__", _reflected(_name))
+
+
+def _shown(found: Any) -> Any:
+    """Cells of another array, which a change of them would have to change."""
+    if isinstance(found, Stretch):
+        found._value.shown = True
+    return found
 
 
 def _now(value: Any) -> Any:
@@ -446,7 +466,7 @@ def _flip(x: Any, axis: Any = None) -> Any:
 
 def _transpose(x: Any, axes: Any = None) -> Any:
     order = tuple(range(x.ndim))[::-1] if axes is None else tuple(a % x.ndim for a in axes)
-    return Stretch.of(np.transpose(x.values, order), tuple(x.spans[k] for k in order))
+    return _shown(Stretch.of(np.transpose(x.values, order), tuple(x.spans[k] for k in order)))
 
 
 def _cumulated(function: Callable[..., Any], nothing: float) -> Callable[..., Any]:
