@@ -248,8 +248,16 @@ def _plain(value: Any) -> Any:
 
 
 def _by_input(partial: Callable[[Point, Any], Any], args: Point, out: Any, place: int) -> Any:
-    """The derivative of a partial by one of the inputs, or by `out`; to a few digits."""
+    """The derivative of a partial by one of the inputs, or by `out`; to a few digits, on one side at an end of its domain."""
     step = mpmath.mpf(10) ** (-DIGITS // 2)
-    moved = [[x + sign * step if i == place else x for i, x in enumerate((*args, out))] for sign in (1, -1)]
-    high, low = (partial(tuple(m[:-1]), m[-1]) for m in moved)
-    return (high - low) / (2 * step)
+
+    def at(sign: int) -> Any:
+        moved = [x + sign * step if i == place else x for i, x in enumerate((*args, out))]
+        return partial(tuple(moved[:-1]), moved[-1])
+
+    for high, low in ((1, -1), (2, 1)):
+        try:
+            return (at(high) - at(low)) / ((high - low) * step)
+        except ValueError:  # no real number
+            continue
+    return (at(-1) - at(-2)) / step

@@ -44,14 +44,14 @@ def fold_formula_step(op: str, operands: list[Any]) -> Any:
             return None
         if any(map(_is_beyond, values)) or _exponent(op, values) > LARGEST:
             raise Unfoldable("a constant beyond 2**16384")
+        if not any(v.imag for v in values) and _leaves_reals(op, values):
+            raise Unfoldable(f"{op} of real numbers that is complex; 1j makes a complex one")
         try:
             found = OPERATIONS[op](*values)
         except (ArithmeticError, ValueError, TypeError) as error:
             raise Unfoldable(f"{op} has no value there: {error}") from None
         if _is_beyond(found):
             raise Unfoldable("a constant beyond 2**16384")
-        if not any(v.imag for v in values) and (found.imag or _leaves_reals(op, values)):
-            raise Unfoldable(f"{op} of real numbers that is complex; 1j makes a complex one")
         exact = all(isinstance(o, int) for o in operands) and op in ("add", "sub", "mul", "neg")
         return int(found) if exact else found
 
