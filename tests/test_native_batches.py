@@ -405,3 +405,12 @@ def test_first_calls_of_many_elementary_functions_take_a_second():
     found = sd.vmap(f)(x)
     assert time.perf_counter() - begin < 4.0  # 12 s where LLVM puts each function in the place of its calls
     np.testing.assert_allclose(found, f(x), rtol=1e-13)
+
+
+def test_an_integer_that_all_points_share_is_a_number():
+    x = np.arange(6.0).reshape(3, 2)
+    df = sd.vmap(sd.value_and_grad(lambda x, a: np.sum(x * x) * a**2, (0, 1)), in_axes=(0, None))
+    for (value, slopes), (wanted, expected) in zip([df(x, 3), df(x, 4)], [df(x, 3.0), df(x, 4.0)], strict=True):
+        np.testing.assert_array_equal(value, wanted)
+        for slope, other in zip(slopes, expected, strict=True):
+            np.testing.assert_array_equal(slope, other)

@@ -230,7 +230,8 @@ class Vectorised(Function):
             points = []
             for leaf in flat:
                 value = leaf
-                if (axis is not None and not is_static(leaf)) or (isinstance(leaf, np.ndarray) and axis is not None):
+                static = is_static(leaf) and not (place in numbers and is_integer_argument(leaf))
+                if (axis is not None and not static) or (isinstance(leaf, np.ndarray) and axis is not None):
                     check_plain(self.where, leaf)
                     value = leaf if isinstance(leaf, (Tracer, Spec)) else np.asarray(leaf)
                     if not value.shape:
@@ -245,7 +246,7 @@ class Vectorised(Function):
                     leaf_axes.append(axis)
                 else:
                     points.append(leaf)
-                    if not is_static(leaf) or (place in numbers and is_integer_argument(leaf)):
+                    if not static:
                         leaves.append(leaf)
                         leaf_axes.append(None)
             shown.append(structures.unflatten(tree, points))

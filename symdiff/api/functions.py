@@ -449,6 +449,8 @@ class Function:
                 if self._is_own(watch):
                     return found
             # another thread has replaced what the function captures
+        else:
+            return self._any_way(args, kwargs, out)
         own = getattr(self._threads, "own", None)
         if own is None:
             own = self._threads.own = self.apart()

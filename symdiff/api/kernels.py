@@ -63,8 +63,6 @@ class Batched:
         args = []
         points: dict[int, str] = {}
         name = self.program.name
-        if len(leaves) < len(self.in_axes):  # an integer that the derivative is taken by
-            raise ShapeError(f"{name}: a batched argument needs a points axis; got a single number")
         for leaf, expected, axis in zip(leaves, self.program.inputs, self.in_axes, strict=True):
             check_plain(f"{name}: {expected.name}", leaf)
             value = np.asarray(leaf)
