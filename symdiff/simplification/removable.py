@@ -52,6 +52,7 @@ _ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
 _SHARES = ("0.9", "0.6", "0.4", "0.2", "0.1", "0.03", "1e-2", "1e-3", "1e-5", "1e-7", "1e-9", "1e-12")  # of a radius
 _LEAST_RADIUS = 1e-20
 _LARGEST = 1024  # the exponent from which doubles overflow
+_SMALLEST = 2**16  # the one below zero at which parts of a number are too far apart
 _COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
 _WIDE = 24  # the exponent from which these take too much memory
 _AROUND = (mpmath.mpc(1), mpmath.mpc(-1), *(mpmath.mpc(r) * 1j**k * mpmath.expj(0.5) for r in (1, 0.5) for k in range(4)))
@@ -325,8 +326,9 @@ def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, flipped: 
                 found = operands[0] if op == "cast" else OPERATIONS[op](*operands)
             if flipped is not None and op in _ROOTS and (mpmath.re(at) - flipped[0]) * flipped[1] < 0:
                 found = found if op == "pow" and (2 * operands[1]) % 2 != 1 else -found
-            if mpmath.mag(found) > _LARGEST:
-                return None  # as in doubles; sinh of exp(1e6) would be computed with a million digits
+            parts = [p for p in (mpmath.re(found), mpmath.im(found)) if p]
+            if mpmath.mag(found) > _LARGEST or any(mpmath.mag(p) < -_SMALLEST for p in parts):
+                return None  # as in doubles; sinh of exp(1e6) or of exp(-1e6) + 1j would be computed with a million digits
             values.append(found)
     except _REFUSED:
         return None
