@@ -845,10 +845,10 @@ def test_targets_without_loops_refuse_them():
         source_of(plan_of(program_of(rosenbrock(), name="rosenbrock")), "cuda", name="rosenbrock")
 
 
-def test_points_refuse_loops_for_now():
+def test_loops_over_points_are_for_machine_code_and_gpus():
     program = program_of(pendulum())
     for refused in (
-        lambda: plan_of(program, "batch"),
+        lambda: pipeline.source_of(plan_of(program, "batch"), "numpy", name="f"),
         lambda: pipeline.gufunc_of(program),
     ):
         with pytest.raises(sd.BackendError, match="loops whose rounds need each other"):
