@@ -230,7 +230,7 @@ class Vectorised(Function):
             points = []
             for leaf in flat:
                 value = leaf
-                static = is_static(leaf) and not (place in numbers and is_integer_argument(leaf))
+                static = is_static(leaf) and not (leaf is arg and place in numbers and is_integer_argument(leaf))
                 if (axis is not None and not static) or (isinstance(leaf, np.ndarray) and axis is not None):
                     check_plain(self.where, leaf)
                     value = leaf if isinstance(leaf, (Tracer, Spec)) else np.asarray(leaf)
