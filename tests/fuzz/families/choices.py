@@ -65,7 +65,7 @@ def _refused(call, option, shown):
     try:
         call()
     except sd.SymdiffError as error:
-        if option in str(error) and "options.py:" in str(error):
+        if option in str(error) and "choices.py:" in str(error):
             return RIGHT
         raise Wrong(f"{shown}: {error}") from None
     raise Wrong(f"{shown} is taken without a word")
