@@ -160,8 +160,10 @@ def _has_loops_inside(binding: Node) -> bool:
     return binding.op == "loop" and has_loops(binding.params.body.bindings)
 
 
-def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | None:
-    """The Program of a Graph that is computed for many points together; None where all points' arrays are one array."""
+def points_program_of(graph: Graph, options: Options = DEFAULT, device: bool = False) -> Program | None:
+    """The Program of a Graph that is computed for many points together, on a GPU by a thread each; None where all points'
+    arrays are one array.
+    """
     if in_unrolled_regime(graph):
         found = program_of(graph, options)
         assert isinstance(found, Program)
@@ -169,25 +171,18 @@ def points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | Non
     if not has_loops(graph.bindings):
         return None
     looped = program_of(graph, options, loops=True)  # as whole arrays all rounds of all points would be made and read again
-    if isinstance(looped, Fused) or engine.supported():
-        return None
+    return None if isinstance(looped, Fused) or _problem_over_points(looped, device) else looped
+
+
+def _problem_over_points(program: Program, device: bool) -> str:
+    """Why a program with loops is not computed for many points together; "" where it is."""
+    if device:
+        from symdiff.codegen.cuda.header import lacking_in_cuda
+
+        return lacking_in_cuda(program)
     from symdiff.runtime.batch import batch_problem
 
-    return None if _unsettled(looped) or batch_problem(looped) else looped
-
-
-def device_points_program_of(graph: Graph, options: Options = DEFAULT) -> Program | None:
-    """The Program of a Graph that each thread of a GPU computes at a point; None where all points' arrays are one array."""
-    if in_unrolled_regime(graph):
-        found = program_of(graph, options)
-        assert isinstance(found, Program)
-        return found
-    if not has_loops(graph.bindings):
-        return None
-    from symdiff.codegen.cuda.header import lacking_in_cuda
-
-    looped = program_of(graph, options, loops=True)
-    return None if isinstance(looped, Fused) or lacking_in_cuda(looped) else looped
+    return engine.supported() or _unsettled(program) or batch_problem(program)
 
 
 def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Fused:

@@ -17,7 +17,7 @@ from symdiff.errors import ArgumentError, BackendError, MissingPackageError, Sha
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph
 from symdiff.lowering.arrays.fusing import Fused
-from symdiff.pipeline import Options, device_points_program_of, kernel_of, plan_of, program_of
+from symdiff.pipeline import Options, kernel_of, plan_of, points_program_of, program_of
 from symdiff.tracing.trace import Spec
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -249,7 +249,7 @@ def device_points_kernel(
     graph: Graph, axes: Sequence[int | None], out_axis: int, tree: Any, options: Options, backend: str = "", threads: Any = None
 ) -> Any:
     """A graph of one point over many points of CuPy arrays: one launch, or arrays of all points."""
-    program = device_points_program_of(graph, options)
+    program = points_program_of(graph, options, device=True)
     if program is None:
         return WholeBatched(graph, tree, list(axes), out_axis, options, DeviceCompiled)
     return DeviceBatched(program, tuple(axes), (out_axis,) * len(program.outputs), tree, options)
