@@ -119,3 +119,13 @@ def test_incomplete_gamma_functions_of_tiny_complex_numbers_end():
     with mpmath.workdps(160):
         found = OPERATIONS["gammainc"](mpmath.mpf(1.5), x)
         assert abs(found / (x**1.5 / mpmath.gamma(2.5)) - 1) < 1e-30
+
+
+@pytest.mark.parametrize("shape", [-1.0, 0.0, 2.0])
+def test_slopes_are_nan_where_parameters_are_out_of_range(shape):
+    for slope in (
+        sd.grad(lambda x: stats.gamma.logpdf(x, shape))(2.0),
+        sd.grad(lambda a: stats.gamma.logpdf(2.0, a))(shape),
+        sd.grad(lambda s: stats.norm.pdf(0.3, 0.0, s))(shape),
+    ):
+        assert np.isnan(slope) == (shape <= 0.0)

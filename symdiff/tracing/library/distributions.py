@@ -81,7 +81,7 @@ def _single(owner: Any, name: str, follow: Follow, args: tuple[Any, ...], kwargs
             value = np.where(np.isnan(z), math.nan, value)
         value = method.scaled(_between(z, ends, value, method[:2], _is_discrete(owner) or closed, closed), scale)
     valid = valid if name == "logpdf" else valid & (scale > 0)  # of a negative one the logarithm is NaN
-    return value if _is_known(valid) and np.all(valid) else np.where(valid, value, math.nan)
+    return value if _is_known(valid) and np.all(valid) else value * np.where(valid, 1.0, math.nan)  # so are its slopes
 
 
 def _formula(owner: Any, name: str, follow: Follow) -> Callable[..., Any]:
