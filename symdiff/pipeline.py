@@ -129,7 +129,7 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
             assert isinstance(found, Program)
             return found
 
-        program = number(whole, name=name, whole=True, lower=lowered)
+        program = number(whole, fold=not options.exact, name=name, whole=True, lower=lowered)
         if os.environ.get("SYMDIFF_CHECK") == "1":
             check_graph(whole)
             check_bindings(whole)
@@ -203,7 +203,7 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
     with without_collector():
         whole = computable(halved(unroll_calls(lower_fastmath(graph) if options.fastmath else graph)), options.exact)
         check_bindings(whole)
-        program = assemble_steps(number(whole, name=name, whole=True))
+        program = assemble_steps(number(whole, fold=not options.exact, name=name, whole=True))
         if checks:
             program = with_checks(program, checks)
         if checking:

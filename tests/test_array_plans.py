@@ -174,6 +174,51 @@ def test_peak_memory_of_a_layer_is_its_results_and_two_activations():
     assert str(memory) in str(f.cost(W, b, X))
 
 
+def test_what_follows_from_an_activation_that_is_kept_is_not_kept_as_well():
+    W, b, X = RNG.standard_normal((30, 40)), RNG.standard_normal((30, 1)), RNG.standard_normal((40, 50))
+    whole = sd.grad(lambda W, b, X: np.sum((W.T @ np.tanh(W @ X + b)) ** 2), argnums=(0, 1), scalarize=False)
+    text = whole.source(W, b, X)
+    after = text[text.index("np.tanh(") :]
+    assert after.index("np.matmul(") < after.index("np.subtract(1.0")  # 1 - T*T, where it is used
+
+
+def test_the_gradient_of_a_mean_of_squares_is_one_multiplication_a_cell():
+    x = RNG.standard_normal((50, 40))
+    assert sd.grad(lambda x: np.mean(x**2)).cost(x).derivative.by_kind == {"mul": 2000}
+    assert "np.multiply(x, 0.001, out=df_dx)" in sd.grad(lambda x: np.mean(x**2)).source(x)
+    exact = sd.grad(lambda x: np.mean(x**2), exact=True)
+    assert exact.cost(x).derivative.by_kind["mul"] == 4000 and np.allclose(exact(x), x / 1000, rtol=1e-15)
+
+
+SINGLE = {
+    "mean": lambda x: np.mean(x**2),
+    "layer": lambda x: np.mean(np.tanh(x @ x.T)),
+    "std": lambda x: np.std(x),
+    "max": lambda x: np.sum(np.maximum(x, 0.7)) + np.mean(np.clip(x, 0.6, 1) ** 2),
+    "where": lambda x: np.sum(np.where(x > 1, x / 3, x * x)),
+    "logsumexp": lambda x: sd.special.logsumexp(x),
+    "softmax": lambda x: (np.exp(x) / np.sum(np.exp(x), axis=1, keepdims=True))[:, 0].sum(),
+    "cumsum": lambda x: np.mean(np.cumsum(x, axis=0)),
+    "fft": lambda x: np.mean(np.abs(np.fft.rfft(x)) ** 2),
+    "median": lambda x: np.mean(np.median(x, axis=0)),
+    "percentile": lambda x: np.percentile(x, 30),
+    "weights": lambda x: np.average(x, weights=np.arange(40, dtype="f"), axis=1).sum(),
+}
+
+
+@pytest.mark.parametrize("f", SINGLE.values(), ids=SINGLE)
+@pytest.mark.parametrize("transform", [sd.grad, sd.hvp, sd.jvp], ids=["grad", "hvp", "jvp"])
+def test_derivatives_in_single_precision_have_no_step_in_double(f, transform):
+    x = (RNG.random((50, 40)) + 0.5).astype("f")
+    args = (x,) if transform is sd.grad else (x, x)
+    df = transform(f)
+    assert not [str(b) for b in df.graph(*args).bindings if b.dtype in ("d", "D")]
+    found, wanted = df(*args), df(*(a.astype("d") for a in args))
+    for one, other in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, wanted)), strict=True):
+        assert one.dtype == np.float32
+        assert np.max(np.abs(one - other)) <= 1e-4 * (np.max(np.abs(other)) + 1e-3)
+
+
 def test_buffers_are_used_again():
     specs = [sd.Spec((50, 50)) for _ in range(3)] + [sd.Spec((50, 400))]
     program = sd.grad(deep).program(*specs)

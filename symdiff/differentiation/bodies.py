@@ -23,6 +23,7 @@ def python_partials(rule: Rule, builder: Builder, binding: Node, place: int) -> 
     """The partial by argument `place` from a rule's Python body, and the others that it gives, by argument."""
     args = [Tracer(builder, o) if not isinstance(o, Constant) else o.value for o in binding.operands]
     out = Tracer(builder, binding.result)
+    builder.single = False  # numbers in bodies are NumPy's
     name = rule.parameters[place]
     if binding.op == "call":
         check_holomorphic(binding, place, _is_declared_complex(rule, place))

@@ -37,7 +37,7 @@ class Forward:
         self.dots = {symbol: Masked(seed) for symbol, seed in seeds.items()}
         for binding in self.slopes.bindings:
             if binding.dtype not in "?l" and any(o in self.dots for o in binding.operands):
-                b.origin = binding.origin
+                b.at(binding)
                 found = self._pushed(binding)
                 if found is not None:
                     self.dots[binding.result] = found

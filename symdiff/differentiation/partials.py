@@ -66,7 +66,7 @@ class Partials:
         if rule.holomorphic == "real" and any(o.dtype is not None and is_complex(o.dtype) for o in binding.operands):
             raise RuleError(f"{binding.origin}: the rule of {rule.name} holds for real arguments only")
         b = self.builder
-        b.origin = binding.origin
+        b.at(binding)
         if rule.body is not None:
             found = python_partials(rule, b, binding, place)
             self._built |= {(binding.result, k, conjugate): atom for k, atom in found.items()}

@@ -66,7 +66,7 @@ class Reverse:
                 self._put(Masked(seed, soft=(Soft(seed, seed),) if symbol in soft else ()), symbol, self.bars)
         while self.pending:
             binding = self.slopes.bindings[-heapq.heappop(self.pending)]
-            b.origin = binding.origin
+            b.at(binding)
             bar, conjugate = (self.cotangents.total(bars.pop(binding.result, None)) for bars in (self.bars, self.conjugates))
             if bar is not None and is_constant(self.arrays.repeated(bar.value)[0], 0):
                 bar = None

@@ -206,6 +206,7 @@ def _structured(site: Site, parts: list[Atom], b: Builder) -> Any:
 
 def _run(b: Builder, body: Callable[..., Any], rule: Any, site: Site, *args: Any) -> Any:
     """What a body returns, whose new arrays are of its own graph."""
+    b.single = False  # numbers in bodies are NumPy's
     active_builders().append(b)
     try:
         with nested_trace(body, f"the rule of {rule.name}", site.kinds):

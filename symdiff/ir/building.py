@@ -22,6 +22,7 @@ from symdiff.vocabulary.ops import OPS, check_dtype_cast, is_complex, real_count
 from symdiff.vocabulary.traits import operations
 
 _WEAK = {bool: True, int: 1, float: 1.0, complex: 1j}
+_SINGLE = {int: "f", float: "f", complex: "F"}
 _FLOATING = "fdFD?"
 _FACTORS = operations("scales") - {"cast"}  # operations that derivatives of whole arrays remember
 _COMPARING = operations("compares")
@@ -110,6 +111,7 @@ class Builder:
         self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`
         self.origin = ""
+        self.single = False  # what is derived is in single precision
         self.primal = True
         self.patience = 0  # bindings after which `tired` is told
         self.tired: Callable[[], None] = lambda: None
@@ -142,10 +144,22 @@ class Builder:
             self.signs.note(bound)
         return bound
 
+    def at(self, binding: Node) -> None:
+        """Go on at the line of a binding, in its precision."""
+        self.origin = binding.origin
+        self.single = binding.dtype in ("f", "F")
+
+    def in_precision(self, operands: tuple[Atom, ...]) -> tuple[Atom, ...]:
+        """Numbers of no dtype that meet nothing but each other, in the precision of what is derived."""
+        if not self.single or not all(isinstance(o, Constant) and o.dtype is None for o in operands):
+            return operands
+        return tuple(self.cast(o, _SINGLE[type(o.value)]) if type(o.value) in _SINGLE else o for o in operands)
+
     def emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None, origin: str = "") -> Atom:
         """An elementwise operation, its dtype and broadcast shape worked out."""
         if op == "const":
             return Constant(payload)
+        operands = (operands[0], *self.in_precision(operands[1:])) if op == "select" else self.in_precision(operands)
         if self.structural and not self.primal:
             found = self._narrowed(op, operands, payload, origin)
             if found is not None:
@@ -233,6 +247,7 @@ class Builder:
         )
 
     def _whole(self, head: str, operand: Atom, **params: Any) -> Atom:
+        (operand,) = self.in_precision((operand,))
         code = dtype_of_atoms((operand,))
         shape = params.get("shape", (*operand.shape, *operand.shape[-1:]))
         symbol = self.bind(head, (operand,), shape, code, Static(head, params))

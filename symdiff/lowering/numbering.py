@@ -44,7 +44,7 @@ def number(
 
     `lower` gives the programs of loops' bodies.
     """
-    numbering = _Numbering(graph, fold and not whole, whole, lower)
+    numbering = _Numbering(graph, fold, whole, lower)
     for binding in graph.bindings:
         numbering.bind(binding)
     inputs = tuple(Input(leaf.name, leaf.node.shape, leaf.node.dtype) for leaf in graph.inputs)
@@ -152,12 +152,12 @@ class _Numbering(Table):
             return operands[0]
         if not self.whole and op in _WIDENED:
             operands = [o if nodes[o].dtype == code else self._widened(o, code) for o in operands]
-        constants = [nodes[o].op == "const" for o in operands] if self.fold and op in _FOLDED else ()
+        constants = [nodes[o].op == "const" and nodes[o].shape == () for o in operands] if self.fold and op in _FOLDED else ()
         if any(constants):
-            folded = self._folded(op, operands) if code == "d" and all(constants) else None
+            folded = self._folded(op, operands, code) if all(constants) else None
             if folded is not None:
                 return self.constant(folded, code)
-            same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands, signed)
+            same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands, code, signed)
             if same is not None:
                 return same
         if op == "select" and nodes[operands[0]].op == "not":
@@ -177,7 +177,7 @@ class _Numbering(Table):
             else self.as_dtype(value, wide, self.nodes[value].origin)
         )
 
-    def _neutral(self, op: str, operands: list[int], signed: bool) -> int | None:
+    def _neutral(self, op: str, operands: list[int], code: str, signed: bool) -> int | None:
         """The other operand where one is a constant that leaves it as it is: x + 0, x - 0, x*1, x/1.
 
         -0.0 + 0.0 is 0.0: where the sign of a zero is `signed`, only the zero that leaves this as it is counts.
@@ -186,10 +186,11 @@ class _Numbering(Table):
         for kept, dropped in ((0, -1), (-1, 0)) if OPS[op].commutes else ((0, -1),):
             constant = self.nodes[operands[dropped]]
             other = self.nodes[operands[kept]]
-            if op != "neg" and constant.op == "const" and constant.params == neutral and other.op != "const":
+            number = op != "neg" and constant.op == "const" and constant.shape == ()
+            if number and constant.params == neutral and other.op != "const":
                 if signed and op in ("add", "sub") and (math.copysign(1, _real(constant.params)) > 0) == (op == "add"):
                     return None
-                return operands[kept] if constant.dtype not in "FD" or other.dtype in "FD" else None
+                return operands[kept] if other.dtype == code else None
         return None
 
     def _real_power(self, value: int) -> list[int] | None:
@@ -207,12 +208,14 @@ class _Numbering(Table):
                 return [self.constant(constant.params.real, self.nodes[t].dtype), t]
         return None
 
-    def _folded(self, op: str, operands: list[int]) -> float | None:
+    def _folded(self, op: str, operands: list[int], code: str) -> float | None:
+        """The result of an operation on numbers, which that in double precision, rounded to single, is in single, too."""
         numbers = [self.nodes[o].params for o in operands]
-        if not all(isinstance(n, float) for n in numbers):
+        if code not in "fd" or not all(isinstance(n, float) for n in numbers):
             return None
+        rounded = np.float32 if code == "f" else float
         try:
-            result = _FOLDED[op](*numbers)
-        except ZeroDivisionError:
+            result = float(rounded(_FOLDED[op](*map(float, map(rounded, numbers)))))
+        except (ZeroDivisionError, OverflowError):
             return None
         return result if math.isfinite(result) else None

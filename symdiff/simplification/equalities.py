@@ -235,7 +235,7 @@ def simplify_selects(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]
     start = len(builder.bindings)
     for binding in bindings:
         if binding.op == "select" and binding.primal and thinness.activity.has(binding.result):
-            builder.origin = binding.origin
+            builder.at(binding)
             binding = _seen(binding, thinness, poles, builder)
         found += [*builder.bindings[start:], binding]
         start = len(builder.bindings)

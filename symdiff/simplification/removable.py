@@ -100,7 +100,7 @@ class _Removing:
         stands: dict[Atom, Atom] = {}
         start = len(self.builder.bindings)
         for binding in self.facts.bindings:
-            self.builder.origin = binding.origin
+            self.builder.at(binding)
             is_asked = binding.result in self.moving and binding.result in self.wanted
             seen = self._seen(binding) if is_asked else None
             chosen = self._by_product(binding) if is_asked and seen is None and binding.op == "div" else None

@@ -213,7 +213,7 @@ class _Rewriting:
         found: list[Node] = []
         start = len(self.builder.bindings)
         for binding in self.facts.bindings:
-            self.builder.origin = binding.origin
+            self.builder.at(binding)
             self._note(binding)
             other = self._seen(binding)
             seen = binding if other is None else self._renamed(other, binding)

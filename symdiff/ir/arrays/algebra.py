@@ -62,6 +62,7 @@ class Arrays:
         b = self.builder
         if name in _FOLDED and isinstance(operands[0], ArrayConstant):
             return array_atom(np.asarray(head.function(operands[0].value, **params)))
+        operands = b.in_precision(operands)
         try:
             shape = head.shape(*(o.shape for o in operands), **params)
         except (ValueError, IndexError) as error:

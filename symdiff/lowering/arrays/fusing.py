@@ -253,12 +253,10 @@ class _Fusing:
                 continue
             if users:
                 later = min(self.level[u] for u in users)
-                movable = all(self.kept(o, node.shape, position) for o in node.operands)
             else:
                 beside = [u for o in node.operands for u in self.users[o] if u != position and self.together(u, node.shape)]
                 later = max((self.level[u] for u in beside), default=0)
-                movable = all(self.follows(o, position, later) for o in node.operands)
-            if later > self.level[position] and movable:
+            if later > self.level[position] and all(self.follows(o, position, later) for o in node.operands):
                 self.level[position] = later
 
     def follows(self, value: int, user: int, level: int) -> bool:
