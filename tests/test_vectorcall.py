@@ -291,3 +291,36 @@ def test_fixed_arguments_are_not_kept_longer_than_their_code():
     del setting, df
     gc.collect()
     assert seen() is None
+
+
+def layer(p, X):
+    return scale * np.sum(np.tanh(X @ p["W"] + shift))
+
+
+scale, shift = 2.0, np.linspace(0.0, 1.0, 30)
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_calls_of_whole_arrays_enter_the_generated_code_and_see_what_has_changed(structured, monkeypatch):
+    pytest.importorskip("llvmlite")
+    rng = np.random.default_rng(4)
+    W, X = rng.normal(size=(30, 30)), rng.normal(size=(40, 30))
+    f = layer if structured else lambda W, X: layer({"W": W}, X)
+    g = sd.grad(f)
+    p = {"W": W} if structured else W
+    plain = sd.grad(f, backend="numpy")
+
+    def same(found, wanted):
+        return all(np.allclose(a, b) for a, b in zip(structures.leaves(found), structures.leaves(wanted), strict=True))
+
+    assert [same(g(p, X), plain(p, X)) for _ in range(3)] == [True] * 3
+    assert not {"refresh", "changed", "_long_way"} & {*entered(g, p, X)}
+    monkeypatch.setitem(globals(), "scale", 3.0)
+    assert same(g(p, X), plain(p, X)) and same(g(p, X), plain(p, X))
+    shift[0] += 1.0
+    assert same(g(p, X), plain(p, X))
+    monkeypatch.setitem(globals(), "shift", 2 * shift)
+    assert same(g(p, X), plain(p, X))
+    assert same(g(p, X=X), plain(p, X)) and same(g(p, X[::-1]), plain(p, X[::-1]))
+    with pytest.raises(sd.SymdiffError):
+        g(p, X[:, 1:])

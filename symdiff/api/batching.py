@@ -289,7 +289,7 @@ class Vectorised(Function):
             kernel = self._recent[1]
             if isinstance(kernel, Batched) and kernel.machine is not None:
                 with self._lock:
-                    self._quicken(kernel)
+                    self._quicken(kernel.machine)
             return kernel.call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)

@@ -90,6 +90,7 @@ class Compiled:
         self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
         nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
+        self._structured: tuple[Any, list[Any], Callable[..., Any]] | None = None  # the door for arguments in a structure
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door, self.machine = self._doors()
         self._nest = isinstance(self.program, Program) and is_nest(self.program)
@@ -125,6 +126,12 @@ class Compiled:
         """The generated function behind arguments and results in their structures; `tree` and `marks` are those of
         `(args, kwargs)`.
         """
+        known = self._structured
+        if known is None or known[:2] != (tree, marks):
+            known = self._structured = tree, marks, self._structured_door(tree, marks)
+        return known[2]
+
+    def _structured_door(self, tree: Any, marks: list[Any]) -> Callable[..., Any]:
         door = self.entry
         assert door is not None
         several = len(self.program.outputs) > 1

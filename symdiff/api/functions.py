@@ -48,8 +48,9 @@ from symdiff.ir.loops import loops_pay
 from symdiff.ir.node import has_loops
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force
+from symdiff.runtime import engine
 from symdiff.runtime.fastcall import Machine
-from symdiff.runtime.guards import Given, Guard, guarded, machine_guards_fit
+from symdiff.runtime.guards import Door, Given, Guard, guarded, machine_guards_fit
 from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
 from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
@@ -360,9 +361,12 @@ class Function:
         elif compiled.direct and flat:
             self._door = compiled.entry
             if compiled.machine is not None:
-                self._quicken(compiled, compiled.hidden)
+                self._quicken(compiled.machine, compiled.hidden)
+            else:
+                self._quicken(_guarded_door(self._door))
         else:
             self._door = compiled.structured_door(call.tree, call.marks)
+            self._quicken(_guarded_door(self._door))
 
     def _remember(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
         """Let later calls with arguments of these types take a short way to a specialisation, where its door declines them."""
@@ -378,7 +382,7 @@ class Function:
             return
         self._forms.setdefault(form_key(args, kwargs), form).add((*args, *kwargs.values()), way)
         if self._door is None and not kwargs and not self._kinds and isinstance(compiled.machine, Machine):
-            self._quicken(compiled, compiled.hidden, form.given(args))
+            self._quicken(compiled.machine, compiled.hidden, form.given(args))
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         """The result by the way that arguments of these types, and with these static values, went before, or `MISS`."""
@@ -391,15 +395,15 @@ class Function:
         arrays = any(kind.array and kind.given for kind in kinds)
         return not self._kinds & SCALARS and compiled.machine is not None and not arrays
 
-    def _quicken(self, compiled: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
+    def _quicken(self, machine: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
-        machine, self._guard = compiled.machine, None
+        self._guard = None
         self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
         old = list(self._guards.items())
         self._guards = dict([*(pair for pair in old[:-GUARDS] if pair[1].running), *old[-GUARDS:]])
         if self.owns_out:
             direct_vectorcall(self, 0)
-        elif not self._watch and given is None:
+        elif not self._watch and given is None and not isinstance(machine, Door):
             direct_vectorcall(self, machine.vectorcall)
             if self._watch.incomplete:  # a rule was declared meanwhile
                 direct_vectorcall(self, 0)
@@ -413,8 +417,8 @@ class Function:
         key = (machine, self._watch, self._watch.version, fixed)
         found = self._guards.get(key)
         address = 0
-        owner = 0 if isinstance(machine, Machine) else id(self)  # what declines itself asks its owner for the long way
-        if offset is not None and machine_guards_fit():
+        owner = 0 if isinstance(machine, Machine | Door) else id(self)  # what declines itself asks its owner for the long way
+        if offset is not None and machine_guards_fit() and not engine.supported():
             if found is None:
                 found = Guard(machine, self._watch.rows(), hidden.place, hidden.arrays, Captured, owner, given)
                 if self._watch.changed():  # while the guard took down what holds
@@ -730,6 +734,15 @@ def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:
         return door(*args, out=out)
     except _MISSED:
         return MISS
+
+
+def _guarded_door(door: Any) -> Door:
+    """A door behind a look at what the function captures."""
+
+    def through(*args: Any, out: Any = None, **named: Any) -> Any:
+        return MISS if named else _tried(door, args, out)
+
+    return Door(through, door)
 
 
 def _declined(*args: Any, out: Any = None) -> Any:

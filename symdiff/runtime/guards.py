@@ -1,4 +1,5 @@
-"""Calls that first look whether captured values are what they were: a vectorcall function before that of a `Machine`.
+"""Calls that first look whether captured values are what they were: a vectorcall function before that of a `Machine`, or
+before a Python function.
 
 Assumes an object with the two fields of `vectorcall` and a `_long_way`, and the interpreter's lock held during a call.
 Guarantees that machine code runs only where every check holds, with the captured arrays found there, and that all other calls
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 from symdiff.codegen.source import MISS
 from symdiff.runtime.batchcall import BatchCall
-from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code
+from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, python_api_address
 from symdiff.runtime.fastcall import Machine, machine_object_name, with_python_functions
 from symdiff.vocabulary.plain import CONTIGUOUS
 
@@ -73,6 +74,25 @@ class Given(NamedTuple):
     sources: tuple[tuple[int, Any], ...]
 
 
+class Door:
+    """A Python function in the place of machine code: it takes any arguments, and declines with `MISS`. Those that stand for
+    the same `door` are equal.
+    """
+
+    running = False  # what it runs lives as long as its call
+
+    def __init__(self, function: Any, door: Any) -> None:
+        self.function = function
+        self.door = door
+        self.vectorcall = python_api_address("PyObject_Vectorcall")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Door) and other.door is self.door
+
+    def __hash__(self) -> int:
+        return id(self.door)
+
+
 class Guard:
     """The checks before a machine's calls. `address` is that of the table that an object's second field points to.
 
@@ -82,7 +102,7 @@ class Guard:
 
     def __init__(
         self,
-        machine: Machine | BatchCall,
+        machine: Machine | BatchCall | Door,
         checks: Iterable[tuple[Any, ...]],
         place: int,
         arrays: Sequence[Any],
@@ -94,7 +114,7 @@ class Guard:
         self._kept: list[Any] = [machine, *arrays]
         self._arrays = arrays
         self._kind = moving
-        self._bound = (machine, None, MISS)
+        self._bound = machine.function if isinstance(machine, Door) else (machine, None, MISS)
         self._moving: list[tuple[Any, int, Any]] = []  # memory, the place in it, and the captured array whose address is there
         self._classes: list[tuple[int, type]] = []
         fixed = [] if given is None else [_Check(_GIVEN, 0, at, id(value)) for at, value in given.fixed.items()]
