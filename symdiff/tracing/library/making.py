@@ -170,7 +170,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
     if any(np.shape(c) not in ((), np.shape(x)) for c in conditions):
         raise TraceError(f"{user_line()}: np.piecewise with conditions of other shapes than the array's; use np.select")
     values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
-    found = np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
+    rest = values[len(conditions)] if len(values) > len(conditions) else 0.0
+    found = np.select(conditions[::-1], values[: len(conditions)][::-1], rest)  # the last condition that holds tells
     dtype = array_dtype(x)
     return found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
 
