@@ -350,7 +350,7 @@ def test_arrays_of_single_precision_stay_so_beside_numbers_of_python(f, scalariz
 
 
 M = "(x > 1.0)"  # truths
-KEPT = [  # what is of truths or of integers in NumPy stays so: sums of truths are truths, fractions written into integers are cut
+KEPT = [  # truths and integers stay these: sums of truths are truths, and integers cut what is written into them
     f"{M} @ {M}", f"np.dot({M}, {M})", f"np.vdot({M}, {M})", f"np.inner({M}, {M})", f"np.einsum('i,i->', {M}, {M})",
     f"np.tensordot({M}, {M}, 1)", f"np.vecdot({M}, {M})", f"np.outer({M}, {M}) + True", f"np.kron({M}, {M}) + True",
     f"np.outer({M}, {M}) @ np.outer({M}, {M}) + True", f"np.convolve({M}, {M}) + True", f"np.tril(np.outer({M}, {M})) + True",
@@ -366,6 +366,9 @@ KEPT = [  # what is of truths or of integers in NumPy stays so: sums of truths a
     f"np.pad(np.where({M}, 1, 8), 2, mode='mean')", f"np.pad(np.where({M}, 1, 8), 3, mode='linear_ramp')",
     "np.mean(x, dtype=int)", f"np.sum({M}, initial=1.7)", f"np.sum({M}, initial=x[0])",
     f"np.max(np.where({M}, 1, 2), initial=0.5)",
+    f"into(np.array(list(np.outer(1 * {M}, [1, 2]))))", f"into(np.array([1 * {M}, {M}]))",
+    f"into(np.array([{M} + 1, [1, 2, 3, 4]]))",
+    "np.where(np.logical_not(x - 0.7), x, 2 * x)", "np.where(np.logical_not(1 * (x > 1.0)), x, 2 * x)",
     "np.logical_xor(x, 4) | np.logical_xor(4, x)", "np.logical_xor(x - 0.7, 2 * x - 1.4)",
     "np.piecewise(x, [x < 1.7, x < 1.0], [np.sin, lambda v: 2 * v, 1.5])",
     "np.piecewise(x, [x > 0, x > 1.0, x > 1.5], [1, 2, 3])",
