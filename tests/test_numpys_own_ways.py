@@ -464,3 +464,16 @@ def test_cotangents_of_truths_are_numbers():
     np.testing.assert_array_equal(
         sd.vjp(f)(x, (0.5, 0.3, np.ones((2, 2))))[1], sd.grad(lambda x: 0.5 * np.linalg.inv(x).min())(x)
     )
+
+
+def test_paths_join_known_truths_in_sums():
+    def f(x):
+        v = 2 * x
+        v[-1] = 1
+        np.add(v, bool((x > 0.55).all()), out=v)
+        return np.average(v, weights=(x > 1.0) + 1)
+
+    for x in (X.reshape(2, 2), X.reshape(2, 2) - 1.2):
+        value, slope = sd.value_and_grad(f)(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-14)
+        np.testing.assert_allclose(np.sum(slope), (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-8)
