@@ -365,7 +365,7 @@ KEPT = [  # truths and integers stay these: sums of truths are truths, and integ
     "np.pad(np.array([1, 7, 4]), 3, mode='linear_ramp', end_values=x[0])",
     f"np.pad(np.where({M}, 1, 8), 2, mode='mean')", f"np.pad(np.where({M}, 1, 8), 3, mode='linear_ramp')",
     "np.mean(x, dtype=int)", f"np.sum({M}, initial=1.7)", f"np.sum({M}, initial=x[0])",
-    f"np.max(np.where({M}, 1, 2), initial=0.5)",
+    f"np.max(-np.where({M}, 1, 2), initial=-0.5)", f"np.min(1 * {M}, initial=x[0] - 1.7)", "np.prod(x > 0, initial=2.7)",
     f"into(np.array(list(np.outer(1 * {M}, [1, 2]))))", f"into(np.array([1 * {M}, {M}]))",
     f"into(np.array([{M} + 1, [1, 2, 3, 4]]))",
     "np.where(np.logical_not(x - 0.7), x, 2 * x)", "np.where(np.logical_not(1 * (x > 1.0)), x, 2 * x)",

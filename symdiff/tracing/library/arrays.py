@@ -118,13 +118,13 @@ def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) 
         if dtype is not None and np.dtype(dtype) == np.bool_ and name in _OF_TRUTHS:
             return _OF_TRUTHS[name](a, axis=axis, keepdims=keepdims, where=where)
         x = _typed(a, dtype)
-        whole = name == "sum" and x.dtype == np.bool_
+        whole = name in _OF_TRUTHS and x.dtype == np.bool_
         x = x if where is True else np.where(where, x, nothing)
         found = one(x, None if not x.ndim and axis in (0, -1) else axis, keepdims)
         found = Integer.of(found) if whole else found
         if initial is None or join is None:
             return found
-        return join(_typed(initial, int if is_integer_value(found) else as_array(found).dtype), found)
+        return join(_typed(initial, int if whole or is_integer_value(x) else as_array(found).dtype), found)
 
     return stand
 
