@@ -2,6 +2,7 @@
 
 import cmath
 import math
+import operator
 import statistics
 
 import numpy as np
@@ -346,3 +347,133 @@ def test_arrays_of_single_precision_stay_so_beside_numbers_of_python(f, scalariz
     value, expected = sd.jvp(f, scalarize=scalarize)(x, 2.0, x)[0], f(x, 2.0)
     assert value.dtype == expected.dtype
     np.testing.assert_allclose(value, expected, rtol=3e-7)
+
+
+M = "(x > 1.0)"  # truths
+KEPT = [  # truths and integers stay these: sums of truths are truths, and integers cut what is written into them
+    f"{M} @ {M}", f"np.dot({M}, {M})", f"np.vdot({M}, {M})", f"np.inner({M}, {M})", f"np.einsum('i,i->', {M}, {M})",
+    f"np.tensordot({M}, {M}, 1)", f"np.vecdot({M}, {M})", f"np.outer({M}, {M}) + True", f"np.kron({M}, {M}) + True",
+    f"np.outer({M}, {M}) @ np.outer({M}, {M}) + True", f"np.convolve({M}, {M}) + True", f"np.tril(np.outer({M}, {M})) + True",
+    f"np.maximum.accumulate({M}) + True", f"np.array(list({M})) + True",
+    f"np.array([[a, True] for a in {M}]) + True", f"np.multiply.accumulate({M}) + 1",
+    f"np.linalg.matrix_power(1 * np.outer({M}, {M}), 2)",
+    f"into(np.where({M}, 1, 2))", f"into(np.square(1 * {M}))", f"into(np.sum([1 * {M}, 1 * {M}], axis=0))",
+    f"into(np.outer(x.astype(int), 1 * {M})[1])", f"into(np.select([{M}], [3], 4))", "into(np.sign(x.astype(int)))",
+    f"into(np.convolve(1 * {M}, x.astype(int)))", f"into(np.nan_to_num(1 * {M}))",
+    f"into(np.pad(1 * {M}, 1))", f"np.full_like(np.where({M}, 1, 2), 0.7)", f"np.insert(np.where({M}, 1, 2), 1, 0.7)",
+    f"np.pad(np.where({M}, 1, 2), 1, constant_values=x[0])",
+    "np.pad(np.array([1, 7, 4]), 3, mode='linear_ramp', end_values=x[0])",
+    f"np.pad(np.where({M}, 1, 8), 2, mode='mean')", f"np.pad(np.where({M}, 1, 8), 3, mode='linear_ramp')",
+    "np.mean(x, dtype=int)", f"np.sum({M}, initial=1.7)", f"np.sum({M}, initial=x[0])",
+    f"np.max(-np.where({M}, 1, 2), initial=-0.5)", f"np.min(1 * {M}, initial=x[0] - 1.7)", "np.prod(x > 0, initial=2.7)",
+    f"into(np.array(list(np.outer(1 * {M}, [1, 2]))))", f"into(np.array([1 * {M}, {M}]))",
+    f"into(np.array([{M} + 1, [1, 2, 3, 4]]))",
+    "np.where(np.logical_not(x - 0.7), x, 2 * x)", "np.where(np.logical_not(1 * (x > 1.0)), x, 2 * x)",
+    "np.logical_xor(x, 4) | np.logical_xor(4, x)", "np.logical_xor(x - 0.7, 2 * x - 1.4)",
+    "np.piecewise(x, [x < 1.7, x < 1.0], [np.sin, lambda v: 2 * v, 1.5])",
+    "np.piecewise(x, [x > 0, x > 1.0, x > 1.5], [1, 2, 3])",
+    "changed(operator.imul, np.zeros_like(x) + 1.0, 3.0)", "changed(operator.setitem, np.ones(4), 0, 0.3)",
+    "changed(operator.iadd, np.ones((2, 2)).T, np.ones(2))",
+]  # fmt: skip
+
+
+def into(v):
+    v[0] = 0.7
+    v[1:2] = [1.9]
+    return v / 2
+
+
+def changed(operation, v, *rest):
+    v[1] = 5.0
+    operation(v, *rest)
+    return v
+
+
+@pytest.mark.parametrize("line", KEPT)
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"scalarize": True}, {"scalarize": False}], ids=str)
+def test_truths_integers_and_operators_are_numpys(line, options):
+    f = eval(f"lambda x: {line}", {"np": np, "operator": operator, "into": into, "changed": changed})
+    value, expected = sd.jvp(f, **options)(X, X)[0], f(X)
+    np.testing.assert_array_equal(value, expected)
+    assert (value.dtype == bool) == (np.asarray(expected).dtype == bool)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.c_[x > 1.0, x > 1.5] + True, lambda x: np.r_[x > 1.0, True] + True,
+        lambda x: into(np.r_[1 * (x > 1.0), 3]),
+        lambda x: np.r_[x.astype("f4"), 0.5], lambda x: np.c_[x.astype("f4"), x], lambda x: np.r_[1:3, x],
+        lambda x: np.r_["0,2", x, x],
+    ],
+)  # fmt: skip
+def test_what_is_joined_by_brackets_is_of_numpys_dtype(f):
+    value, expected = sd.jvp(f)(X, X)[0], f(X)
+    np.testing.assert_array_equal(value, expected)
+    assert value.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("x", [X, np.tile(X, 5000)], ids=["few", "many"])
+def test_products_of_many_truths_are_truths(x):
+    f = lambda x: ((x > 1.0) @ (x > 1.0)) * x  # noqa: E731
+    np.testing.assert_array_equal(sd.jvp(f)(x, x)[0], f(x))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.where(x > 1.0, np.uint8(200), np.uint8(100)) * np.uint8(2)",
+        "(x > 1.0).astype(np.uint8) * np.uint8(200) * np.uint8(2)",
+        "np.where(x > 1.0, np.int8(100), np.int8(1)) + np.int8(100)",
+    ],
+)  # fmt: skip
+def test_arithmetic_that_wraps_is_refused(line):
+    with pytest.raises(sd.TraceError, match="wraps round"):
+        sd.jvp(eval(f"lambda x: {line}", {"np": np}))(X, X)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scaled(np.zeros((2, 2), np.float32), 1e-3) + y[0]", "np.ones((2, 2)) / y[0]",
+        "np.concatenate((np.interp(y, [0.0, 0.4, 2.0], [0.5, 2.0, 1.0], left=0.3), y), dtype='f4')",
+        "scaled(np.ones((2, 2)), y[1])", "np.sum(y, initial=np.float64(0.1))",
+        "np.full((2, 2), np.float32(0.1)) * y[0] * 0.1",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"scalarize": True}, {"scalarize": False}], ids=str)
+@pytest.mark.parametrize("code", ["f", "d"])
+def test_single_precision_beside_double(line, options, code):
+    x = X.astype(code)
+    f = eval(f"lambda x: (lambda y: {line})(x.astype('f4'))", {"np": np, "scaled": scaled})
+    for transform in (sd.jvp, sd.vmap):
+        value = transform(f, **options)(x, x)[0] if transform is sd.jvp else sd.vmap(f, **options)(x[None])[0]
+        assert value.dtype == f(x).dtype
+        np.testing.assert_allclose(value, f(x), rtol=3e-7 if value.dtype == np.float32 else 1e-15)
+
+
+def scaled(v, by):
+    for row in np.split(v, 2):
+        row *= by
+    return v
+
+
+def test_cotangents_of_truths_are_numbers():
+    f = lambda x: (np.linalg.inv(x).min(), x[0, 0] > 0, x > 0)  # noqa: E731
+    x = np.array([[0.3, 0.7], [0.2, -0.5]])
+    np.testing.assert_array_equal(
+        sd.vjp(f)(x, (0.5, 0.3, np.ones((2, 2))))[1], sd.grad(lambda x: 0.5 * np.linalg.inv(x).min())(x)
+    )
+
+
+def test_paths_join_known_truths_in_sums():
+    def f(x):
+        v = 2 * x
+        v[-1] = 1
+        np.add(v, bool((x > 0.55).all()), out=v)
+        return np.average(v, weights=(x > 1.0) + 1)
+
+    for x in (X.reshape(2, 2), X.reshape(2, 2) - 1.2):
+        value, slope = sd.value_and_grad(f)(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-14)
+        np.testing.assert_allclose(np.sum(slope), (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-8)

@@ -76,7 +76,7 @@ def pull_cotangents(graph: Graph, wrt: list[int], rules: Any, both: bool = False
     open_ = Opened(graph, wrt)
     seeds: dict[Atom, Atom] = {}
     for output in open_.graph.outputs:
-        cotangent = open_.input(f"{output.name}_bar", output.shape, output.dtype)
+        cotangent = open_.input(f"{output.name}_bar", output.shape, "d" if output.dtype == "?" else output.dtype)
         for atom, seed in zip(open_.outputs(output), cotangent, strict=True):
             seeds[atom] = open_.builder.add(seeds[atom], seed) if atom in seeds else seed
     reverse = Reverse(open_.builder, open_.bindings, open_.leaves, rules)

@@ -53,6 +53,11 @@ def dtype_of_atoms(operands: tuple[Atom, ...]) -> str:
     return code
 
 
+def _is_truth(operand: Atom) -> bool:
+    """Whether an operand is a truth, a known one too: paths join known ones to one that is not."""
+    return operand.dtype == "?" or (operand.op == "const" and type(operand.params) is bool)
+
+
 def active_builders() -> "list[Builder]":
     """The builders of the traces that this thread is in, outermost first."""
     try:
@@ -182,7 +187,7 @@ class Builder:
                 # NumPy counts Booleans as small integers in arithmetic; as floats they count the same.
                 operands = tuple(self.emit("cast", (o,), "d", origin) if o.dtype == "?" else o for o in operands)
                 code = "d"
-            elif code != "?" and any(o.dtype == "?" for o in operands):
+            elif code != "?" and any(_is_truth(o) for o in operands):
                 operands = tuple(self._as_number(o, real_counterpart(code), origin) for o in operands)
             if row.real_only and is_complex(code):
                 where = f"{origin or self.origin}: "
@@ -209,6 +214,8 @@ class Builder:
 
     def _as_number(self, operand: Atom, code: str, origin: str) -> Atom:
         """A truth value as 0 or 1."""
+        if isinstance(operand, Constant) and isinstance(operand.value, bool):
+            return Constant(int(operand.value))
         return self.emit("cast", (operand,), code, origin) if operand.dtype == "?" else operand
 
     def _narrowed(self, op: str, operands: tuple[Atom, ...], payload: Any, origin: str) -> Atom | None:

@@ -161,7 +161,8 @@ class _Numbering(Table):
             if same is not None:
                 return same
         if op == "select" and nodes[operands[0]].op == "not":
-            operands = [nodes[operands[0]].operands[0], operands[2], operands[1]]
+            opposite = nodes[operands[0]].operands[0]
+            operands = [opposite, operands[2], operands[1]] if nodes[opposite].dtype == "?" else operands
         if self.fold and op == "abs" and (power := self._real_power(operands[0])) is not None:
             product = self.apply("mul", power, code, None, origin, primal)
             return self.apply("exp", [product], code, None, origin, primal)

@@ -133,7 +133,9 @@ class Values:
     def negation(self, number: int) -> int:
         """The opposite of a truth value."""
         node = self.nodes[number]
-        return node.operands[0] if node.op == "not" else self.put("not", (number,), (), "?", None, node.origin)
+        if node.op == "not" and self.nodes[node.operands[0]].dtype == "?":
+            return node.operands[0]
+        return self.put("not", (number,), (), "?", None, node.origin)
 
     def conjunction(self, facts: Iterable[tuple[int, bool]]) -> int:
         """Whether all these conditions have these values."""

@@ -111,6 +111,7 @@ class _Removing:
             if chosen is None:
                 found.append(binding)
                 continue
+            chosen = self.builder.cast(chosen, binding.dtype)
             found += self.builder.bindings[start:]
             start = len(self.builder.bindings)
             found.append(binding_with(binding, "cast", (chosen,)))

@@ -179,7 +179,7 @@ _ROWS = [
     ),
     Op("and", 2, "logical_and", "{0} and {1}", commutes=True, result="bool", traits="logic loses_zero cheap asks"),
     Op("or", 2, "logical_or", "{0} or {1}", commutes=True, result="bool", traits="logic loses_zero cheap asks"),
-    Op("xor", 2, "logical_xor", "{0} != {1}", commutes=True, result="bool", traits="logic loses_zero cheap"),
+    Op("xor", 2, "logical_xor", "(not {0}) != (not {1})", commutes=True, result="bool", traits="logic loses_zero cheap"),
     Op("not", 1, "logical_not", "not {0}", result="bool", traits="logic loses_zero cheap asks"),
     Op("isnan", 1, "isnan", "math.isnan({0})", "cmath.isnan({0})", result="bool", traits="loses_zero asks"),
     Op("isinf", 1, "isinf", "math.isinf({0})", "cmath.isinf({0})", result="bool", traits="loses_zero asks"),

@@ -74,6 +74,7 @@ class Arrays:
             code = "F" if code in "fF" else "D"
         if code == "?" and name not in _TRUTHS:
             code = "d"
+            operands = tuple(b.cast(o, code) for o in operands)
         symbol = b.bind(name, operands, shape, code, Static(name, params), self.origin)
         b.structural[symbol] = symbol
         return symbol

@@ -14,7 +14,7 @@ import numpy as np
 
 from symdiff.tracing.following.patterns import pattern
 from symdiff.tracing.library.builtin_functions import attribute_of, is_other
-from symdiff.tracing.library.functions import turned
+from symdiff.tracing.library.functions import asked_with_zeros, turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
 from symdiff.tracing.loops.rounds import storing as check_kept_owner
@@ -217,7 +217,12 @@ def item(call: Call, owner: Any, key: Any) -> Any:
         return call(method)(owner, key)
     if isinstance(owner, _JOINING):  # np.r_ makes new arrays
         found = fresh_numpy_array(owner[key], ())
-        return turned(owner.__getitem__, (key,), {}, found.like(found.atom)) if isinstance(found, Tracer) else found
+        if not isinstance(found, Tracer):
+            return found
+        asked = asked_with_zeros(owner.__getitem__, (key,), {}).dtype
+        cast = found.builder.cast(found.atom, found.dtype.char if asked.kind in "iu" else asked.char)
+        joined = Tracer(found.builder, cast)  # type: ignore[arg-type]
+        return turned(owner.__getitem__, (key,), {}, Integer.of(joined) if asked.kind in "iu" else joined)
     return owner[key]
 
 

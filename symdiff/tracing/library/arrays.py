@@ -11,7 +11,7 @@ import numpy as np
 
 from symdiff.ir.arrays import moving, products, reducing
 from symdiff.tracing.library.atoms import of_atoms
-from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.standing import stands_for
 
@@ -118,11 +118,13 @@ def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) 
         if dtype is not None and np.dtype(dtype) == np.bool_ and name in _OF_TRUTHS:
             return _OF_TRUTHS[name](a, axis=axis, keepdims=keepdims, where=where)
         x = _typed(a, dtype)
-        whole = name == "sum" and x.dtype == np.bool_
+        whole = name in _OF_TRUTHS and x.dtype == np.bool_
         x = x if where is True else np.where(where, x, nothing)
         found = one(x, None if not x.ndim and axis in (0, -1) else axis, keepdims)
         found = Integer.of(found) if whole else found
-        return found if initial is None or join is None else join(initial, found)
+        if initial is None or join is None:
+            return found
+        return join(_typed(initial, int if whole or is_integer_value(x) else as_array(found).dtype), found)
 
     return stand
 
@@ -145,7 +147,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *,
     x = _typed(a, dtype)
     axis = None if not x.ndim and axis in (0, -1) else axis
     if where is True:
-        return _mean(x, axis, keepdims)
+        return _typed(_mean(x, axis, keepdims), dtype)
     return np.sum(x, axis=axis, keepdims=keepdims, where=where) / _counted(x, where, axis, keepdims)
 
 

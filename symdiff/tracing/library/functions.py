@@ -83,8 +83,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if row is not None and ufunc.nin == 2 and ufunc.nout == 1:
         row = row._replace(name=f"np.{name}.{method}")
         found = call_standing(f"ufunc.{method}", row, (ufunc, *inputs), kwargs, origin)
-        check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
-        return found
+        return check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
     kwargs = {k: v for k, v in kwargs.items() if v is not _DEFAULTS.get(k, _DEFAULTS)}
@@ -128,7 +127,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
 def _checked(ufunc: np.ufunc, inputs: tuple[Any, ...], origin: str, found: Any) -> Any:
     """A result of NumPy's in its order in memory, where NumPy raises no floating error."""
     name = ufunc.__name__
-    check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
+    found = check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
     if awaits():
         check_awaited_floating(name, inputs, found)
     return in_traced_order(found, inputs)
@@ -249,7 +248,7 @@ def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str
     found = _recorded(function, args, kwargs, origin)
     if row.memory == "itself":
         return found
-    check_flat_answer(function, name_of(function), leaves, tree, found, origin)
+    found = check_flat_answer(function, name_of(function), leaves, tree, found, origin)
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     found = _of_their_kinds(function, args, kwargs, _each(functools.partial(_alone, given), found))
     if row.memory != "own" and not any(map(callable, leaves)):
@@ -352,21 +351,26 @@ def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: 
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
     if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
         return found
+    asked = asked_with_zeros(function, args, kwargs)
+    if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
+        return _locked(found, _UNKNOWN)
+    return found.like(storage_cells(found.builder, found.atom, found.dtype.char, asked, ""))
+
+
+def asked_with_zeros(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a function gives for zeros in place of traced values; None where it raises."""
 
     def zeros(value: Any) -> Any:
         if not isinstance(value, Tracer):
             return value
-        return np.zeros_like(value._place(), bool if value.dtype.kind == "b" else None)[... if value.shape else ()]
+        return np.zeros_like(value._place(), int if value.whole else value.dtype)[... if value.shape else ()]
 
     shown = structures.map_leaves(zeros, (args, kwargs))
     try:
         with np.errstate(all="ignore"):
-            asked = function(*shown[0], **shown[1])
+            return function(*shown[0], **shown[1])
     except Exception:  # of zeros, where the function takes other numbers
-        asked = None
-    if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
-        return _locked(found, _UNKNOWN)
-    return found.like(storage_cells(found.builder, found.atom, found.dtype.char, asked, ""))
+        return None
 
 
 _UNASKED = "whether NumPy has this array in memory of its own is not known; assign to a copy of it: y = y.copy()"

@@ -22,6 +22,8 @@ from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, tak
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.storage import View, numbers
 from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
+from symdiff.tracing.values.truths import is_truth
+from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 
 Standing = Callable[..., Any]
@@ -67,7 +69,8 @@ def _array(native: Standing) -> Standing:
             return _as_array(native, values, dtype, args, kwargs)
         cells = _cells(values)
         result = _stacked(values) if cells is None or not cells.size else filled(traced_builder(cells.flat), cells)
-        if dtype is None and cells is not None and all(map(is_integer_value, cells.flat)):
+        parts = structures.leaves(list(values), none_is_leaf=True)
+        if dtype is None and result.dtype.kind == "f" and parts and all(is_integer_value(v) or is_truth(v) for v in parts):
             return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype:
             result = result.astype(dtype)
@@ -170,7 +173,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
     if any(np.shape(c) not in ((), np.shape(x)) for c in conditions):
         raise TraceError(f"{user_line()}: np.piecewise with conditions of other shapes than the array's; use np.select")
     values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
-    found = np.select(list(conditions), values[: len(conditions)], values[-1] if len(values) > len(conditions) else 0.0)
+    rest = values[len(conditions)] if len(values) > len(conditions) else 0.0
+    found = np.select(conditions[::-1], values[: len(conditions)][::-1], rest)  # the last condition that holds tells
     dtype = array_dtype(x)
     return found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
 

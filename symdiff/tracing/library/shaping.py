@@ -18,7 +18,7 @@ from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.library.linear import along
 from symdiff.tracing.library.searching import check_own
 from symdiff.tracing.values.assigning import array_dtype
-from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.tracer import Tracer
@@ -251,15 +251,18 @@ def _of_side(given: Any, axis: int, last: int, rank: int) -> Any:
 
 
 def _constant_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
-    return None if not count else np.broadcast_to(as_array(given).astype(x.dtype), _slab(x, axis, count))
+    dtype = int if is_integer_value(x) else x.dtype
+    return None if not count else np.broadcast_to(as_array(given).astype(dtype), _slab(x, axis, count))
 
 
 def _ramp_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
     if not count:
         return None
-    line = (np.arange(count) / count)[:: -1 if last else 1].reshape((-1,) + (1,) * (x.ndim - axis - 1)).astype(x.dtype)
+    whole = is_integer_value(x)
+    line = (np.arange(count) / count)[:: -1 if last else 1].reshape((-1,) + (1,) * (x.ndim - axis - 1))
     edge = x[(slice(None),) * axis + (slice(-1, None) if last else slice(0, 1),)]
-    return given + (edge - given) * line
+    found = given + (edge - given) * (line if whole else line.astype(x.dtype))
+    return np.floor(found).astype(int) if whole else found
 
 
 def _of_cells(reduced: Callable[..., Any]) -> Callable[..., Any]:
@@ -268,7 +271,8 @@ def _of_cells(reduced: Callable[..., Any]) -> Callable[..., Any]:
             return None
         n = x.shape[axis] if given is None else min(int(given), x.shape[axis])
         cells = x[(slice(None),) * axis + (slice(x.shape[axis] - n, None) if last else slice(0, n),)]
-        return np.broadcast_to(reduced(cells, axis=axis, keepdims=True), _slab(x, axis, count))
+        value = reduced(cells, axis=axis, keepdims=True)
+        return np.broadcast_to(np.rint(value).astype(int) if is_integer_value(x) else value, _slab(x, axis, count))
 
     return edge
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
+from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.tracer import Tracer
@@ -230,6 +231,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
         return x
     if x.dtype.kind == "c":
         return nan_to_num(x.real, copy, nan, posinf, neginf) + 1j * nan_to_num(x.imag, copy, nan, posinf, neginf)
+    if isinstance(x, Integer):
+        return x.copy()
     largest = float(np.finfo(x.dtype).max)
     nan, posinf, neginf = (
         v if v is None or type(v) in (int, float) else as_array(v).astype(x.dtype) for v in (nan, posinf, neginf)

@@ -226,7 +226,11 @@ def _unroll(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, A
         if binding.op == "select" and isinstance(binding.operands[0], ArrayConstant):
             cells[symbol] = _picked(binding, builder, cells, scalars)
             return
-        grids = [np.broadcast_to(_cells_of(o, cells, scalars), symbol.shape).ravel() for o in binding.operands]
+        single = any(o.dtype in ("f", "F") for o in binding.operands)  # beside which a number's precision tells
+        grids = [
+            np.broadcast_to(_of_precision(o, _cells_of(o, cells, scalars), single), symbol.shape).ravel()
+            for o in binding.operands
+        ]
         made = [
             builder.bind(binding.op, operands, (), symbol.dtype, binding.params, binding.origin)
             for operands in zip(*grids, strict=True)
@@ -237,6 +241,14 @@ def _unroll(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, A
             scalars[symbol] = cells.item(symbol, 0)
     else:
         _run(binding, builder, cells, scalars)
+
+
+def _of_precision(atom: Atom, cells: np.ndarray, single: bool) -> np.ndarray:
+    """The cells of an array, numbers among them with the array's own dtype."""
+    if not single or atom.dtype not in ("f", "d", "F", "D"):
+        return cells
+    own = [Constant(c.value, atom.dtype) if isinstance(c, Constant) and c.dtype is None else c for c in cells.ravel()]
+    return _grid(own, cells.shape)
 
 
 def _picked(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom]) -> np.ndarray:

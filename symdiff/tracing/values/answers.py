@@ -67,27 +67,28 @@ def _names(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any, origin: str) -> None:
-    """Refuse a result of another shape or dtype than the function gives, or where it raises."""
+def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any, origin: str) -> Any:
+    """A result, of truths or integers where the function gives these; another shape or dtype, or an error, is refused."""
     plain = not kwargs and all(type(v) in _NUMBERS for v in args)
     leaves, tree = (args, None) if plain else structures.flatten((args, kwargs), none_is_leaf=True)
-    check_flat_answer(function, name, leaves, tree, found, origin)
+    return check_flat_answer(function, name, leaves, tree, found, origin)
 
 
-def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> None:
+def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> Any:
     """`check_answer` of flattened arguments; `tree` is the structure of `(args, kwargs)`, None of numbers by position."""
     if any((callable(v) and not isinstance(v, type)) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
-        return
+        return found
     forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
     results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
     arrays = [v for v in (*leaves, *results) if isinstance(v, (Tracer, np.ndarray))]
     if any(isinstance(v, np.ndarray) and v.dtype == object for v in results):  # traced cells, which are no array yet
-        return
+        return found
     counted = [isinstance(v, Tracer) and v.is_of_integers() for v in leaves]
     if any(counted):
         _note_integers(function, leaves, forms, tree, counted, results)
-    if any(f is not None and f.kind.several for f in forms) or sum(v.size for v in arrays) > _LARGEST:
-        return
+    numbers = all(f is None or (f.code != "?" and not f.whole) for f in forms)
+    if any(f is not None and f.kind.several for f in forms) or (numbers and sum(v.size for v in arrays) > _LARGEST):
+        return found
     key = (
         function,
         tree,
@@ -100,17 +101,36 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
         _known[key] = _asked(function, leaves, forms, tree)
     answer = _known[key]
     if answer is None:
-        return
+        return found
     if answer.error:
         raise TraceError(f"{origin}: {name}: {answer.error}")
     own = tuple(_told_of(v) for v in results)
     if not _agree(own, answer):
         answer = _known[key] = _varied(function, leaves, forms, tree, own, answer)
-    if answer is not None and not _agree(own, answer):
+    if answer is None:
+        return found
+    if not _agree(own, answer):
         raise TraceError(
             f"{origin}: {name} with these arguments gives {_listed(answer.parts)}, which is not followed "
             f"(it would be {_listed(own)}); use other arguments, or write it with simpler functions"
         )
+    if all(mine[1] == asked[1] for mine, asked in zip(own, answer.parts, strict=True)):
+        return found
+    typed = [_of_numpys(function, value, code) for value, (_, code) in zip(results, answer.parts, strict=True)]
+    return (
+        typed[0] if isinstance(found, Tracer) else structures.unflatten(structures.flatten(found, none_is_leaf=True)[1], typed)
+    )
+
+
+def _of_numpys(function: Any, value: Any, code: str) -> Any:
+    """A traced number, held as a floating one, as the truth or the integer that NumPy has."""
+    if type(value) is not Tracer or value.dtype.kind != "f" or code not in "?bhilqBHILQ":
+        return value
+    if code == "?":
+        return (value != 0).of_kind(value.kind)
+    if np.dtype(code) != np.int64:
+        note_integers(value.atom, np.dtype(code), function)
+    return Integer.of(value)
 
 
 def check_written(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> None:

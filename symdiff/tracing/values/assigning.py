@@ -173,7 +173,7 @@ def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
         else:
             return cells
     joined = np.result_type(*kinds) if kinds else np.dtype(float)
-    dtype = joined if joined.kind in "fc" else np.dtype(float)
+    dtype = joined if joined.kind in "fcb" else np.dtype(float)
     origin = user_line()
     atoms = np.empty(cells.shape, dtype=object)
     atoms.reshape(-1)[:] = [_cast(builder, as_atom(c, builder, origin), dtype, origin) for c in cells.ravel()]

@@ -40,6 +40,7 @@ from symdiff.tracing.values.kinds import (
     example_of_kind,
     is_of_integers,
     joined_kind,
+    note_integers,
     resulting,
     traced_form,
 )
@@ -648,6 +649,8 @@ class Tracer(Operators):
             if self.dtype.kind != "b":  # 0 and 1 are in all
                 check_wide(dtype)
             found = truncation(self)
+            if np.dtype(dtype) != np.int64:
+                note_integers(found.atom, np.dtype(dtype), None)
             return found if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
         if np.dtype(dtype).kind == "b":
             return self.copy() if self.dtype.kind == "b" else self != 0
