@@ -4,6 +4,8 @@ import array
 import calendar
 import collections
 import contextvars
+import copy
+import copyreg
 import ctypes
 import dataclasses
 import datetime
@@ -66,6 +68,10 @@ class Plain:
 
     def __init__(self, **names):
         vars(self).update(names)
+
+    @classmethod
+    def _of(cls, k):
+        return cls(k=k)
 
 
 # -- functions
@@ -1594,6 +1600,21 @@ def frame():
 
 
 @kind
+def traceback():
+    try:
+        raise ValueError
+    except ValueError as error:
+        held = error
+    return (lambda x: held.__traceback__.tb_lineno * x * x), lambda: None
+
+
+@kind
+def reducer_of_copies():
+    made = Plain(k=2.0)
+    return (lambda x: copy.copy(made).k * x * x), lambda: copyreg.pickle(Plain, lambda _: (Plain._of, (3.0,)))
+
+
+@kind
 def builtins_of_its_own():
     found = namespace("def f(x): return abs(-2.0)*x*x", __builtins__={"abs": abs})
     return found["f"], lambda: found["__builtins__"].update(abs=lambda _: 3.0)
@@ -1649,6 +1670,7 @@ def settings():
     np.seterr(**errors)
     os.environ.pop("SYMDIFF_K", None)
     sys.argv = arguments
+    copyreg.dispatch_table.pop(Plain, None)
     os.environ.pop("TZ", None)
     os.environ.update({} if zone is None else {"TZ": zone})
     time.tzset()
@@ -1661,7 +1683,7 @@ def settings():
 REFUSED = set(
     """
     shelf lock_asked_without_source database_without_source iterator generator count mapped random_generator
-    random_generator_in_property clock date frame
+    random_generator_in_property clock date frame traceback
 """.split()
 )
 

@@ -11,6 +11,8 @@ import array
 import builtins
 import collections
 import contextvars
+import copy
+import copyreg
 import ctypes
 import dataclasses
 import datetime
@@ -73,6 +75,7 @@ _SETTINGS: dict[Any, Callable[[], Any]] = {
     decimal.Decimal: decimal.getcontext,
     np.errstate: np.geterr,
     warnings.warn: lambda: warnings.filters,
+    **dict.fromkeys((copy.copy, copy.deepcopy), lambda: copyreg.dispatch_table),
 }  # what says how the setting stands that these and objects of these classes read, beside what they give
 _UNREAD = frozenset(
     """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
@@ -470,8 +473,8 @@ class Reach:
             self.moving.append((name, _text, value, _text(value)))
         elif isinstance(value, functools._lru_cache_wrapper):
             self._reach(value.__wrapped__, name)
-        elif isinstance(value, types.FrameType):
-            for word in ("f_locals", "f_globals", "f_lasti", "f_lineno"):
+        elif isinstance(value, (types.FrameType, types.TracebackType)):  # with each call that raises, a longer chain of them
+            for word in ("f_locals", "f_globals", "f_lasti", "f_lineno", "f_back", "tb_frame", "tb_next", "tb_lasti", "tb_lineno"):
                 self._await(word, Used(value, word, _line(self.codes[-1][0]) if self.codes else name), name)
         elif isinstance(value, (np.flatiter, np.broadcast, np.nditer)):
             for operand in _operands(value):
