@@ -17,6 +17,7 @@ import io
 import itertools
 import logging
 import math
+import numbers
 import operator
 import os
 import pathlib
@@ -1606,6 +1607,15 @@ def traceback():
     except ValueError as error:
         held = error
     return (lambda x: held.__traceback__.tb_lineno * x * x), lambda: None
+
+
+@kind
+def registered_with_a_library():
+    class Own:
+        pass
+
+    own = Own()
+    return (lambda x: (2.0 if isinstance(own, numbers.Number) else 3.0) * x * x), lambda: numbers.Number.register(Own)
 
 
 @kind

@@ -302,9 +302,7 @@ class Reach:
         elif isinstance(value, type):
             self._mention(_CONSTRUCTORS)
             self._of_class(value, name)
-            if isinstance(value, abc.ABCMeta) and id(abc.get_cache_token) not in self._seen:
-                self._seen[id(abc.get_cache_token)] = abc.get_cache_token
-                self._watch.state("abstract", _registrations, None, _registrations(None))
+            self._of_abstract(value)
         elif kind in _PLAIN:
             self._of_container(value, name)
         elif _root(kind) == "symdiff":
@@ -539,6 +537,12 @@ class Reach:
             if is_users(type(cls)):
                 self._of_class(type(cls), name)
 
+    def _of_abstract(self, kind: type) -> None:
+        """Which classes are registered as others' subclasses."""
+        if isinstance(kind, abc.ABCMeta) and id(abc.get_cache_token) not in self._seen:
+            self._seen[id(abc.get_cache_token)] = abc.get_cache_token
+            self._watch.state("abstract", _registrations, None, _registrations(None))
+
     def _await(self, key: str, value: Any, name: str) -> None:
         """Walk through a value once its name is mentioned."""
         if key in self._mentioned:
@@ -639,6 +643,7 @@ class Reach:
             elif value is not None:
                 if isinstance(value, type):
                     self._of_class(value, prefix + name)
+                    self._of_abstract(value)
                 self._of_settings(value)
 
 
