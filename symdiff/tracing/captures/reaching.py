@@ -472,7 +472,7 @@ class Reach:
         elif isinstance(value, functools._lru_cache_wrapper):
             self._reach(value.__wrapped__, name)
         elif isinstance(value, (types.FrameType, types.TracebackType)):  # with each call that raises, a longer chain of them
-            for word in ("f_locals", "f_globals", "f_lasti", "f_lineno", "f_back", "tb_frame", "tb_next", "tb_lasti", "tb_lineno"):
+            for word in (name for name in dir(type(value)) if name.startswith(("f_", "tb_"))):
                 self._await(word, Used(value, word, _line(self.codes[-1][0]) if self.codes else name), name)
         elif isinstance(value, (np.flatiter, np.broadcast, np.nditer)):
             for operand in _operands(value):
