@@ -4,6 +4,8 @@ import array
 import calendar
 import collections
 import contextvars
+import copy
+import copyreg
 import ctypes
 import dataclasses
 import datetime
@@ -15,6 +17,7 @@ import io
 import itertools
 import logging
 import math
+import numbers
 import operator
 import os
 import pathlib
@@ -66,6 +69,10 @@ class Plain:
 
     def __init__(self, **names):
         vars(self).update(names)
+
+    @classmethod
+    def _of(cls, k):
+        return cls(k=k)
 
 
 # -- functions
@@ -1492,6 +1499,163 @@ def shelf():
     return f, lambda: None
 
 
+# -- what C holds, and where names come from
+
+
+class Zone(datetime.tzinfo):
+    def __init__(self, hours):
+        self.hours = hours
+
+    def utcoffset(self, _):
+        return datetime.timedelta(hours=self.hours)
+
+    def dst(self, _):
+        return datetime.timedelta(0)
+
+
+@kind
+def zone_of_a_date():
+    zone = Zone(2)
+    at = datetime.datetime(2020, 1, 1, tzinfo=zone)
+    return (lambda x: at.utcoffset().seconds * x * x), setter(zone, "hours", 3)
+
+
+@kind
+def zone_of_a_time():
+    zone = Zone(2)
+    at = datetime.time(1, tzinfo=zone)
+    return (lambda x: at.utcoffset().seconds * x * x), setter(zone, "hours", 3)
+
+
+@kind
+def names_of_fields():
+    fields = np.dtype([("ab", float)])
+    return (lambda x: len(fields.names[0]) * x * x), setter(fields, "names", ("abc",))
+
+
+@kind
+def names_of_fields_of_an_array():
+    rows = np.array([(2.0, 3.0)], dtype=[("a", float), ("b", float)])
+    return (lambda x: rows["a"][0] * x * x), setter(rows.dtype, "names", ("b", "a"))
+
+
+@kind
+def names_of_fields_of_objects():
+    rows = np.array([(2.0, 3.0)], dtype=[("a", object), ("b", object)])
+    return (lambda x: rows["a"][0] * x * x), setter(rows.dtype, "names", ("b", "a"))
+
+
+@kind
+def index_in_an_itemgetter():
+    class Place:
+        at = 0
+
+        def __index__(self):
+            return self.at
+
+    take = operator.itemgetter(Place())
+    return (lambda x: take([2.0, 3.0]) * x * x), setter(Place, "at", 1)
+
+
+@kind
+def arguments_of_a_methodcaller():
+    class Scaled:
+        def by(self, first, then):
+            return first[0] * then[0]
+
+    first, scaled = [2.0], Scaled()
+    call = operator.methodcaller("by", first, then=[3.0])
+    return (lambda x: call(scaled) * x * x), lambda: first.append(first.pop() + 1)
+
+
+@kind
+def broadcast_position():
+    pair = np.broadcast(np.arange(3.0), np.arange(3.0))
+    return (lambda x: (1 + pair.index) * x * x), lambda: next(pair)
+
+
+@kind
+def nditer_position():
+    cells = np.nditer(np.arange(3.0))
+    return (lambda x: (1 + cells.iterindex) * x * x), lambda: [next(cells), next(cells)]
+
+
+@kind
+def nditer_memory():
+    held = np.arange(3.0)
+    cells = np.nditer(held)
+    return (lambda x: (1 + cells.value) * x * x), lambda: held.fill(7.0)
+
+
+@kind
+def frame():
+    def paused():
+        k = 2.0
+        while True:
+            yield sys._getframe()
+            k += 1
+
+    frames = paused()
+    held = next(frames)
+    return (lambda x: held.f_locals["k"] * x * x), lambda: next(frames)
+
+
+@kind
+def traceback():
+    try:
+        raise ValueError
+    except ValueError as error:
+        held = error
+    return (lambda x: held.__traceback__.tb_lineno * x * x), lambda: None
+
+
+@kind
+def registered_with_a_library():
+    class Own:
+        pass
+
+    own = Own()
+    return (lambda x: (2.0 if isinstance(own, numbers.Number) else 3.0) * x * x), lambda: numbers.Number.register(Own)
+
+
+@kind
+def reducer_of_copies():
+    made = Plain(k=2.0)
+    return (lambda x: copy.copy(made).k * x * x), lambda: copyreg.pickle(Plain, lambda _: (Plain._of, (3.0,)))
+
+
+@kind
+def builtins_of_its_own():
+    found = namespace("def f(x): return abs(-2.0)*x*x", __builtins__={"abs": abs})
+    return found["f"], lambda: found["__builtins__"].update(abs=lambda _: 3.0)
+
+
+@kind
+def globals_of_a_class():
+    class Names(dict):
+        def __missing__(self, _):
+            return numbers[0]
+
+    numbers, found = [2.0], Names()
+    exec("def f(x): return k*x*x", found)
+    return found["f"], lambda: numbers.append(numbers.pop() + 1)
+
+
+@kind
+def list_in_a_library_replaced(kept=sys.argv):
+    return (lambda x: len(sys.argv) * x * x), setter(sys, "argv", [*kept, "more"])
+
+
+@kind
+def names_of_time_zones():
+    def change():
+        os.environ["TZ"] = "LONGER-3"
+        time.tzset()
+
+    return (lambda x: len(time.tzname[0]) * x * x), change
+
+
+
 def outcome(g):
     try:
         return float(g(0.7))
@@ -1503,6 +1667,7 @@ def outcome(g):
 def settings():
     """What the kinds change of Python's and NumPy's own is put back."""
     errors, limit, buffer = np.geterr(), sys.getrecursionlimit(), np.getbufsize()
+    arguments, zone = sys.argv, os.environ.get("TZ")
     classes = (np.polynomial.Polynomial, np.polynomial.Legendre, np.polynomial.Chebyshev)
     kept = [(held, held.copy()) for cls in classes for held in (cls.window, cls.domain)]
     with warnings.catch_warnings(), np.printoptions(), decimal.localcontext():
@@ -1514,6 +1679,11 @@ def settings():
     np.setbufsize(buffer)
     np.seterr(**errors)
     os.environ.pop("SYMDIFF_K", None)
+    sys.argv = arguments
+    copyreg.dispatch_table.pop(Plain, None)
+    os.environ.pop("TZ", None)
+    os.environ.update({} if zone is None else {"TZ": zone})
+    time.tzset()
     sys.modules.pop("symdiff_mymod", None)
     calendar.setfirstweekday(0)
     sys.excepthook = sys.__excepthook__
@@ -1523,7 +1693,7 @@ def settings():
 REFUSED = set(
     """
     shelf lock_asked_without_source database_without_source iterator generator count mapped random_generator
-    random_generator_in_property clock date
+    random_generator_in_property clock date frame traceback
 """.split()
 )
 

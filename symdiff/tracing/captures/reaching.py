@@ -11,6 +11,8 @@ import array
 import builtins
 import collections
 import contextvars
+import copy
+import copyreg
 import ctypes
 import dataclasses
 import datetime
@@ -49,14 +51,13 @@ Keep = Callable[[Any], Any]
 _SKIPPED = frozenset("sympy optree matplotlib IPython ipykernel pytest _pytest pluggy hypothesis llvmlite".split())
 _ATOMS = (
     bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ufunc, range, type(...), type(NotImplemented),
-    types.CodeType, types.FrameType, types.TracebackType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType, re.Pattern,
-    operator.attrgetter, operator.methodcaller, operator.itemgetter, type(collections.namedtuple("_", "of").of),
+    types.CodeType, types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType,
+    types.MethodDescriptorType, types.ClassMethodDescriptorType, re.Pattern, type(collections.namedtuple("_", "of").of),
 )  # fmt: skip
 _FIXED = (
     tuple, frozenset, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType, property,
     staticmethod, classmethod, slice, functools.partial, functools._lru_cache_wrapper, type({}.keys()), type({}.values()),
-    type({}.items()), types.GenericAlias, types.UnionType, super,
+    type({}.items()), types.GenericAlias, types.UnionType, super, operator.attrgetter, operator.methodcaller, operator.itemgetter,
 )  # fmt: skip  # what these hold cannot be replaced
 BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
@@ -74,6 +75,7 @@ _SETTINGS: dict[Any, Callable[[], Any]] = {
     decimal.Decimal: decimal.getcontext,
     np.errstate: np.geterr,
     warnings.warn: lambda: warnings.filters,
+    **dict.fromkeys((copy.copy, copy.deepcopy), lambda: copyreg.dispatch_table),
 }  # what says how the setting stands that these and objects of these classes read, beside what they give
 _UNREAD = frozenset(
     """__dict__ __weakref__ __doc__ __module__ __annotations__ __dataclass_fields__ __dataclass_params__ __slots__
@@ -285,7 +287,7 @@ class Reach:
         elif isinstance(value, Unfollowed):
             code = value.function.__code__
             self._unfollowed = (self._unfollowed or frozenset()) | _names(code)[1]
-            self.where = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+            self.where = _line(code)
         elif isinstance(value, Cache):
             self._watch.state("cache", _entries_of_cache, value.function, _entries_of_cache(value.function))
         elif isinstance(value, Imported):
@@ -300,9 +302,7 @@ class Reach:
         elif isinstance(value, type):
             self._mention(_CONSTRUCTORS)
             self._of_class(value, name)
-            if isinstance(value, abc.ABCMeta) and id(abc.get_cache_token) not in self._seen:
-                self._seen[id(abc.get_cache_token)] = abc.get_cache_token
-                self._watch.state("abstract", _registrations, None, _registrations(None))
+            self._of_abstract(value)
         elif kind in _PLAIN:
             self._of_container(value, name)
         elif _root(kind) == "symdiff":
@@ -399,8 +399,7 @@ class Reach:
             self._state("objects", _cells, value, name)
         else:
             self._watch.contents(value)
-        if value.dtype.names is not None:
-            self._watch.state("fields", _fields, value, _fields(value))
+        self._reach(value.dtype, name)
 
     def _state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, name: str) -> None:
         """What a holder lists, compared in Python."""
@@ -455,6 +454,10 @@ class Reach:
         elif isinstance(value, np.void):
             self._watch.state("row", _row, value, _row(value))
             self._reach(value.base, name, value)
+        elif isinstance(value, np.dtype):
+            self._watch.state("fields", _fields, value, _fields(value))
+        elif isinstance(value, (datetime.datetime, datetime.time)):
+            self._reach(value.tzinfo, name, value)
         elif isinstance(value, logging.Logger):
             self._state("logger", _settings_of_logger, value, name)
         elif isinstance(value, weakref.ProxyTypes):
@@ -468,8 +471,12 @@ class Reach:
             self.moving.append((name, _text, value, _text(value)))
         elif isinstance(value, functools._lru_cache_wrapper):
             self._reach(value.__wrapped__, name)
-        elif isinstance(value, np.flatiter):
-            self._reach(value.base, name)
+        elif isinstance(value, (types.FrameType, types.TracebackType)):  # with each call that raises, a longer chain of them
+            for word in (name for name in dir(type(value)) if name.startswith(("f_", "tb_"))):
+                self._await(word, Used(value, word, _line(self.codes[-1][0]) if self.codes else name), name)
+        elif isinstance(value, (np.flatiter, np.broadcast, np.nditer)):
+            for operand in _operands(value):
+                self._reach(operand, name)
             self._of_moving(value, name)
         elif isinstance(value, _FIXED):
             for item in gc.get_referents(value):
@@ -530,6 +537,12 @@ class Reach:
             if is_users(type(cls)):
                 self._of_class(type(cls), name)
 
+    def _of_abstract(self, kind: type) -> None:
+        """Which classes are registered as others' subclasses."""
+        if isinstance(kind, abc.ABCMeta) and id(abc.get_cache_token) not in self._seen:
+            self._seen[id(abc.get_cache_token)] = abc.get_cache_token
+            self._watch.state("abstract", _registrations, None, _registrations(None))
+
     def _await(self, key: str, value: Any, name: str) -> None:
         """Walk through a value once its name is mentioned."""
         if key in self._mentioned:
@@ -567,6 +580,8 @@ class Reach:
         if not _NAMESPACES.isdisjoint(mentioned):
             self._of_namespace(namespace, "globals")
         self._of_names(namespace, loaded, "")
+        if type(namespace) is not dict:  # where a class of the user's finds names
+            self._reach(namespace, "globals")
         for level, module in imported:
             if level:
                 parts = str(namespace.get("__package__") or "").split(".")
@@ -581,15 +596,17 @@ class Reach:
         self._mentioned |= names
 
     def _of_names(self, namespace: dict[str, Any], names: Iterable[str], prefix: str) -> None:
-        """Some names of a namespace."""
+        """Some names of a namespace, and of its builtins."""
+        beyond = namespace.get("__builtins__", builtins)
+        beyond = vars(beyond) if isinstance(beyond, types.ModuleType) else beyond
         space = self._spaces.get(id(namespace))
         if space is None:
             space = self._spaces[id(namespace)] = self._watch.names(namespace)
         for name in names:
             if name not in space:
                 value = namespace.get(name, ABSENT)
-                if value is ABSENT and namespace is not vars(builtins) and name not in _BUILTINS:
-                    self._of_names(vars(builtins), (name,), prefix)
+                if value is ABSENT and namespace is not beyond and (beyond is not vars(builtins) or name not in _BUILTINS):
+                    self._of_names(beyond, (name,), prefix)
                 space[name] = value if value is ABSENT else self._kept(value, prefix + name, namespace.get, name)
 
     def _of_namespace(self, namespace: dict[str, Any], name: str) -> None:
@@ -619,15 +636,14 @@ class Reach:
         self._of_names(space, [*absent, *(name for name in names if _is_put(module, space.get(name)))], prefix)
         for name in names:
             value = space.get(name)
-            if type(value) in _PLAIN or isinstance(value, _MOVABLE):
-                self._kept(value, prefix + name, space.get, name)
-            elif isinstance(value, io.IOBase):  # `sys.stdout`; what it holds is not read
+            if isinstance(value, io.IOBase):  # `sys.stdout`; what it holds is not read
                 self._watch.word("stream", functools.partial(_entry, name), space, value)
             elif isinstance(value, types.MethodType) and not isinstance(value.__self__, _RANDOM):  # `calendar.firstweekday`
                 self._reach(value.__self__, prefix + name)
             elif value is not None:
                 if isinstance(value, type):
                     self._of_class(value, prefix + name)
+                    self._of_abstract(value)
                 self._of_settings(value)
 
 
@@ -655,7 +671,7 @@ def _is_put(module: types.ModuleType, value: Any) -> bool:
         return True
     if isinstance(value, types.FunctionType):
         return not is_library(value.__code__.co_filename)
-    return type(value) in _NUMBERS
+    return type(value) in _NUMBERS or type(value) in _PLAIN or isinstance(value, _MOVABLE)
 
 
 def is_users(cls: type) -> bool:
@@ -676,8 +692,8 @@ def _is_atom(value: Any) -> bool:
     kind = type(value)
     if kind is np.ufunc:
         return not value.__name__.endswith(" (vectorized)")  # what np.frompyfunc makes of a function
-    if isinstance(value, np.void):
-        return False  # a row of an array
+    if isinstance(value, np.void) or (isinstance(value, np.dtype) and value.names is not None):
+        return False  # a row of an array; fields, whose names can be set
     return kind in _NUMBERS or value is ABSENT or (isinstance(value, _ATOMS) and not is_users(kind))
 
 
@@ -750,7 +766,7 @@ def _memory(value: Any) -> list[Any]:
 
 def _cells(value: np.ndarray) -> list[Any]:
     fields = [value] if value.dtype.names is None else [value[name] for name in value.dtype.names]
-    return [*value.shape, value.tobytes(), *(cell for field in fields for cell in field.ravel().tolist())]
+    return [str(value.dtype), *value.shape, value.tobytes(), *(cell for field in fields for cell in field.ravel().tolist())]
 
 
 def _entries_of_thread(value: Any) -> list[Any]:
@@ -783,6 +799,10 @@ def _stamp(path: Any) -> list[Any]:
     ]
 
 
+def _line(code: types.CodeType) -> str:
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+
+
 def _has_metadata(value: Any, name: str) -> bool:
     if name == "flags":
         return type(value) is np.ndarray
@@ -794,8 +814,8 @@ def _metadata(name: str, holders: list[Any]) -> Iterable[Any]:
     return found if name.endswith(("name__", "doc__", "module__")) else _parts(found)
 
 
-def _fields(value: np.ndarray) -> list[Any]:
-    return [str(value.dtype)]
+def _fields(value: np.dtype) -> list[Any]:
+    return [str(value)]
 
 
 def _registrations(_: Any) -> list[Any]:
@@ -859,8 +879,8 @@ def _position(value: Any) -> Iterator[Any]:
     if isinstance(value, types.GeneratorType):
         frame = value.gi_frame
         yield from () if frame is None else (frame.f_lasti, *frame.f_locals.values())
-    elif isinstance(value, np.flatiter):
-        yield value.index
+    elif isinstance(value, (np.flatiter, np.broadcast, np.nditer)):
+        yield value.iterindex if isinstance(value, np.nditer) else value.index
     elif isinstance(value, _RANDOM):
         yield repr(_random_state(value))
     elif isinstance(value, io.IOBase):
@@ -874,6 +894,13 @@ def _position(value: Any) -> Iterator[Any]:
         except Exception:  # it does not tell
             reduced = ()
         yield from _leaves(reduced)
+
+
+def _operands(value: Any) -> Iterable[Any]:
+    """The arrays that an iterator of NumPy's goes along."""
+    if isinstance(value, np.broadcast):
+        return [each.base for each in value.iters]
+    return value.operands if isinstance(value, np.nditer) else [value.base]
 
 
 def _random_state(value: Any) -> Any:

@@ -469,8 +469,9 @@ def _object(f: Any, attempt: Attempt) -> Any:
     if kind is _Cached:
         return _remembered(f, attempt)
     if kind is operator.methodcaller:
-        _, (name, *rest) = f.__reduce__()[:2]
-        return lambda owner: follow(getattr(owner, name))(*rest)
+        made, given = f.__reduce__()[:2]  # with keywords, the first is a partial
+        name, *rest = (*getattr(made, "args", ()), *given)
+        return lambda owner: follow(getattr(owner, name))(*rest, **getattr(made, "keywords", {}))
     if kind is np.vectorize:
         return functools.partial(_vectorized, f)
     public = public_name(kind)

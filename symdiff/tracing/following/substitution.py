@@ -6,7 +6,6 @@ patterns of classes; calls of methods, and of functions that it receives or make
 in another way than calling them stand as a `Late`, which only `is` tells from them; where the code asks that, as themselves.
 """
 
-import builtins
 import datetime
 import dis
 import functools
@@ -47,7 +46,7 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
         for name in {*mentioned}.intersection(dir(datetime.datetime)):
             call(getattr(datetime.datetime, name))  # which refuses what reads the clock
     namespace = dict(f.__globals__) | {FOLLOWED: True}
-    own = vars(builtins)
+    own = f.__builtins__  # type: ignore[attr-defined]
     called, read, stored = _uses(f.__code__)
     compares = _compares(f.__code__)
     renamed = set()
