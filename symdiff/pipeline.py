@@ -35,7 +35,7 @@ from symdiff.lowering.arrays.plan import ArrayPlan, check_array_plan
 from symdiff.lowering.arrays.planning import plan_arrays
 from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, lower_fastmath
-from symdiff.lowering.numbering import number
+from symdiff.lowering.numbering import number, with_numbers
 from symdiff.lowering.plan import Plan, check_plan
 from symdiff.lowering.program import Program, is_nest, program_content, with_checks
 from symdiff.lowering.scheduling import schedule
@@ -209,7 +209,10 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
         if checking:
             check_graph(whole)
             check_program(program)
-        return fuse(program, shared, options.exact)
+        fused = fuse(program, shared, options.exact)
+        while not options.exact and (numbers := fused.numbers()):
+            fused = fuse(with_numbers(fused.program, numbers), shared)
+        return fused
 
 
 def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, out_axes: Any = None) -> Plan | ArrayPlan:

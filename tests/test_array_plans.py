@@ -190,6 +190,23 @@ def test_the_gradient_of_a_mean_of_squares_is_one_multiplication_a_cell():
     assert exact.cost(x).derivative.by_kind["mul"] == 4000 and np.allclose(exact(x), x / 1000, rtol=1e-15)
 
 
+def cross_entropy(W, X, Y):
+    Z = X @ W
+    m = Z.max(1, keepdims=True)
+    return np.mean(m[:, 0] + np.log(np.exp(Z - m).sum(1)) - (Z * Y).sum(1))
+
+
+def test_terms_of_a_derivative_that_cancel_leave_nothing_behind():
+    W, X, Y = RNG.standard_normal((10, 8)), RNG.standard_normal((60, 10)), np.eye(8)[RNG.integers(0, 8, 60)]
+    df = sd.grad(cross_entropy)
+    kinds = df.cost(W, X, Y).derivative.by_kind
+    assert {"eq", "select"}.isdisjoint(kinds)  # the slope of the maximum, times 1 - 1
+    assert kinds["mul"] == 2 * 60 * 8 and "broadcast_to" not in df.source(W, X, Y)
+    E = np.exp(X @ W - np.max(X @ W, 1, keepdims=True))
+    np.testing.assert_allclose(df(W, X, Y), X.T @ (E / E.sum(1, keepdims=True) - Y) / 60, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(sd.grad(cross_entropy, exact=True)(W, X, Y), df(W, X, Y), rtol=1e-12, atol=1e-15)
+
+
 SINGLE = {
     "mean": lambda x: np.mean(x**2),
     "layer": lambda x: np.mean(np.tanh(x @ x.T)),

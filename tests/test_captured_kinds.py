@@ -1655,7 +1655,6 @@ def names_of_time_zones():
     return (lambda x: len(time.tzname[0]) * x * x), change
 
 
-
 def outcome(g):
     try:
         return float(g(0.7))

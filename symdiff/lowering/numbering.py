@@ -21,7 +21,7 @@ from symdiff.lowering.cuts import CUTS
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only
-from symdiff.vocabulary.heads import Shape
+from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 from symdiff.vocabulary.traits import operations
 
@@ -34,6 +34,7 @@ _FOLDED: dict[str, Callable[..., float]] = {
     "neg": operator.neg,
 }
 _WIDENED = operations("widened")
+_VIEWS = frozenset(name for name, head in HEADS.items() if head.view)
 
 
 def number(
@@ -52,20 +53,142 @@ def number(
     return live_only(Program(name or graph.name, inputs, outputs, numbering.nodes))
 
 
+def with_numbers(program: Program, known: dict[int, Any]) -> Program:
+    """The program of whole arrays in which some values are numbers, and what follows from that: of derivatives zeros that
+    terms left which cancel, as these would in one expression."""
+    table = _Folding(True, True, True)
+    place: list[int] = []
+    for position, node in enumerate(program.nodes):
+        operands = [place[o] for o in node.operands]
+        factors = operands[: {"mul": 2, "div": 1}.get(node.op, 0)] if not node.primal else []
+        if position in known:
+            found = table.repeated(table.constant(known[position], node.dtype), node.shape)
+        elif any(n >= 0 and table.nodes[n].params == 0 for n in map(table.number_in, factors)):
+            found = table.repeated(table.constant(0.0, node.dtype), node.shape)
+        else:
+            found = table.apply(node.op, operands, node.dtype, node.params, node.origin, node.primal, node.shape, node.primal)
+        place.append(found)
+    return live_only(program.over(table.nodes, place))
+
+
 def _real(number: Any) -> float:
     return number.real if isinstance(number, complex) else float(number)
 
 
-class _Numbering(Table):
+class _Folding(Table):
+    """Operations on values, or what is known to be their result."""
+
+    def __init__(self, fold: bool, whole: bool, cuts: bool) -> None:
+        """`cuts`: a function has branch cuts, beside which z + 0 and z*1 are not z where -0.0 is a part of it."""
+        super().__init__()
+        self.fold = fold
+        self.whole = whole
+        self.cuts = cuts
+
+    def apply(
+        self, op: str, operands: list[int], code: str, params: Any, origin: str, primal: bool, shape: Shape = (),
+        signed: bool = False,
+    ) -> int:  # fmt: skip
+        """An operation on values, or what is known to be its result."""
+        nodes = self.nodes
+        if op == "edge":
+            return self.constant(0.0, code)
+        if op == "cast" and nodes[operands[0]].dtype == code:
+            return operands[0]
+        numbers = [self.number_in(o) for o in operands] if self.fold and (op in _FOLDED or op in _VIEWS) else []
+        if op in _VIEWS and numbers and numbers[0] >= 0 and nodes[numbers[0]].dtype == code:
+            return self.repeated(numbers[0], shape)
+        if not self.whole and op in _WIDENED:
+            operands = [o if nodes[o].dtype == code else self._widened(o, code) for o in operands]
+        if op in _FOLDED and max(numbers, default=-1) >= 0:
+            folded = self._folded(op, numbers, code) if min(numbers) >= 0 else None
+            if folded is not None:
+                return self.repeated(self.constant(folded, code), shape)
+            if any(n < 0 and nodes[o].shape == shape for n, o in zip(numbers, operands, strict=True)):
+                operands = [o if n < 0 else n for n, o in zip(numbers, operands, strict=True)]
+            same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands, code, signed)
+            if same is not None and nodes[same].shape == shape:
+                return same
+        if op == "select" and nodes[operands[0]].op == "not":
+            opposite = nodes[operands[0]].operands[0]
+            operands = [opposite, operands[2], operands[1]] if nodes[opposite].dtype == "?" else operands
+        if self.fold and op == "abs" and (power := self._real_power(operands[0])) is not None:
+            product = self.apply("mul", power, code, None, origin, primal, shape)
+            return self.apply("exp", [product], code, None, origin, primal, shape)
+        return self.put(op, tuple(operands), code, params, origin, primal, shape)
+
+    def number_in(self, value: int) -> int:
+        """The number that all cells of an array are, or a number itself; -1 for other values."""
+        node = self.nodes[value]
+        value = node.operands[0] if node.op == "broadcast_to" else value
+        return value if self.nodes[value].op == "const" and self.nodes[value].shape == () else -1
+
+    def repeated(self, number: int, shape: Shape) -> int:
+        """An array whose cells are all one number."""
+        if shape == ():
+            return number
+        return self.put("broadcast_to", (number,), self.nodes[number].dtype, {"shape": shape}, "", False, shape)
+
+    def _widened(self, value: int, code: str) -> int:
+        """A float32 value in a float64 operation, restated as float64; real operands of complex ones stay real."""
+        own = self.nodes[value].dtype
+        wide = code if own in "FD" else real_counterpart(code)
+        return (
+            value
+            if own in (wide, "?") or (own in "fd" and own == wide)
+            else self.as_dtype(value, wide, self.nodes[value].origin)
+        )
+
+    def _neutral(self, op: str, operands: list[int], code: str, signed: bool) -> int | None:
+        """The other operand where one is a constant that leaves it as it is: x + 0, x - 0, x*1, x/1.
+
+        -0.0 + 0.0 is 0.0: where the sign of a zero is `signed`, only the zero that leaves this as it is counts.
+        """
+        neutral = 0.0 if op in ("add", "sub") else 1.0
+        for kept, dropped in ((0, -1), (-1, 0)) if OPS[op].commutes else ((0, -1),):
+            constant = self.nodes[operands[dropped]]
+            other = self.nodes[operands[kept]]
+            number = op != "neg" and constant.op == "const" and constant.shape == ()
+            if number and constant.params == neutral and other.op != "const":
+                if signed and op in ("add", "sub") and (math.copysign(1, _real(constant.params)) > 0) == (op == "add"):
+                    return None
+                return operands[kept] if other.dtype == code else None
+        return None
+
+    def _real_power(self, value: int) -> list[int] | None:
+        """Re(c) and t where a value is exp(c*t) with a complex constant and a real t: |exp(c*t)| is exp(Re(c)*t).
+
+        That holds for infinite t, too, which cannot be said of exp(w) for any w.
+        """
+        power = self.nodes[value]
+        product = self.nodes[power.operands[0]] if power.op == "exp" and power.dtype in "FD" else None
+        if product is None or product.op != "mul":
+            return None
+        for c, t in (product.operands, product.operands[::-1]):
+            constant = self.nodes[c]
+            if constant.op == "const" and isinstance(constant.params, complex) and self.nodes[t].dtype in "fd":
+                return [self.constant(constant.params.real, self.nodes[t].dtype), t]
+        return None
+
+    def _folded(self, op: str, operands: list[int], code: str) -> float | None:
+        """The result of an operation on numbers, which that in double precision, rounded to single, is in single, too."""
+        numbers = [self.nodes[o].params for o in operands]
+        if code not in "fd" or not all(isinstance(n, float) for n in numbers):
+            return None
+        rounded = np.float32 if code == "f" else float
+        try:
+            result = float(rounded(_FOLDED[op](*map(float, map(rounded, numbers)))))
+        except (ZeroDivisionError, OverflowError):
+            return None
+        return result if math.isfinite(result) else None
+
+
+class _Numbering(_Folding):
     """The values of a graph's atoms: numbers, or `whole` arrays."""
 
     def __init__(self, graph: Graph, fold: bool, whole: bool, lower: Callable[[Graph], Program] | None) -> None:
-        super().__init__()
+        super().__init__(fold, whole, fold and any(binding.op in CUTS for binding in graph.bindings))
         self.lower = lower
-        self.fold = fold
-        self.whole = whole
-        # A function has branch cuts, beside which z + 0 and z*1 are not z where -0.0 is a part of it.
-        self.cuts = fold and any(binding.op in CUTS for binding in graph.bindings)
         self.signed = signed_zero_bindings(graph.bindings) if fold else set()
         self.values: dict[Atom, int] = {}
         self.cells: dict[Atom, tuple[Atom, ...]] = {}  # arrays of numbers, which are results
@@ -139,84 +262,3 @@ class _Numbering(Table):
         operands = tuple(self.as_dtype(self.value_of(o, leaf.dtype), leaf.dtype) for o, leaf in leaves)
         params = replace(loop, body=lower(loop.body))
         return self.put("loop", operands, binding.dtype, params, binding.origin, binding.primal)
-
-    def apply(
-        self, op: str, operands: list[int], code: str, params: Any, origin: str, primal: bool, shape: Shape = (),
-        signed: bool = False,
-    ) -> int:  # fmt: skip
-        """An operation on values, or what is known to be its result."""
-        nodes = self.nodes
-        if op == "edge":
-            return self.constant(0.0, code)
-        if op == "cast" and nodes[operands[0]].dtype == code:
-            return operands[0]
-        if not self.whole and op in _WIDENED:
-            operands = [o if nodes[o].dtype == code else self._widened(o, code) for o in operands]
-        constants = [nodes[o].op == "const" and nodes[o].shape == () for o in operands] if self.fold and op in _FOLDED else ()
-        if any(constants):
-            folded = self._folded(op, operands, code) if all(constants) else None
-            if folded is not None:
-                return self.constant(folded, code)
-            same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands, code, signed)
-            if same is not None:
-                return same
-        if op == "select" and nodes[operands[0]].op == "not":
-            opposite = nodes[operands[0]].operands[0]
-            operands = [opposite, operands[2], operands[1]] if nodes[opposite].dtype == "?" else operands
-        if self.fold and op == "abs" and (power := self._real_power(operands[0])) is not None:
-            product = self.apply("mul", power, code, None, origin, primal)
-            return self.apply("exp", [product], code, None, origin, primal)
-        return self.put(op, tuple(operands), code, params, origin, primal, shape)
-
-    def _widened(self, value: int, code: str) -> int:
-        """A float32 value in a float64 operation, restated as float64; real operands of complex ones stay real."""
-        own = self.nodes[value].dtype
-        wide = code if own in "FD" else real_counterpart(code)
-        return (
-            value
-            if own in (wide, "?") or (own in "fd" and own == wide)
-            else self.as_dtype(value, wide, self.nodes[value].origin)
-        )
-
-    def _neutral(self, op: str, operands: list[int], code: str, signed: bool) -> int | None:
-        """The other operand where one is a constant that leaves it as it is: x + 0, x - 0, x*1, x/1.
-
-        -0.0 + 0.0 is 0.0: where the sign of a zero is `signed`, only the zero that leaves this as it is counts.
-        """
-        neutral = 0.0 if op in ("add", "sub") else 1.0
-        for kept, dropped in ((0, -1), (-1, 0)) if OPS[op].commutes else ((0, -1),):
-            constant = self.nodes[operands[dropped]]
-            other = self.nodes[operands[kept]]
-            number = op != "neg" and constant.op == "const" and constant.shape == ()
-            if number and constant.params == neutral and other.op != "const":
-                if signed and op in ("add", "sub") and (math.copysign(1, _real(constant.params)) > 0) == (op == "add"):
-                    return None
-                return operands[kept] if other.dtype == code else None
-        return None
-
-    def _real_power(self, value: int) -> list[int] | None:
-        """Re(c) and t where a value is exp(c*t) with a complex constant and a real t: |exp(c*t)| is exp(Re(c)*t).
-
-        That holds for infinite t, too, which cannot be said of exp(w) for any w.
-        """
-        power = self.nodes[value]
-        product = self.nodes[power.operands[0]] if power.op == "exp" and power.dtype in "FD" else None
-        if product is None or product.op != "mul":
-            return None
-        for c, t in (product.operands, product.operands[::-1]):
-            constant = self.nodes[c]
-            if constant.op == "const" and isinstance(constant.params, complex) and self.nodes[t].dtype in "fd":
-                return [self.constant(constant.params.real, self.nodes[t].dtype), t]
-        return None
-
-    def _folded(self, op: str, operands: list[int], code: str) -> float | None:
-        """The result of an operation on numbers, which that in double precision, rounded to single, is in single, too."""
-        numbers = [self.nodes[o].params for o in operands]
-        if code not in "fd" or not all(isinstance(n, float) for n in numbers):
-            return None
-        rounded = np.float32 if code == "f" else float
-        try:
-            result = float(rounded(_FOLDED[op](*map(float, map(rounded, numbers)))))
-        except (ZeroDivisionError, OverflowError):
-            return None
-        return result if math.isfinite(result) else None

@@ -7,7 +7,7 @@ that its operations are the fewest.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from symdiff.ir.node import Node
 from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, domain_size, is_elementwise_step, is_leaf, is_view_step
@@ -92,6 +92,18 @@ class Fused:
     def outputs(self) -> tuple[Output, ...]:
         """The program's outputs."""
         return self.program.outputs
+
+    def numbers(self) -> dict[int, Any]:
+        """The arrays that turned out to be one number in all cells when kernels were shared, by their values."""
+        found = {}
+        for kernel in (task for task in self.tasks if isinstance(task, Kernel)):
+            program = kernel.program
+            for sink, output in zip(kernel.sinks, program.outputs, strict=True):
+                node = program.nodes[output.value]
+                number = program.nodes[node.operands[0]] if node.op == "neg" else node
+                if sink.kind == "store" and number.op == "const":
+                    found[sink.value] = (number.params if number is node else -number.params) + 0.0  # no -0.0
+        return found
 
     @property
     def scalars(self) -> list[Node]:

@@ -57,7 +57,8 @@ _ATOMS = (
 _FIXED = (
     tuple, frozenset, types.MethodType, types.BuiltinMethodType, types.MethodWrapperType, types.MappingProxyType, property,
     staticmethod, classmethod, slice, functools.partial, functools._lru_cache_wrapper, type({}.keys()), type({}.values()),
-    type({}.items()), types.GenericAlias, types.UnionType, super, operator.attrgetter, operator.methodcaller, operator.itemgetter,
+    type({}.items()), types.GenericAlias, types.UnionType, super, operator.attrgetter, operator.methodcaller,
+    operator.itemgetter,
 )  # fmt: skip  # what these hold cannot be replaced
 BUFFERS = (bytearray, array.array, memoryview, mmap.mmap, ctypes.Array, ctypes.Structure, ctypes.Union, ctypes._SimpleCData)
 _RANDOM = (random.Random, np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
