@@ -40,7 +40,7 @@ _TRIED = (0, 1, -1, 2)  # where other functions are tried for a value
 _SINGULAR = frozenset({"pole", "edge", "kink"})
 _NEAR, _SIXTEENTH = mpmath.mpf(10) ** -16, mpmath.mpf(1) / 16
 _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  # some take minutes in many digits
-_KNOWN = {*OPERATIONS, "cast"} - {"select"} - SLOW - _MANIFOLD
+_KNOWN = {*OPERATIONS, "cast"} - {"select", "edge"} - SLOW - _MANIFOLD
 _POLYNOMIAL = operations("polynomial")
 Function = Callable[[Any], Any]
 Steps = tuple[tuple[str, tuple[Any, ...]], ...]  # operations on the results of those before, 0 the value that they depend on
@@ -350,9 +350,10 @@ def _is_bent(steps: Steps, at: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _discs(steps: Steps, at: Any, order: int) -> tuple[Disc, ...]:
     """A value near a point as a polynomial, or as two, the right one first; none where it has no such form."""
-    found, known = dict[int, Disc](), list[dict[int, Any]]()
+    found, known = list[Disc](), list[dict[int, Any]]()
     operations = [op for op, _ in steps]
-    has_root, has_kink = not _ROOTS.isdisjoint(operations), not _KINKS.isdisjoint(operations)
+    has_root = not _ROOTS.isdisjoint(operations)
+    plain = partial(_value, steps)
     for side in (1, -1):
         taken: dict[int, Any] = {}
         with mpmath.workdps(_MORE):
@@ -363,24 +364,24 @@ def _discs(steps: Steps, at: Any, order: int) -> tuple[Disc, ...]:
             return ()
         for flipped in (None, (at, side))[: 1 + has_root]:
             analytic = partial(_value, steps, taken=taken, flipped=flipped)
-            disc = _best_disc(analytic, partial(_value, steps), float(at), order) if _is_smooth(analytic, at) else None
-            if disc is not None and has_kink:
-                disc = _narrowed(disc, order, operations[-1] in _KINKS)
-            if disc is not None and disc.side == 0:
-                return (disc,)
-            if disc is not None and disc.side == side:
-                found[side] = disc
+            disc = _disc(analytic, plain, float(at), side, order, has_choice=bool(taken)) if _is_smooth(analytic, at) else None
+            if disc is not None:
+                found.append(_narrowed(disc, order) if operations[-1] in _KINKS else disc)
                 break
-    both = [disc.coefficients for disc in found.values()]
-    if len(both) == 2 and len(both[0]) == len(both[1]) and np.allclose(*both, rtol=1e-12, atol=0.0):
-        return (found[1]._replace(side=0),)
-    return tuple(found.values()) if len(found) == len(known) else ()
+        if found and found[-1].side == 0:
+            return (found[-1],)
+    if len(found) == 2 and np.allclose(*_padded(found), rtol=1e-12, atol=0.0):
+        return (found[0]._replace(side=0),)
+    return tuple(found) if len(found) == len(known) else ()
 
 
-def _narrowed(disc: Disc, order: int, alone: bool) -> Disc:
-    """A disc that is no wider than a choice lasts; `alone`: the value beside its centre has its slopes there."""
-    if not alone:
-        return disc._replace(radius=Constant(min(disc.radius.value, 0.25)))
+def _padded(discs: Iterable[Disc]) -> list[tuple[float, ...]]:
+    """The coefficients of discs, as many of each."""
+    return list(zip(*itertools.zip_longest(*(disc.coefficients for disc in discs), fillvalue=0.0), strict=True))
+
+
+def _narrowed(disc: Disc, order: int) -> Disc:
+    """A disc that is its centre, as the value beside that has its slopes."""
     lowest = next((k for k, a in enumerate(disc.coefficients) if a), 0)
     return disc._replace(radius=Constant(_LEAST_RADIUS), coefficients=disc.coefficients[: lowest + order + 1])
 
@@ -398,21 +399,38 @@ def _is_smooth(value: Function, at: Any) -> bool:
         return bool(odd[1] <= odd[0] / 8 + _NOISE and even[1] <= even[0] / 1000 + _NOISE)
 
 
-def _best_disc(value: Function, plain: Function, centre: float, order: int) -> Disc | None:
-    """The best of discs about a point, each four times as large as another; None where a value is not regular."""
+def _disc(value: Function, plain: Function, centre: float, side: int, order: int, *, has_choice: bool) -> Disc | None:
+    """A disc about a point whose polynomial is a value on a side, or on both; None where the value is not regular. One with
+    choices is no wider than these may last."""
     degree = _DEGREE + 2 * max(order - 2, 0)
     with mpmath.workdps(_DIGITS):
-        radius = mpmath.mpf(1) / 4
-        best = _on_circle(value, plain, centre, radius, degree)
-        step = mpmath.mpf(1) / 4 if best is None else 4
-        for _ in range(10):
-            radius *= step
-            other = _on_circle(value, plain, centre, radius, degree)
-            if best is not None and (other is None or other.radius.params <= best.radius.params):
+        radius, found = mpmath.mpf(1) / 4, None
+        for _ in range(8):
+            tried = _on_circle(value, centre, radius, degree)
+            if tried is None and found is not None:
                 break
-            best = other
-        found = (_shortened(plain, best, count) for count in _FEWER) if best is not None and order <= 2 else iter(())
-        return next((disc for disc in found if disc is not None), best)
+            if tried is None:
+                radius /= 16
+                continue
+            found = tried[0], min(tried[1], radius if has_choice else 4 * radius)
+            if has_choice or tried[1] <= 4 * radius:
+                break
+            radius = tried[1] / 4
+        if found is None:
+            return None
+        for _ in range(8):
+            within = float(mpmath.nstr(found[1], 1))
+            if _holds(plain, centre, within * side, found[0]):
+                break
+            found = found[0], found[1] / 4
+        else:
+            return None
+        if not all(_holds(value, mpmath.mpc(centre), within * turn, found[0]) for turn in (1, -1)):
+            return None
+        is_whole = _holds(plain, centre, -within * side, found[0])
+        best = Disc(Constant(centre), Constant(within), [float(a) for a in found[0]], 0 if is_whole else side)
+        fewer = (_shortened(plain, best, count) for count in _FEWER) if order <= 2 else iter(())
+        return next((disc for disc in fewer if disc is not None), best)
 
 
 def _shortened(value: Function, disc: Disc, degree: int) -> Disc | None:
@@ -438,8 +456,9 @@ def _shortened(value: Function, disc: Disc, degree: int) -> Disc | None:
     return disc._replace(radius=Constant(within), coefficients=terms)
 
 
-def _on_circle(value: Function, plain: Function, centre: float, radius: Any, degree: int) -> Disc | None:
-    """The Taylor coefficients of a value that is real on the real axis; None where there are others, or too many."""
+def _on_circle(value: Function, centre: float, radius: Any, degree: int) -> tuple[list[Any], Any] | None:
+    """The Taylor coefficients of a value that is real on the real axis, and how near they are the value; None where there are
+    others."""
     half, nodes = [], 2 * (3 * degree // 2 | 1)  # none on the line where both sides meet
     for j in range(nodes // 2 + 1):
         half.append(value(centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / nodes)))
@@ -456,12 +475,8 @@ def _on_circle(value: Function, plain: Function, centre: float, radius: Any, deg
         return None
     shares = [(k, k * k * abs(a) / (largest or 1)) for k, a in enumerate(after) if k > degree]
     widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
-    within = float(mpmath.nstr(min(widest * mpmath.mpf("0.95"), 4 * radius), 1))
     terms = [a / radius**k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])]
-    sides = [side for side in (1, -1) if _holds(plain, centre, within * side, terms)]
-    if not sides or not all(_holds(value, mpmath.mpc(centre), within * side, terms) for side in (1, -1)):
-        return None
-    return Disc(Constant(centre), Constant(within), [float(a) for a in terms], 0 if len(sides) == 2 else sides[0])
+    return terms, widest * mpmath.mpf("0.95")
 
 
 @functools.cache
