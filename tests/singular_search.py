@@ -1,7 +1,8 @@
-"""Random compositions of singular heads at their singular points, against one-sided limits in 60 digits.
+"""Random compositions of singular heads at their singular points, with a parameter beside, against one-sided limits in 60 digits.
 
 A first derivative is right, NaN, or between the slopes of both sides; a second one right or NaN. Where an extreme ties at a
-kink of an operand, its row's choice is no slope of the whole, and is not asked. `singular_search.py SEED COUNT` runs more.
+kink of an operand, its row's choice is no slope of the whole, and is not asked. A branch is the one at the point. Each function
+is compiled once, and judged at all points of both variables. `singular_search.py SEED COUNT` runs more.
 """
 
 import math
@@ -10,6 +11,7 @@ import sys
 
 import mpmath
 import numpy as np
+from scipy import special
 
 import symdiff as sd
 
@@ -21,14 +23,36 @@ HEADS = {
     "({})**0.5": ROOT, "({})**1.5": lambda x: x * ROOT(x), "({})**2.5": lambda x: x * x * ROOT(x), "(1/({}))": lambda x: 1 / x,
     "np.expm1({})": mpmath.expm1, "np.log1p({})": lambda x: mpmath.log(1 + x), "np.arccosh({})": mpmath.acosh,
     "(1 - np.cos({}))": lambda x: 1 - mpmath.cos(x), "(1 - {})": lambda x: 1 - x, "(1 + {})": lambda x: 1 + x,
-    "(-{})": lambda x: -x, "({})**4": lambda x: x**4, "np.sinh({})": mpmath.sinh,
+    "(-{})": lambda x: -x, "({})**4": lambda x: x**4, "np.sinh({})": mpmath.sinh, "(p*{})": None, "({} - p)": None,
+    "({})**-2": lambda x: 1 / x**2, "np.sinc({})": lambda x: mpmath.sinc(mpmath.pi * x), "np.floor({})": mpmath.floor,
+    "np.sign({})": mpmath.sign, "np.square({})": lambda x: x * x,
 }  # fmt: skip
 PAIRS = {
     "({} + {})": lambda a, b: a + b, "({} - {})": lambda a, b: a - b, "({}*{})": lambda a, b: a * b,
     "({}/{})": lambda a, b: a / b, "np.hypot({}, {})": lambda a, b: ROOT(a * a + b * b),
-    "np.maximum({}, {})": max, "np.minimum({}, {})": min,
+    "np.maximum({}, {})": max, "np.minimum({}, {})": min, "np.arctan2({}, {})": mpmath.atan2,
 }  # fmt: skip
-KINKS = ("abs", "max", "min", "hypot")
+SPECIAL = {
+    "special.erf({})": mpmath.erf, "special.gamma({})": mpmath.gamma, "special.gammaln({})": lambda x: mpmath.log(abs(mpmath.gamma(x))),
+    "special.j0({})": lambda x: mpmath.besselj(0, x), "special.j1({})": lambda x: mpmath.besselj(1, x),
+    "special.i0e({})": lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)),
+    "special.i1e({})": lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), "special.k1({})": lambda x: mpmath.besselk(1, x),
+    "special.exprel({})": lambda x: mpmath.expm1(x) / x if x else mpmath.mpf(1), "special.expit({})": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "special.digamma({})": mpmath.digamma, "special.spence({})": lambda x: mpmath.polylog(2, 1 - x),
+    "special.entr({})": lambda x: -x * mpmath.log(x) if x else x, "special.ndtr({})": mpmath.ncdf,
+    "special.rgamma({})": mpmath.rgamma, "special.cosm1({})": lambda x: mpmath.cos(x) - 1, "special.erfc({})": mpmath.erfc,
+    "special.dawsn({})": lambda x: ROOT(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x), "special.logit({})": lambda x: mpmath.log(x / (1 - x)),
+}  # fmt: skip
+SPECIAL_PAIRS = {
+    "special.xlogy({}, {})": lambda a, b: a * mpmath.log(b) if a else a, "special.xlog1py({}, {})": lambda a, b: a * mpmath.log(1 + b) if a else a,
+    "special.rel_entr({}, {})": lambda a, b: a * mpmath.log(a / b) if a else a, "np.logaddexp({}, {})": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
+}  # fmt: skip
+CHOICES = {
+    "np.where({} > 0, {}, {})": lambda c: c > 0, "np.where({} == 0, {}, {})": lambda c: c == 0, "np.where({} <= 0, {}, {})": lambda c: c <= 0,
+}  # fmt: skip
+EVALUATED = HEADS | PAIRS | SPECIAL | SPECIAL_PAIRS
+NARROW = {"special": 0.12, "choice": 0.06}  # how often
+KINKS = ("abs", "max", "min", "hypot", "i0e", "i1e")
 
 
 class Undefined(ArithmeticError):
@@ -37,27 +61,44 @@ class Undefined(ArithmeticError):
 
 def tree(source, depth):
     if depth == 0 or source.random() < 0.12:
-        return ("x",) if source.random() < 0.9 else (source.choice(["0.5", "2.0", "1.0"]),)
+        return (source.choice(["x"] * 16 + ["p", "p", "0.5", "2.0", "1.0"]),)
+    if source.random() < NARROW["choice"]:
+        return (source.choice([*CHOICES]), *(tree(source, depth - 1) for _ in range(3)))
+    is_special = source.random() < NARROW["special"]
     if source.random() < 0.6:
-        return (source.choice([*HEADS]), tree(source, depth - 1))
-    return (source.choice([*PAIRS]), tree(source, depth - 1), tree(source, depth - 1))
+        return (source.choice([*(SPECIAL if is_special else HEADS)]), tree(source, depth - 1))
+    return (source.choice([*(SPECIAL_PAIRS if is_special else PAIRS)]), tree(source, depth - 1), tree(source, depth - 1))
 
 
 def text(t):
     return t[0].format(*map(text, t[1:])) if len(t) > 1 else t[0]
 
 
-def value(t, x):
-    """A composition in the working precision."""
+def value(t, at):
+    """A composition in the working precision, where x and p are numbers."""
     if len(t) == 1:
-        return x if t[0] == "x" else mpmath.mpf(t[0])
+        return at[t[0]] if t[0] in at else mpmath.mpf(t[0])
     try:
-        found = mpmath.mpmathify({**HEADS, **PAIRS}[t[0]](*(value(s, x) for s in t[1:])))
+        operands = [value(s, at) for s in t[1:]]
+        match t[0]:
+            case "(p*{})":
+                found = at["p"] * operands[0]
+            case "({} - p)":
+                found = operands[0] - at["p"]
+            case _:
+                found = mpmath.mpmathify(EVALUATED[t[0]](*operands))
     except (ZeroDivisionError, ValueError, OverflowError):
         raise Undefined from None
     if mpmath.im(found) or not mpmath.isfinite(found) or abs(found) > mpmath.mpf(10) ** 200:
         raise Undefined
     return mpmath.re(found)
+
+
+def branched(t, at):
+    """A composition with the branches at a point."""
+    if t[0] not in CHOICES:
+        return (t[0], *(branched(s, at) for s in t[1:]))
+    return branched(t[2 if CHOICES[t[0]](value(branched(t[1], at), at)) else 3], at)
 
 
 def limit(differences):
@@ -68,65 +109,100 @@ def limit(differences):
     return c if abs(c - b) <= 1e-4 * (abs(c) + 1e-2) else None
 
 
-def one_sided(t, x, order, side):
+def one_sided(t, at, name, order, side):
     """A derivative from one side; None where none is known."""
     found = []
     for k in (12, 16, 20) if order == 1 else (8, 10, 12):
         h = side * mpmath.mpf(10) ** -k
-        steps = [value(t, x + j * h) for j in range(order + 1)]
+        steps = [value(t, at | {name: at[name] + j * h}) for j in range(order + 1)]
+        if order == 1 and abs(steps[1] - steps[0]) > 1e-3 * (1 + abs(steps[0])):
+            return None  # a jump, where a step has slope 0
         found.append((steps[1] - steps[0]) / h if order == 1 else (steps[2] - 2 * steps[1] + steps[0]) / h**2)
     return limit(found)
 
 
-def sides(t, x, order):
+def sides(t, at, name, order):
     """The derivatives from the sides where there is a function; None where one of them is not known."""
     found = []
     for side in (-1, 1):
         try:
-            found.append(one_sided(t, x, order, side))
+            found.append(one_sided(t, at, name, order, side))
         except Undefined:
             continue
     return None if not found or None in found else found
 
 
-def wrong(t, x, order):
-    """What is finite and wrong about a derivative, as text; empty where nothing is, None where it cannot be told."""
+def bounds(t, at, name, order):
+    """Between which numbers a derivative is; None where that cannot be told."""
     named = text(t)
-    f = eval(f"lambda x: {named}", {"np": np})
-    if not np.isfinite(f(np.float64(x))):
+    slopes = sides(t, at, name, 1)
+    if slopes is None or (order == 1 and len(slopes) == 1 and any(k in named for k in (*KINKS, "sqrt", "**0.5"))):
         return None
-    slopes = sides(t, mpmath.mpf(x), 1)
-    limits = slopes if order == 1 else sides(t, mpmath.mpf(x), 2)
-    if slopes is None or limits is None or (len(limits) == 1 and any(k in named for k in (*KINKS, "sqrt", "**0.5"))):
+    if order == 2 and (len(slopes) < 2 or abs(slopes[0] - slopes[1]) > 1e-3 * (1 + abs(slopes[0]))):
         return None
-    if order == 2 and (
-        len(slopes) + len(limits) < 4 or any(abs(a[0] - a[1]) > 1e-3 * (1 + abs(a[0])) for a in (slopes, limits))
-    ):
+    limits = slopes if order == 1 else sides(t, at, name, 2)
+    if limits is None or (order == 2 and (len(limits) < 2 or abs(limits[0] - limits[1]) > 1e-3 * (1 + abs(limits[0])))):
         return None
-    found = float(np.real(sd.derivative(f, order=order)(x)))
-    if not math.isfinite(found):
-        return ""
-    tolerance = 1e-3 * (1 + max(abs(s) for s in limits if mpmath.isfinite(s))) if any(map(mpmath.isfinite, limits)) else 0
-    within = min(limits) - tolerance <= found <= max(limits) + tolerance
+    finite = [s for s in limits if mpmath.isfinite(s)]
+    tolerance = 1e-3 * (1 + max(map(abs, finite))) if finite else 0
     is_tied = any(k in named for k in ("maximum", "minimum")) and sum(named.count(k) for k in KINKS) > 1
-    return "" if within or is_tied else f"{named} at {x}, order {order}: {found}, not {[mpmath.nstr(s, 8) for s in limits]}"
+    return None if is_tied and order == 1 and len({*map(float, limits)}) > 1 else (min(limits) - tolerance, max(limits) + tolerance)
+
+
+def judged(t, points, orders=(1, 2)):
+    """How many cases of a function could be told, and what is finite and wrong about them, as text."""
+    named, told, found = text(t), 0, []
+    names = [n for n in ("x", "p") if n in leaves(t)]
+    f = eval(f"lambda x, p: {named}", {"np": np, "special": special})
+    for order in orders:
+        made = {}
+        for numbers in points:
+            at = {n: mpmath.mpf(v) for n, v in zip("xp", numbers, strict=True)}
+            try:
+                if not np.isfinite(f(*map(np.float64, numbers))):
+                    continue
+                here = branched(t, at)
+                value(here, at)
+            except Undefined:
+                continue
+            for name in names:
+                try:
+                    within = bounds(here, at, name, order)
+                except mpmath.libmp.NoConvergence:
+                    continue
+                if within is None:
+                    continue
+                place = "xp".index(name)
+                if name not in made:
+                    made[name] = derived(f, place, order)
+                got, told = float(made[name](*numbers)), told + 1
+                far = max(map(abs, within)) == math.inf and abs(got) > 1e6  # beside the point by rounding
+                if math.isfinite(got) and not far and not within[0] <= got <= within[1]:
+                    shown = [mpmath.nstr(w, 8) for w in within]
+                    found.append(f"{named} by {name} at x, p = {numbers}, order {order}: {got}, not within {shown}")
+    return told, found
+
+
+def derived(f, place, order):
+    return sd.grad(f, place) if order == 1 else sd.grad(sd.grad(f, place), place)
+
+
+def leaves(t):
+    own = {"p"} & {t[0].split("*")[0].strip("("), t[0].split(" - ")[-1].strip(")")}
+    return {t[0]} if len(t) == 1 else own.union(*map(leaves, t[1:]))
 
 
 def search(seed, count):
-    """What is wrong among `count` cases that can be told, and how many there were."""
+    """What is wrong among `count` cases that can be told."""
     source, found, told = random.Random(seed), [], 0
     with np.errstate(all="ignore"), mpmath.workdps(60):
         while told < count:
-            t, x = tree(source, source.choice([2, 3, 3, 4, 4])), source.choice([0.0, 0.0, 0.0, 1.0, -1.0])
-            if "x" not in text(t).replace("exp", "").replace("max", ""):
+            t = tree(source, source.choice([2, 3, 3, 4, 4, 5]))
+            p = source.choice([0.7, -1.3, 2.0, 1.0, 0.0])
+            if "x" not in leaves(t):
                 continue
-            try:
-                value(t, mpmath.mpf(x))
-                text_of = wrong(t, x, source.choice([1, 1, 2]))
-            except Undefined:
-                continue
-            told += text_of is not None
-            found += [text_of] if text_of else []
+            cases, wrong = judged(t, [(x, p) for x in (0.0, 1.0, -1.0)])
+            told, found = told + cases, found + wrong
     return found
 
 

@@ -44,7 +44,7 @@ class Slopes:
         self.written = bindings
         facts = known_bindings(bindings, builder, wrt)
         self.bindings = facts.bindings
-        watch_signs(builder, facts)
+        watch_signs(builder, facts, wrt)
         self.partials = Partials(builder, facts, rules)
         self.saturation = Saturation(builder, facts)
         self.polynomials = Polynomials(builder, facts.bindings)

@@ -12,7 +12,7 @@ of powers of such values. A kink that is one stays. What the user wrote is compu
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,24 +38,22 @@ _DEEP = 3  # singular heads one behind the other
 _CHAIN = 8  # operations that are inverted to tell where a head is singular
 _TRIED = (0, 1, -1, 2)  # where other functions are tried for a value
 _SINGULAR = frozenset({"pole", "edge", "kink"})
-_NEAR, _SIXTEENTH = mpmath.mpf(10) ** -16, mpmath.mpf(1) / 16
+_NEAR = mpmath.mpf(10) ** -16
 _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  # some take minutes in many digits
-_KNOWN = {*OPERATIONS, "cast"} - {"select"} - SLOW - _MANIFOLD
+_KNOWN = {*OPERATIONS, "cast"} - {"select", "edge"} - SLOW - _MANIFOLD
 _POLYNOMIAL = operations("polynomial")
-Function = Callable[[Any], Any]
 Steps = tuple[tuple[str, tuple[Any, ...]], ...]  # operations on the results of those before, 0 the value that they depend on
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
 _FEWER = (5, 8, 12)  # degrees that are enough where the value beyond has its digits
 _LOST = 1e-12  # relative error of a second derivative by rounding
 _LEAST = mpmath.mpf(10) ** -30  # a Laurent coefficient beside the largest that counts as none
-_ERROR, _NOISE = mpmath.mpf(10) ** -18, mpmath.mpf(10) ** -80
+_ERROR = mpmath.mpf(10) ** -18
 _SHARES = ("0.9", "0.6", "0.4", "0.2", "0.1", "0.03", "1e-2", "1e-3", "1e-5", "1e-7", "1e-9", "1e-12")  # of a radius
 _LEAST_RADIUS = 1e-20
 _LARGEST = 1024  # the exponent from which doubles overflow
 _SMALLEST = 2**16  # the one below zero at which parts of a number are too far apart
 _COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
 _WIDE = 24  # the exponent from which these take too much memory
-_AROUND = (mpmath.mpc(1), mpmath.mpc(-1), *(mpmath.mpc(r) * 1j**k * mpmath.expj(0.5) for r in (1, 0.5) for k in range(4)))
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
 
 
@@ -138,7 +136,7 @@ class _Removing:
                 continue
             if point.of.shape != binding.shape or is_complex(code) != is_complex(binding.dtype):
                 continue
-            discs = () if is_pole else _discs(steps, point.at, self.order)
+            discs = () if is_pole else _discs(steps, point.at, self.order, not is_complex(code))
             if len(discs) == 1 or (discs and (point in points or _is_bent(steps, point.at))):
                 return point, discs
             if point in points or steps[-1][0] not in _KINKS:
@@ -300,12 +298,12 @@ class _Removing:
 # -- values in many digits
 
 _KINKS, _STEPS = operations("chooses"), operations("steps")
-_ROOTS = frozenset({"sqrt", "pow"})
+_TURNED = frozenset({"sqrt", "acos", "acosh"})  # whose other branch, as far as it is met, is the negative
 
 
-def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, flipped: Any = None) -> Any:
+def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, walk: dict[int, Any] | None = None) -> Any:
     """What steps make of a number, None where that is not known. `taken` are the choices of sizes and extremes, which are
-    noted where they are not known; `flipped` is a point, left of which (right, where its side is -1) roots are turned."""
+    noted where they are not known; on a `walk` roots and logarithms go on from those of the number before."""
     values = [at]
     try:
         for k, (op, refs) in enumerate(steps):
@@ -323,10 +321,13 @@ def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, flipped: 
                 found = ways[taken.setdefault(k, sizes.index(max(sizes)))]
             elif op in _STEPS and taken is not None:
                 found = taken.setdefault(k, OPERATIONS[op](*operands))
+            elif walk is not None and (op in ("log", "cbrt") or (op == "pow" and operands[1] % 1)):
+                found = _continued(op, operands[0], operands[1] if op == "pow" else mpmath.mpf(1) / 3, walk, k)
             else:
                 found = operands[0] if op == "cast" else OPERATIONS[op](*operands)
-            if flipped is not None and op in _ROOTS and (mpmath.re(at) - flipped[0]) * flipped[1] < 0:
-                found = found if op == "pow" and (2 * operands[1]) % 2 != 1 else -found
+            if walk is not None and op in _TURNED:
+                before = walk.get(k, found)
+                found = walk[k] = found if abs(found - before) <= abs(found + before) else -found
             parts = [p for p in (mpmath.re(found), mpmath.im(found)) if p]
             if mpmath.mag(found) > _LARGEST or any(mpmath.mag(p) < -_SMALLEST for p in parts):
                 return None  # as in doubles; sinh of exp(1e6) or of exp(-1e6) + 1j would be computed with a million digits
@@ -334,6 +335,16 @@ def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, flipped: 
     except _REFUSED:
         return None
     return values[-1] if mpmath.isfinite(values[-1]) else None
+
+
+def _continued(op: str, base: Any, power: Any, walk: dict[int, Any], k: int) -> Any:
+    """A logarithm or a power on a walk, which turns round as its base does."""
+    sign = walk.setdefault(-1 - k, -1 if op == "cbrt" and mpmath.re(base) < 0 else 1)
+    found = mpmath.log(sign * base)
+    turns = mpmath.nint((walk.get(k, mpmath.im(found)) - mpmath.im(found)) / (2 * mpmath.pi))
+    found += mpmath.mpc(0, 2 * mpmath.pi * turns)
+    walk[k] = mpmath.im(found)
+    return found if op == "log" else sign * mpmath.exp(found * power)
 
 
 def _is_bent(steps: Steps, at: Any) -> bool:
@@ -349,74 +360,70 @@ def _is_bent(steps: Steps, at: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _discs(steps: Steps, at: Any, order: int) -> tuple[Disc, ...]:
+def _discs(steps: Steps, at: Any, order: int, is_real: bool) -> tuple[Disc, ...]:
     """A value near a point as a polynomial, or as two, the right one first; none where it has no such form."""
-    found, known = dict[int, Disc](), list[dict[int, Any]]()
-    operations = [op for op, _ in steps]
-    has_root, has_kink = not _ROOTS.isdisjoint(operations), not _KINKS.isdisjoint(operations)
-    for side in (1, -1):
+    found, known = list[Disc](), list[dict[int, Any]]()
+    for side in (1, -1)[: 1 + is_real]:
         taken: dict[int, Any] = {}
         with mpmath.workdps(_MORE):
             if _value(steps, at + side * _NEAR, taken) is None:
                 continue
         known.append(taken)
-        if len(known) == 2 and not found and known[0] == taken and not has_root:
-            return ()
-        for flipped in (None, (at, side))[: 1 + has_root]:
-            analytic = partial(_value, steps, taken=taken, flipped=flipped)
-            disc = _best_disc(analytic, partial(_value, steps), float(at), order) if _is_smooth(analytic, at) else None
-            if disc is not None and has_kink:
-                disc = _narrowed(disc, order, operations[-1] in _KINKS)
-            if disc is not None and disc.side == 0:
-                return (disc,)
-            if disc is not None and disc.side == side:
-                found[side] = disc
-                break
-    both = [disc.coefficients for disc in found.values()]
-    if len(both) == 2 and len(both[0]) == len(both[1]) and np.allclose(*both, rtol=1e-12, atol=0.0):
-        return (found[1]._replace(side=0),)
-    return tuple(found.values()) if len(found) == len(known) else ()
+        disc = _disc(steps, taken if is_real else None, at, side, order)
+        if disc is not None and disc.side == 0:
+            return (disc,)
+        if disc is not None:
+            found.append(_narrowed(disc, order) if steps[-1][0] in _KINKS else disc)
+    if len(found) == 2 and np.allclose(*_padded(found), rtol=1e-12, atol=0.0):
+        return (found[0]._replace(side=0),)
+    return tuple(found) if len(found) == len(known) and is_real else ()
 
 
-def _narrowed(disc: Disc, order: int, alone: bool) -> Disc:
-    """A disc that is no wider than a choice lasts; `alone`: the value beside its centre has its slopes there."""
-    if not alone:
-        return disc._replace(radius=Constant(min(disc.radius.value, 0.25)))
+def _padded(discs: Iterable[Disc]) -> list[tuple[float, ...]]:
+    """The coefficients of discs, as many of each."""
+    return list(zip(*itertools.zip_longest(*(disc.coefficients for disc in discs), fillvalue=0.0), strict=True))
+
+
+def _narrowed(disc: Disc, order: int) -> Disc:
+    """A disc that is its centre, as the value beside that has its slopes."""
     lowest = next((k for k, a in enumerate(disc.coefficients) if a), 0)
     return disc._replace(radius=Constant(_LEAST_RADIUS), coefficients=disc.coefficients[: lowest + order + 1])
 
 
-def _is_smooth(value: Function, at: Any) -> bool:
-    """Whether a value's differences shrink towards a point as those of an analytic one, around it as well."""
+def _disc(steps: Steps, taken: dict[int, Any] | None, at: Any, side: int, order: int) -> Disc | None:
+    """A disc about a point whose polynomial is a value on a side, or on both; None where the value is not regular. One with
+    choices is no wider than these may last."""
+    centre, degree = mpmath.mpf(float(at)), _DEGREE + 2 * max(order - 2, 0)
+    circle = partial(_on_circle, steps, taken, centre, side)
     with mpmath.workdps(_MORE):
-        odd, even = [], []
-        for h in (_NEAR, _NEAR * _SIXTEENTH):
-            ends = [value(at + h * turn) for turn in _AROUND]
-            if None in ends:
-                return False
-            odd.append(abs(ends[0] - ends[1]))
-            even.append(abs(mpmath.fsum(ends[2:6]) - mpmath.fsum(ends[6:])))
-        return bool(odd[1] <= odd[0] / 8 + _NOISE and even[1] <= even[0] / 1000 + _NOISE)
-
-
-def _best_disc(value: Function, plain: Function, centre: float, order: int) -> Disc | None:
-    """The best of discs about a point, each four times as large as another; None where a value is not regular."""
-    degree = _DEGREE + 2 * max(order - 2, 0)
+        if circle(_NEAR, 4) is None:
+            return None
     with mpmath.workdps(_DIGITS):
-        radius = mpmath.mpf(1) / 4
-        best = _on_circle(value, plain, centre, radius, degree)
-        step = mpmath.mpf(1) / 4 if best is None else 4
-        for _ in range(10):
-            radius *= step
-            other = _on_circle(value, plain, centre, radius, degree)
-            if best is not None and (other is None or other.radius.params <= best.radius.params):
+        radius, found = mpmath.mpf(1) / 4, None
+        for _ in range(8):
+            tried = circle(radius, degree)
+            if tried is None and found is not None:
                 break
-            best = other
-        found = (_shortened(plain, best, count) for count in _FEWER) if best is not None and order <= 2 else iter(())
-        return next((disc for disc in found if disc is not None), best)
+            if tried is None:
+                radius /= 16
+                continue
+            found = tried[0], min(tried[1], radius if taken else 4 * radius)
+            if taken or tried[1] <= 4 * radius:
+                break
+            radius = tried[1] / 4
+        for _ in range(8 if found is not None else 0):
+            terms, within = found[0], float(mpmath.nstr(found[1], 1))
+            if not _holds(steps, centre, within * side, terms):
+                found = found[0], found[1] / 4
+                continue
+            is_whole = _holds(steps, centre, -within * side, terms)
+            best = Disc(Constant(float(centre)), Constant(within), [float(a) for a in terms], 0 if is_whole else side)
+            fewer = (_shortened(steps, best, count) for count in _FEWER) if order <= 2 else iter(())
+            return next((disc for disc in fewer if disc is not None), best)
+    return None
 
 
-def _shortened(value: Function, disc: Disc, degree: int) -> Disc | None:
+def _shortened(steps: Steps, disc: Disc, degree: int) -> Disc | None:
     """A disc with fewer coefficients; None where the value outside it would not have enough digits for two derivatives."""
     terms, rest = disc.coefficients[: degree + 1], disc.coefficients[degree + 1 :]
     lowest = next((k for k, a in enumerate(terms) if a), None)
@@ -429,21 +436,26 @@ def _shortened(value: Function, disc: Disc, degree: int) -> Disc | None:
     size = max(count * a * within**power for count, power, a in slopes)
     for side, share in itertools.product((1, -1), (1.0, 1.1, 1.3)):
         at = mpmath.mpf(disc.centre.params + side * share * within)
-        exact = value(at)
+        exact = _value(steps, at)
         if exact is None or disc.side == -side:
             continue
         with mpmath.workprec(53):
-            rounded = value(at)
+            rounded = _value(steps, at)
         if rounded is None or abs(rounded - exact) > _LOST * size * within**2:
             return None
     return disc._replace(radius=Constant(within), coefficients=terms)
 
 
-def _on_circle(value: Function, plain: Function, centre: float, radius: Any, degree: int) -> Disc | None:
-    """The Taylor coefficients of a value that is real on the real axis; None where there are others, or too many."""
+def _on_circle(
+    steps: Steps, taken: dict[int, Any] | None, centre: Any, side: int, radius: Any, degree: int
+) -> tuple[list[Any], Any] | None:
+    """The Taylor coefficients of a value that is real on the real axis, walking round from a side, and how near they are the
+    value; None where there are others."""
     half, nodes = [], 2 * (3 * degree // 2 | 1)  # none on the line where both sides meet
+    walk: dict[int, Any] | None = None if taken is None else {}
     for j in range(nodes // 2 + 1):
-        half.append(value(centre + radius * mpmath.expjpi(mpmath.mpf(2 * j) / nodes)))
+        at = centre + side * radius * mpmath.expjpi(mpmath.mpf(2 * j) / nodes)
+        half.append(_value(steps, at, taken, walk))
         if half[-1] is None:
             return None
     cosines, sines = _turns(nodes)
@@ -457,12 +469,8 @@ def _on_circle(value: Function, plain: Function, centre: float, radius: Any, deg
         return None
     shares = [(k, k * k * abs(a) / (largest or 1)) for k, a in enumerate(after) if k > degree]
     widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
-    within = float(mpmath.nstr(min(widest * mpmath.mpf("0.95"), 4 * radius), 1))
-    terms = [a / radius**k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])]
-    sides = [side for side in (1, -1) if _holds(plain, centre, within * side, terms)]
-    if not sides or not all(_holds(value, mpmath.mpc(centre), within * side, terms) for side in (1, -1)):
-        return None
-    return Disc(Constant(centre), Constant(within), [float(a) for a in terms], 0 if len(sides) == 2 else sides[0])
+    terms = [a / (side * radius) ** k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])]
+    return terms, widest * mpmath.mpf("0.95")
 
 
 @functools.cache
@@ -472,12 +480,12 @@ def _turns(nodes: int) -> tuple[list[Any], list[Any]]:
     return [mpmath.cospi(t) for t in angles], [mpmath.sinpi(t) for t in angles]
 
 
-def _holds(value: Function, centre: Any, within: float, terms: list[Any]) -> bool:
+def _holds(steps: Steps, centre: Any, within: float, terms: list[Any]) -> bool:
     """Whether a polynomial is the value on one side."""
     for share in _SHARES:
         d = within * mpmath.mpf(share)
         with mpmath.workdps(_MORE):  # where digits cancel
-            there = value(centre + d)
+            there = _value(steps, centre + d)
         size = max(abs(a) * abs(d) ** k for k, a in enumerate(terms))
         if there is None or not abs(mpmath.polyval(terms[::-1], d) - there) <= mpmath.mpf(10) ** -16 * size:
             return False

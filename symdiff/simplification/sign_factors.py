@@ -1,4 +1,5 @@
-"""Products of signs in derivatives: sign(x)*sign(x) is 1, at zero too, which is the mean of the limits from both sides.
+"""Products of signs in derivatives: sign(x)*sign(x) is 1, at zero too, which is the mean of the limits from both sides, where x
+moves.
 
 Assumes bindings in order, then those that a builder makes for a derivative. Guarantees that a factor sign(x) that two values
 share, or a sum's terms with another value, is left out of their product. Of the signs of more than a few
@@ -6,10 +7,12 @@ directions in one value none is followed.
 """
 
 import math
+from collections.abc import Iterable
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.ir.zeros import is_zero_atom
+from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import is_complex
 
@@ -21,18 +24,19 @@ _LINEAR = {  # operations that hand on factors, and the operands from which
 NONE: frozenset[int] = frozenset()
 
 
-def watch_signs(builder: Builder, facts: Facts) -> None:
+def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom]) -> None:
     """Have a builder leave out squares of signs, where the bindings that it differentiates can give some."""
     if builder.signs is None and any(b.op in ("abs", "sign") and not is_complex(b.dtype) for b in facts.bindings):
-        builder.signs = SignFactors(builder, facts)
+        builder.signs = SignFactors(builder, facts, active_symbols(facts.bindings, wrt))
 
 
 class SignFactors:
     """The factors sign(x) of the values on a builder, each by the number of x's direction, and those of terms of sums."""
 
-    def __init__(self, builder: Builder, facts: Facts) -> None:
+    def __init__(self, builder: Builder, facts: Facts, moving: set[Atom]) -> None:
         self.builder = builder
         self.facts = facts
+        self.moving = moving
         self.made: dict[Atom, Node] = {}
         self._factors: dict[Atom, frozenset[int]] = {}
         self._terms: dict[Atom, frozenset[int]] = {}  # those of some terms
@@ -44,7 +48,7 @@ class SignFactors:
     def note(self, binding: Node) -> None:
         """Work out the factors of a new binding."""
         op, operands = binding.op, binding.operands
-        if op == "sign" and not is_complex(binding.dtype):
+        if op == "sign" and operands[0] in self.moving and not is_complex(binding.dtype):
             direction = self.facts.direction(operands[0])[0]
             self._signs.setdefault(direction, binding.result)
             factors = terms = frozenset({direction})
