@@ -20,6 +20,7 @@ from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.python import has_single_precision, lacking_in_python
 from symdiff.codegen.sizes import Sizes, names_of_files
 from symdiff.codegen.source import Source
+from symdiff.differentiation.lifting import lift_invariants
 from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import BackendError, ExportError
 from symdiff.ir.generalising import counts_in, example_graph, first_sizes
@@ -121,7 +122,7 @@ def _looping(program: Program, what: str) -> str:
 def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
     """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers."""
     with without_collector():
-        whole = computable(unroll_calls(graph), options.exact)
+        whole = lift_invariants(computable(unroll_calls(graph), options.exact))
 
         def lowered(body: Graph) -> Program:
             body = body if any(sizes_of_binding(b) or _moves_cells(b) for b in body.bindings) else settled(body)

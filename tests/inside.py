@@ -48,6 +48,7 @@ NAMES = {
     "symdiff.rulebooks.structural": "structural_rules",
     "symdiff.ir.branches": "branches_of",
     "symdiff.ir.arrays.algebra": "Arrays",
+    "symdiff.differentiation.lifting": "lift_invariants",
     "symdiff.differentiation.mapping": "loops_as_arrays",
     "symdiff.differentiation.vectorizing": "vectorize_graph",
     "symdiff.ir.building": "Builder",

@@ -368,9 +368,10 @@ void newton_grad(double a, double x, double *restrict df_da)
 {
     double *x_was = NULL;
     size_t x_was_room = 0;
+    const double v0 = 1e-15 * a;
     double x_ = x;
     long r = 0;
-    while (fabs(x_ * x_ - a) > (1e-15 * a)) {
+    while (fabs(x_ * x_ - a) > v0) {
         x_was = np_room(x_was, &x_was_room, sizeof(double) * (r + 1));
         x_was[r] = x_;
         x_ = 0.5 * (x_ + a / x_);
@@ -380,9 +381,9 @@ void newton_grad(double a, double x, double *restrict df_da)
     double a_bar = 0.0;
     for (long k = r - 1; k >= 0; k--) {
         const double x__ = x_was[k];
-        const double v0 = 0.5 * x_bar;
-        a_bar += v0 / x__;
-        x_bar = v0 - a * v0 / x__ / x__;
+        const double v1 = 0.5 * x_bar;
+        a_bar += v1 / x__;
+        x_bar = v1 - a * v1 / x__ / x__;
     }
     *df_da = a_bar;
     free(x_was);
@@ -442,3 +443,10 @@ def test_arrays_around_loops(name):
     value, gradient = sd.value_and_grad(f)(x)
     np.testing.assert_allclose(found[0], value, 1e-12)
     np.testing.assert_allclose(found[1], gradient, 1e-11, 1e-11)
+
+
+def test_sums_that_many_cells_read_are_computed_once():
+    w = Writer(x=(40, 30))
+    away = w.emit("sub", w.x, w.emit("mul", w.head("sum", w.x, axes=(0,)), Constant(0.1)))
+    (found,) = w.loop(lambda k, x: 0.5 * x, 3, (away,))
+    assert max(line.count("    ") for line in c_text(w.graph(found)).text.splitlines() if "for (" in line) == 3

@@ -182,11 +182,19 @@ def found_lengths(a):
     return s
 
 
+def left_as_it_is(a):
+    u, i = a[0] + 0.0, 0
+    while i < N - 1 and a[0, 0] < 50:
+        u[i - 1 : i + 2] = u[i - 1 : i + 2]
+        i += 1
+    return np.sum(np.sin(u))
+
+
 KEPT = (
     last_columns, within_others, cholesky, rows_of_columns, outer_products, backwards, levinson, symmetric, windows,
     moved_windows, windows_beside_ends,
     bands,
-    columns, turned, reductions, views, sparse, sparse_cells, found_lengths,
+    columns, turned, reductions, views, sparse, sparse_cells, found_lengths, left_as_it_is,
 )  # fmt: skip
 
 
@@ -198,6 +206,12 @@ def test_slices_whose_ends_rounds_tell(f):
     value, slope = sd.value_and_grad(f, loops="keep", scalarize=False)(MATRIX)
     np.testing.assert_allclose(value, f(MATRIX), rtol=1e-12)
     np.testing.assert_allclose(slope, sd.grad(f, loops="unroll")(MATRIX), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", [rows_of_columns, levinson, turned, left_as_it_is], ids=lambda f: f.__name__)
+def test_slices_of_many_points(f):
+    df = sd.grad(f, loops="keep", scalarize=False)
+    np.testing.assert_allclose(sd.vmap(df)(np.stack([MATRIX, 2 * MATRIX]))[0], df(MATRIX), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("f", [cholesky, bands, turned, sparse], ids=lambda f: f.__name__)

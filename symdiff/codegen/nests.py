@@ -25,6 +25,7 @@ from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, 
 from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
 SMALL = 64  # cells of an array that is a variable of the function
 _DEEP = 50  # arrays inside one another, at which one is put into memory
@@ -232,6 +233,7 @@ class Nest:
         self.told: list[Count | None] = []  # what is known as a whole number, by positions
         self.values: dict[int, Any] = {}
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
+        self.costly: set[int] = set()  # such arrays, of which each cell takes long
         self.uses = uses_of(program)
         self.checks = list(enumerate(program.checks))
         self.calls = words.calls(program)
@@ -280,9 +282,13 @@ class Nest:
                 value = self.words.named(name, value, node.dtype) if several else value
             elif value.buffer is None:
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
-                if self.uses[position] > 1 or position in self.inside or position in self.targets or depth > _DEEP:
+                costly = node.op in _COSTLY or not self.costly.isdisjoint(node.operands)
+                again = self.uses[position] > 1 or (costly and self._is_spread(position))
+                if again or position in self.inside or position in self.targets or depth > _DEEP:
                     value = self.in_memory(value, self.targets.get(position))
                     self.depths[position] = 0
+                elif costly:
+                    self.costly.add(position)
             self.values[position] = value
 
     def _input_name(self, node: Node) -> str:
@@ -367,6 +373,7 @@ class Nest:
             roots[p] = roots[node.operands[0]] if roots[p] < 0 else p
         readers: dict[int, set[int]] = {}
         reader, user = list(range(len(nodes))), [_END] * len(nodes)
+        self.user = user
         for end in ends:
             readers.setdefault(roots[end], set()).add(_END)
         for p in range(len(nodes) - 1, -1, -1):
@@ -399,6 +406,13 @@ class Nest:
                 return True
             stack += self.program.nodes[o].operands if isinstance(value, Cells) and value.buffer is None else ()
         return position in self.written
+
+    def _is_spread(self, position: int) -> bool:
+        """Whether the value's only reader asks for each cell several times."""
+        if self.user[position] == _END:
+            return False
+        shape, own = (self.program.nodes[p].shape for p in (self.user[position], position))
+        return len(shape) > len(own) or (len(shape) == len(own) and any(1 == n != m for n, m in zip(own, shape, strict=True)))
 
     def _is_late(self, position: int, own: bool) -> bool:
         """Whether an array is computed where it is read, with `own` cells, once."""
@@ -1051,6 +1065,8 @@ def _part(program: Program, node: Node) -> Callable[..., None] | None:
 
 
 _HEADS = _FORMULAS.keys() | _PARTS.keys()
+_MOVING = operations("picks", "rearranges", "gathers") | {"broadcast_to"}
+_COSTLY = (operations("libm", "slow") - operations("cheap")) | (_FORMULAS.keys() - _MOVING)  # elementary functions, and sums
 
 
 def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequence[Buffer]) -> None:

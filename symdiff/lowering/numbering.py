@@ -255,10 +255,17 @@ class _Numbering(_Folding):
         cell = self.put("getitem", (self.value_of(source, code),), code, {"key": at}, origin, True, (1,) * len(source.shape))
         return self.put("reshape", (cell,), code, {"shape": ()}, origin, binding.primal)
 
+    def spread(self, value: int, shape: Shape) -> int:
+        """An array of this shape, also where its cells are known to be one number."""
+        node = self.nodes[value]
+        if node.shape == shape:
+            return value
+        return self.put("broadcast_to", (value,), node.dtype, {"shape": shape}, node.origin, False, shape)
+
     def loop(self, binding: Node, lower: Callable[[Graph], Program]) -> int:
         """A loop, whose body is a program of its own."""
         loop = binding.params
         leaves = zip(binding.operands, loop.body.inputs[1:], strict=True)
-        operands = tuple(self.as_dtype(self.value_of(o, leaf.dtype), leaf.dtype) for o, leaf in leaves)
+        operands = tuple(self.spread(self.as_dtype(self.value_of(o, leaf.dtype), leaf.dtype), o.shape) for o, leaf in leaves)
         params = replace(loop, body=lower(loop.body))
         return self.put("loop", operands, binding.dtype, params, binding.origin, binding.primal)

@@ -5,6 +5,7 @@ and constants (by their bits) gave them, from whichever run they are; operands h
 nothing: what cannot be compared counts as different.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.loops import Loop
-from symdiff.ir.node import Atom, Constant, Known, Node
+from symdiff.ir.node import ArrayConstant, Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
@@ -105,11 +106,26 @@ class Values:
                 node = self.nodes[number]
                 rest: tuple[int, ...] = node.operands[1:]
                 if rest:
-                    shape = (*self.nodes[rest[0]].shape, *node.shape[1:])
-                    was = self.put("gather", (found, rest[0]), shape, node.dtype, Static("gather", {}), origin)
-                    rest = (rest[0], self.select(condition, *((rest[1], was) if holds else (was, rest[1])), origin))
+                    rows = self._rows_within(condition, rest[0], holds, origin)
+                    shape = (*self.nodes[rows].shape, *node.shape[1:])
+                    was = self.put("gather", (found, rows), shape, node.dtype, Static("gather", {}), origin)
+                    rest = (rows, self.select(condition, *((rest[1], was) if holds else (was, rest[1])), origin))
                 found = self.like(number, (found, *rest))
         return found
+
+    def _rows_within(self, condition: int, rows: int, holds: bool, origin: str) -> int:
+        """The rows that one way writes; in the other way, where they might be beyond the array, as many within it."""
+        node = self.nodes[rows]
+        if not node.shape or node.op == "const":
+            return rows
+        first, table = sorted((self.nodes[o].shape, o) for o in node.operands[-2:])[0][1], node.operands[-1]
+        known = node.op == "add" and self.nodes[first].shape == () and isinstance(self.nodes[table], ArrayConstant)
+        if known:  # from a number on
+            other = self.constant(Constant(float(-self.nodes[table].value.min())))  # type: ignore[attr-defined]
+            found = self.select(condition, *((first, other) if holds else (other, first)), origin)
+            return self.like(rows, (found, table))
+        other = self.constant(ArrayConstant(np.arange(float(math.prod(node.shape))).reshape(node.shape)))
+        return self.select(condition, *((rows, other) if holds else (other, rows)), origin)
 
     def _writes(self, number: int) -> list[int]:
         """An array, and before it those in which rows were written, the latest first."""

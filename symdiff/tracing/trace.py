@@ -243,6 +243,8 @@ def _trace_leaves(
             try:
                 attempt = Attempt(rules, thorough, reading, keeping, patient)
                 made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
+                if keeping is not None:
+                    keeping.check_lengths()
                 if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
                     break
                 keeping.unkept("a probe of kept loops gives another value than the plain function")

@@ -297,12 +297,11 @@ class _PointWords(LoopWords):
     def vectors(self, count: Extent) -> Iterator[None]:
         """One vector of points after the other; the last point stands for those beyond it."""
         lines = self.lines
-        lines.declared["points"] = "declare i64 @llvm.smin.i64(i64, i64)"
         with super().rounds("", count) as k:
             first = lines.put(f"add i64 %start, {self._text(k * self.lanes)}")
             points = []
             for lane in range(self.lanes):
-                points.append(lines.put(f"call i64 @llvm.smin.i64(i64 {lines.put(f'add i64 {first}, {lane}')}, i64 %final)"))
+                points.append(self._called("i64", "smin", f"i64 {lines.put(f'add i64 {first}, {lane}')}, i64 %final"))
             for name, _ in self.leaves:
                 own = [f"%{name}"] * self.lanes
                 if name not in self.shared:

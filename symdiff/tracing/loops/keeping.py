@@ -5,6 +5,7 @@ kept for a reason is not tried again in this trace, and that nothing which happe
 whoever catches it, ends the attempt.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +40,7 @@ class Keeping:
         self.least = least
         self.reasons: dict[Place, str] = {}
         self.kept: set[Place] = set()
+        self.lengths: dict[Place, float] = {}  # the most operations that the rounds of loops were together
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
@@ -57,11 +59,17 @@ class Keeping:
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
         return Again()
 
-    def check_length(self, place: Place, operations: float) -> None:
-        """A short loop is not kept, unless it is part of another one's symbolic round."""
-        if operations <= self.least and not self.open:
-            self.reasons[place] = "it is short"
-            self.kept.discard(place)
+    def keep(self, place: Place, operations: float) -> None:
+        """Note a loop that is kept, with the operations of its rounds; it may be part of another one's symbolic round."""
+        self.kept.add(place)
+        self.lengths[place] = max(self.lengths.get(place, 0), math.inf if self.open else operations)
+
+    def check_lengths(self) -> None:
+        """A loop that is short whenever it runs is not kept."""
+        short = {place for place in self.kept if self.lengths[place] <= self.least}
+        self.reasons.update(dict.fromkeys(short, "it is short"))
+        self.kept -= short
+        if short:
             raise Again
 
     def unkept(self, reason: str) -> Again:

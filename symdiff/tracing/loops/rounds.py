@@ -734,8 +734,7 @@ class KeptRounds:
     def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
-        if count is not None:
-            self.keeping.check_length(self.place, count * repeated_bindings(run.builder.bindings))
+        operations = math.inf if count is None else count * repeated_bindings(run.builder.bindings)
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []
@@ -813,7 +812,7 @@ class KeptRounds:
             self.items_of[name][:] = cells.items()
             self.values[name] = self.items_of[name]
         self.moved = True
-        self.keeping.kept.add(self.place)
+        self.keeping.keep(self.place, operations)
 
     def _counting(self, outer: Builder) -> str:
         """A name for the number of rounds: the same one when the enclosing runs come here again by the same decisions."""
