@@ -44,7 +44,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured, hidden_arrays_of, may_be_hidden
 from symdiff.rulebooks.declared import is_opaque_function
 from symdiff.tracing.captures.questions import asks
-from symdiff.vocabulary.libraries import is_library, module_of
+from symdiff.vocabulary.libraries import Line, is_library, module_of
 
 ABSENT: Any = object()
 Keep = Callable[[Any], Any]
@@ -804,7 +804,7 @@ def _line(code: types.CodeType) -> str:
 
 
 def _has_metadata(value: Any, name: str) -> bool:
-    if name == "flags":
+    return Line.of(code.co_filename, code.co_firstlineno)
         return type(value) is np.ndarray
     return type(value) is types.FunctionType or (isinstance(value, type) and is_users(value))
 
