@@ -10,6 +10,7 @@ NAMES = {
     "symdiff.exporting.cli": "main",
     "symdiff.exporting.commands": "KINDS",
     "symdiff.lowering.arrays.fusing": "Clear Kernel",
+    "symdiff.codegen.cuda.header": "lacking_in_cuda",
     "symdiff.codegen.cuda.points": "point_kernel",
     "symdiff.codegen.cuda.wide": "wide_kernel",
     "symdiff.codegen.llvm.batch": "BatchModule",
