@@ -25,7 +25,7 @@ from symdiff.errors import BackendError, ExportError
 from symdiff.ir.generalising import counts_in, example_graph, first_sizes
 from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
-from symdiff.ir.joining import join_graphs, renamed_graph
+from symdiff.ir.joining import counted_apart, join_graphs, renamed_graph
 from symdiff.ir.loops import sizes_of_binding
 from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.arrays.fusing import Fused, fuse
@@ -75,18 +75,17 @@ def program_of(
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
     `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
-    be taken at once stay loops, too, and whole arrays are a Program, without checks.
+    be taken at once stay loops, too, and whole arrays are a Program.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
-        name, graph = name or graph.name, join_graphs(settled(checks), graph)
+        checks = settled(checks)
+        name, graph = name or graph.name, join_graphs(checks, counted_apart(graph, checks.bindings))
     graph = graph if loops else loops_as_arrays(graph)
-    if has_loops(graph.bindings) or is_sized(graph):
-        if count:
-            raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
-        return looped_of(graph, options, name)
+    if has_loops(graph.bindings) or is_sized(graph) or (loops and not in_unrolled_regime(graph)):
+        return looped_of(graph, options, name, count)
     if not in_unrolled_regime(graph):
-        return looped_of(graph, options, name) if loops and not count else fused_of(graph, options, name, count)
+        return fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with without_collector():
         flat = unroll_calls(scalarize(graph))
@@ -118,8 +117,10 @@ def _looping(program: Program, what: str) -> str:
     )
 
 
-def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
-    """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers."""
+def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Program:
+    """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers. The
+    first outputs are the program's `checks`.
+    """
     with without_collector():
         whole = computable(unroll_calls(graph), options.exact)
 
@@ -130,6 +131,7 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
             return found
 
         program = number(whole, fold=not options.exact, name=name, whole=True, lower=lowered)
+        program = with_checks(program, checks) if checks else program
         if os.environ.get("SYMDIFF_CHECK") == "1":
             check_graph(whole)
             check_bindings(whole)

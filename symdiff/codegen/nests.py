@@ -1056,9 +1056,12 @@ _HEADS = _FORMULAS.keys() | _PARTS.keys()
 def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequence[Buffer]) -> None:
     """Say a whole program, from its inputs, numbers and arrays, to the places of its results."""
     whole: dict[int, Buffer] = {}
+    asked = program_cone(program, program.checks)  # before which no result is written
     for output, buffer in zip(program.outputs, outputs, strict=True):
         value = whole_value(program, output)
-        if value >= 0 and output.shape and program.nodes[value].op not in ("input", "const", "reshape"):
+        node = program.nodes[value]
+        early = value in asked or (node.op == "part" and node.operands[0] in asked)
+        if value >= 0 and output.shape and not early and node.op not in ("input", "const", "reshape"):
             whole.setdefault(value, buffer)
     nest = Nest(words, program, inputs, [None] * len(inputs), whole)
     nest.run()

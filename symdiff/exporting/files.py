@@ -135,8 +135,6 @@ def _exported(
     if call.is_sized():
         _refuse_sizes(target, function is not inner, inner.where)
     primal, graph, tree = inner.stages(call, "merge", backend=backend, finish=loops_as_arrays if target == "numpy" else None)
-    if _raises(primal) and has_loops(graph.bindings):
-        primal, graph, tree = inner.stages(call, "merge")  # with loops written out, among which checks have a place
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
     result = _marked(tree, [output.name for output in graph.outputs])

@@ -800,11 +800,11 @@ def _stamp(path: Any) -> list[Any]:
 
 
 def _line(code: types.CodeType) -> str:
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    return Line.of(code.co_filename, code.co_firstlineno)
 
 
 def _has_metadata(value: Any, name: str) -> bool:
-    return Line.of(code.co_filename, code.co_firstlineno)
+    if name == "flags":
         return type(value) is np.ndarray
     return type(value) is types.FunctionType or (isinstance(value, type) and is_users(value))
 
