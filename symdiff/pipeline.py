@@ -36,9 +36,8 @@ from symdiff.lowering.arrays.planning import plan_arrays
 from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, lower_fastmath
 from symdiff.lowering.numbering import number
-from symdiff.lowering.plan import Plan, check_plan
+from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program, is_nest, program_content, with_checks
-from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
 from symdiff.lowering.walks import live_only
@@ -216,22 +215,18 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
 
 def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, out_axes: Any = None) -> Plan | ArrayPlan:
     """The Plan of a Program for one point, or for a batch with these points axes; the ArrayPlan of fused tasks."""
-    checking = os.environ.get("SYMDIFF_CHECK") == "1"
     if isinstance(program, Fused):
         return array_plan_of(program)
-    if kind != "point" and is_nest(program):
-        return Plan(program, kind, in_axes, out_axes)  # whose values are those of one point
-    plan = schedule(program, kind, in_axes, out_axes)
-    if checking:
-        check_plan(plan)
-    return plan
+    count = (len(program.inputs), len(program.outputs)) if kind == "batch" else (0, 0)
+    inputs, outputs = (given if given is not None else (0,) * n for given, n in zip((in_axes, out_axes), count, strict=True))
+    return Plan(program, kind, inputs, outputs)
 
 
 def check_plan_of(checks: Graph, in_axes: tuple[int | None, ...]) -> Plan:
     """The Plan of the checks that a Graph's outputs are, for a batch of points."""
     program = program_of(settled(checks, True), Options(exact=True))
     assert isinstance(program, Program)
-    return schedule(live_only(with_checks(program, len(program.outputs))), "batch", in_axes)
+    return Plan(live_only(with_checks(program, len(program.outputs))), "batch", in_axes, ())
 
 
 def array_plan_of(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
@@ -264,7 +259,7 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
 # Who writes which kind of plan for a target, a module of `codegen` each.
 EMITTERS = {
     ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
-    ("numpy", "loops"): "point_files",
+    ("numpy", "loops"): "point_files", ("numpy", "batch of loops"): "numpy_batch",
     ("python", "point"): "point_files", ("python", "loops"): "point_files", ("c", "point"): "c", ("c", "loops"): "c",
     ("cuda", "point"): "cuda.header", ("cuda", "loops"): "cuda.header",
     ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "batch of loops"): "cuda.cupy",
@@ -510,7 +505,7 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
-    from symdiff.runtime.batch import EachPoint, NativeBatch, batch_problem
+    from symdiff.runtime.batch import NativeBatch, batch_problem
 
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         problem = batch_problem(program) or _unsettled(program)
@@ -519,8 +514,6 @@ def batch_kernel_of(
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
-    if is_nest(program):
-        return EachPoint(looped_function_of(program), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

@@ -24,6 +24,7 @@ NAMES = {
     "symdiff.runtime.vectorcall": "direct_vectorcall with_vectorcall without_vectorcall",
     "symdiff.lowering.checking": "check_program",
     "symdiff.lowering.program": "Input Output Program program_content",
+    "symdiff.lowering.scheduling": "schedule",
     "symdiff.lowering.walks": "live_only",
     "symdiff.lowering.sharing.sharing": "share",
     "symdiff.codegen.source": "MISS Source",

@@ -84,6 +84,10 @@ class Words:
         """A number that is read several times, or in another place."""
         return value
 
+    def held(self, value: Number) -> Number:
+        """A number that its only user may read more than once."""
+        return value
+
     def note(self, text: Callable[[], str]) -> None:
         """What the next lines compute, where they are for people to read."""
 
@@ -277,7 +281,7 @@ class Nest:
             if not isinstance(value, Cells):
                 several = self.uses[position] > 1 or position in self.inside or self._reads_written(position, node)
                 name = self._input_name(node) if node.op == "input" else ""
-                value = self.words.named(name, value, node.dtype) if several else value
+                value = self.words.named(name, value, node.dtype) if several else self.words.held(value)
             elif value.buffer is None:
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
                 if self.uses[position] > 1 or position in self.inside or position in self.targets or depth > _DEEP:
