@@ -26,7 +26,7 @@ from symdiff.errors import BackendError, ExportError
 from symdiff.ir.generalising import counts_in, example_graph, first_sizes
 from symdiff.ir.graph import Graph, check_graph
 from symdiff.ir.invariants import check_bindings
-from symdiff.ir.joining import join_graphs, renamed_graph
+from symdiff.ir.joining import counted_apart, join_graphs, renamed_graph
 from symdiff.ir.loops import sizes_of_binding
 from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.arrays.fusing import Fused, fuse
@@ -37,9 +37,8 @@ from symdiff.lowering.arrays.planning import plan_arrays
 from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, lower_fastmath
 from symdiff.lowering.numbering import number, with_numbers
-from symdiff.lowering.plan import Plan, check_plan
+from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program, is_nest, program_content, with_checks
-from symdiff.lowering.scheduling import schedule
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.spectra import halved
 from symdiff.lowering.walks import live_only
@@ -76,18 +75,17 @@ def program_of(
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
     `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
-    be taken at once stay loops, too, and whole arrays are a Program, without checks.
+    be taken at once stay loops, too, and whole arrays are a Program.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
-        name, graph = name or graph.name, join_graphs(settled(checks), graph)
+        checks = settled(checks)
+        name, graph = name or graph.name, join_graphs(checks, counted_apart(graph, checks.bindings))
     graph = graph if loops else loops_as_arrays(graph)
-    if has_loops(graph.bindings) or is_sized(graph):
-        if count:
-            raise BackendError(f"{graph.name}: a function with loops and with paths that raise is not compiled yet")
-        return looped_of(graph, options, name)
+    if has_loops(graph.bindings) or is_sized(graph) or (loops and not in_unrolled_regime(graph)):
+        return looped_of(graph, options, name, count)
     if not in_unrolled_regime(graph):
-        return looped_of(graph, options, name) if loops and not count else fused_of(graph, options, name, count)
+        return fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
     with without_collector():
         flat = unroll_calls(scalarize(graph))
@@ -119,8 +117,10 @@ def _looping(program: Program, what: str) -> str:
     )
 
 
-def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None) -> Program:
-    """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers."""
+def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Program:
+    """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers. The
+    first outputs are the program's `checks`.
+    """
     with without_collector():
         whole = lift_invariants(computable(unroll_calls(graph), options.exact))
 
@@ -131,6 +131,7 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None)
             return found
 
         program = number(whole, fold=not options.exact, name=name, whole=True, lower=lowered)
+        program = with_checks(program, checks) if checks else program
         if os.environ.get("SYMDIFF_CHECK") == "1":
             check_graph(whole)
             check_bindings(whole)
@@ -218,22 +219,18 @@ def fused_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, 
 
 def plan_of(program: Program | Fused, kind: str = "point", in_axes: Any = None, out_axes: Any = None) -> Plan | ArrayPlan:
     """The Plan of a Program for one point, or for a batch with these points axes; the ArrayPlan of fused tasks."""
-    checking = os.environ.get("SYMDIFF_CHECK") == "1"
     if isinstance(program, Fused):
         return array_plan_of(program)
-    if kind != "point" and is_nest(program):
-        return Plan(program, kind, in_axes, out_axes)  # whose values are those of one point
-    plan = schedule(program, kind, in_axes, out_axes)
-    if checking:
-        check_plan(plan)
-    return plan
+    count = (len(program.inputs), len(program.outputs)) if kind == "batch" else (0, 0)
+    inputs, outputs = (given if given is not None else (0,) * n for given, n in zip((in_axes, out_axes), count, strict=True))
+    return Plan(program, kind, inputs, outputs)
 
 
 def check_plan_of(checks: Graph, in_axes: tuple[int | None, ...]) -> Plan:
     """The Plan of the checks that a Graph's outputs are, for a batch of points."""
     program = program_of(settled(checks, True), Options(exact=True))
     assert isinstance(program, Program)
-    return schedule(live_only(with_checks(program, len(program.outputs))), "batch", in_axes)
+    return Plan(live_only(with_checks(program, len(program.outputs))), "batch", in_axes, ())
 
 
 def array_plan_of(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayPlan:
@@ -266,7 +263,7 @@ def source_of(plan: Plan | ArrayPlan, target: str, **layout: Any) -> Source:
 # Who writes which kind of plan for a target, a module of `codegen` each.
 EMITTERS = {
     ("numpy", "point"): "point_files", ("numpy", "batch"): "numpy_batch", ("numpy", "arrays"): "numpy_arrays",
-    ("numpy", "loops"): "point_files",
+    ("numpy", "loops"): "point_files", ("numpy", "batch of loops"): "numpy_batch",
     ("python", "point"): "point_files", ("python", "loops"): "point_files", ("c", "point"): "c", ("c", "loops"): "c",
     ("cuda", "point"): "cuda.header", ("cuda", "loops"): "cuda.header",
     ("cupy", "point"): "cuda.cupy", ("cupy", "batch"): "cuda.cupy", ("cupy", "batch of loops"): "cuda.cupy",
@@ -512,7 +509,7 @@ def batch_kernel_of(
     threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The function of a Program over points: machine code where there is some, else NumPy over blocks in one thread."""
-    from symdiff.runtime.batch import EachPoint, NativeBatch, batch_problem
+    from symdiff.runtime.batch import NativeBatch, batch_problem
 
     if backend == "native" or (backend == "auto" and not options.exact and not engine.supported()):
         problem = batch_problem(program) or _unsettled(program)
@@ -521,8 +518,6 @@ def batch_kernel_of(
                 return NativeBatch(program, in_axes, out_axes, threads)
         if backend == "native":
             raise BackendError(problem)
-    if is_nest(program):
-        return EachPoint(looped_function_of(program), program, in_axes, out_axes)
     return kernel_of(plan_of(program, "batch", in_axes, out_axes), "numpy", program.name)
 
 

@@ -15,7 +15,7 @@ import golden_functions as g
 import numpy as np
 import pytest
 import random_programs
-from inside import Plain, kernel_of, main, plan_of, point_kernel, wide_kernel
+from inside import Plain, kernel_of, lacking_in_cuda, main, plan_of, point_kernel, program_of, wide_kernel
 
 import symdiff as sd
 
@@ -388,6 +388,22 @@ def test_header_files_have_loops(f):
     value, slopes = df(*args)
     for found, expected in zip(results, (value, *slopes), strict=True):
         np.testing.assert_allclose(found, np.reshape(expected, found.shape), 1e-12, 1e-12)
+
+
+def orbit(q, p, table):
+    for k in range(1500):
+        q = q + 0.01 * np.sin(p * q) * table[k % 40]
+    return q
+
+
+@pytest.mark.parametrize(
+    "f, order, reason", [(swing, 0, ""), (swing, 1, ""), (turned, 1, ""), (orbit, 0, ""), (orbit, 1, "more than 1000 cells")]
+)
+def test_a_look_at_a_program_tells_whether_there_is_a_device_function(f, order, reason):
+    args = 0.3, 0.7, RNG.uniform(0.2, 1.2, size=40)
+    graph = sd.grad(f, loops="keep").graph(*args) if order else sd.trace(f, *args, loops="keep")
+    found = lacking_in_cuda(program_of(graph, loops=True))
+    assert reason in found and bool(reason) == bool(found)
 
 
 def test_the_command_line_and_refusals(tmp_path):

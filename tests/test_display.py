@@ -5,7 +5,7 @@ import traceback
 
 import numpy as np
 import pytest
-from inside import kernel_of, plan_of, source_of
+from inside import kernel_of, plan_of, schedule, source_of
 
 import symdiff as sd
 
@@ -43,7 +43,7 @@ def test_print_program_and_plan():
             "  v5 = mul v4 -2.0                                      = df_dx",
         ]
     )
-    assert str(plan_of(program, "batch", (0, 0), (0, 0, 0))) == "\n".join(
+    assert str(schedule(program)) == "\n".join(
         [
             f"{title}, work arrays: 1 of d",
             "  v0 = mul x x                                                   slot d0",

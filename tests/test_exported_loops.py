@@ -3,9 +3,11 @@
 import ctypes
 import shutil
 import subprocess
+import tracemalloc
 
 import numpy as np
 import pytest
+from inside import structures
 
 import symdiff as sd
 
@@ -195,3 +197,59 @@ def growing(x):
 @pytest.mark.parametrize("target", ["c", "python"])
 def test_a_list_that_grows_long_is_written(target):
     assert len(sd.value_and_grad(growing, loops="keep").source(np.ones(2), target=target)) > 1000
+
+
+def swung(x, rate, table):
+    q, p = x[0], x[1]
+    path = np.empty((150, 2))
+    for k in range(150):
+        p = p - rate * np.sin(q) * table[k % 40]
+        q = q + rate * p
+        path[k, 0], path[k, 1] = q, p
+    return path
+
+
+def turned(x, rate, table):
+    if rate < 0:
+        raise ValueError(f"{rate} turns back")
+    z = x[0] + 1j * x[1]
+    for k in range(300):
+        z = z * np.exp(1j * rate * table[k % 40]) / (1 + 0.001 * abs(z))
+    return z.real
+
+
+def settled(x, rate, table):
+    a, y = 1 + x[0] * x[0], 1.0
+    while abs(y * y - a) > 1e-9 * rate:
+        y = 0.5 * (y + a / y) + 0 * table[0]
+    return y * x[1]
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize(
+    "f, derivative", [(swung, sd.jacobian), (turned, sd.value_and_grad), (settled, sd.value_and_grad), (settled, sd.hessian)]
+)
+def test_files_of_points_have_loops(f, derivative, axis):
+    n = 3000
+    points = np.random.default_rng(3).uniform(0.2, 1.2, size=(n, 2))
+    x, rate, table = points if axis == 0 else points.T.copy(), np.linspace(0.01, 0.02, n), np.linspace(0.8, 1.2, 40)
+    args, axes = (x, rate, table), (axis, 0, None)
+    df = sd.vmap(derivative(f, loops="keep"), in_axes=axes, out_axes=axis)
+    text = df.source(*args, target="numpy")
+    assert ("for k in " in text or "while " in text) and len(text.splitlines()) < 300
+    space = {}
+    exec(text, space)
+    run = space[space["__all__"][0]]
+    expected, found = sd.vmap(derivative(f), in_axes=axes, out_axes=axis)(*args), run(*args)
+    out = structures.map_leaves(np.empty_like, found)
+    assert run(*args, out=out) is out
+    tracemalloc.start()
+    run(*args, out=out)
+    assert f is settled or tracemalloc.get_traced_memory()[1] < 20_000  # memory that grows with rounds is made anew
+    tracemalloc.stop()
+    for value in (found, out):
+        for e, v in zip(structures.leaves(expected), structures.leaves(value), strict=True):
+            np.testing.assert_allclose(v, e, 1e-10, 1e-12)
+    if f is turned:
+        with pytest.raises(ValueError, match=r"-1\.0 turns back"):
+            run(x, np.where(np.arange(n) == 2900, -1.0, rate), table)

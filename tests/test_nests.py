@@ -164,23 +164,24 @@ def over_points(graph, points, axes, backend="native"):
             close(one[place], expected)
 
 
+@pytest.mark.parametrize("backend", ["native", "numpy"])
 @pytest.mark.parametrize("name", POINTS)
-def test_many_points_at_once(name):
+def test_many_points_at_once(name, backend):
     graph = rounds_in_rounds() if POINTS[name] is None else GRAPHS[name]
     base = (3.0, 0.5) if POINTS[name] is None else EXAMPLES[name][2][0]
     values = np.random.default_rng(0)
     points = [[np.asarray(b) * (1 + 0.4 * values.random(np.shape(b))) for b in base] for _ in range(19)]
-    over_points(graph, points, (-1,) + (None,) * (len(base) - 1))
-    over_points(gradient(graph), points, (0,) * len(base))
-    over_points(graph, points[:3], (0,) * len(base), "numpy")
+    over_points(graph, points, (-1,) + (None,) * (len(base) - 1), backend)
+    over_points(gradient(graph), points, (0,) * len(base), backend)
 
 
+@pytest.mark.parametrize("backend", ["native", "numpy"])
 @pytest.mark.parametrize("seed", range(30, 36))
-def test_random_loops_at_many_points(seed):
+def test_random_loops_at_many_points(seed, backend):
     source, values = random.Random(seed), np.random.default_rng(seed)
     graph = random_loop(source, source.randint(1, 5))
     points = [[values.normal(size=leaf.node.shape) for leaf in graph.inputs] for _ in range(11)]
-    over_points(gradient(graph), points, (0,) * len(graph.inputs))
+    over_points(gradient(graph), points, (0,) * len(graph.inputs), backend)
 
 
 def test_vmap_of_rounds_that_points_count():
@@ -244,7 +245,8 @@ def test_operations_on_whole_arrays_in_rounds(name):
     graph = w.graph(w.head("sum", w.emit("mul", end, total), axes=(0,)))
     points = [[np.random.default_rng(k).uniform(0.2, 1.5, size=40)] for k in range(9)]
     close(native(graph)(*points[0]), graph(*points[0]))
-    over_points(gradient(graph), points, (0,))
+    for backend in ("native", "numpy"):
+        over_points(gradient(graph), points, (0,), backend)
 
 
 def layer(W, X, b):

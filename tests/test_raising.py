@@ -1,6 +1,9 @@
 """Paths that end in an exception: in the program itself on every backend, in files, and over points."""
 
+import ctypes
 import importlib.util
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -109,8 +112,6 @@ def test_whole_arrays_raise(backend):
 @pytest.mark.parametrize("target", ["numpy", "python"])
 @pytest.mark.parametrize("f", [checked, logs, wide])
 def test_files_raise_what_the_function_raises(f, target):
-    if f is wide and target == "python":
-        pytest.skip("whole arrays are for NumPy")
     args = POINTS[f][0]
     text = sd.value_and_grad(f).source(*(np.array(a) for a in args), target=target)
     assert f"def {f.__name__}_path" not in text  # conditions stand in the function itself
@@ -143,6 +144,46 @@ def test_values_in_between_are_not_named():
         return y
 
     assert 'raise ValueError("large <computed>", "<computed>")' in sd.grad(f).source(0.1)
+
+
+def steered(x, a):
+    """A loop between two checks, one of a cell, one of what the loop gives."""
+    if x[1, 2] < 0:
+        raise ValueError(f"{x[1, 2]} in {a}")
+    path = np.empty(300)
+    for k in range(300):
+        path[k] = a
+        a = a + 0.01 * np.sin(a) * x[k % 2, k % 3]
+    if path[299] > 3:
+        raise OverflowError("far")
+    return path
+
+
+STEERED = [(np.full((2, 3), cell), a) for cell in (0.5, -0.5, 2.0) for a in (0.3, 3.1)]
+
+
+@pytest.mark.parametrize("target, shape", [("numpy", (2, 3)), ("python", (2, 3)), ("python", ("m", 3))])
+def test_files_with_loops_raise_what_the_function_raises(target, shape):
+    text = Plain(steered, loops="keep").source(sd.Spec(shape), 0.3, target=target)
+    assert "for k in range(300)" in text and len(text.splitlines()) < 150
+    made = loaded(text, "steered")
+    for x, a in STEERED:
+        found, expected = outcome(made, x, a), outcome(steered, x, a)
+        same(found if isinstance(expected, tuple) else (found,), expected, (x, a))
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler called cc")
+def test_c_with_loops_returns_the_number_of_an_exception_and_writes_nothing(tmp_path):
+    (tmp_path / "f.c").write_text(Plain(steered, loops="keep").source(np.ones((2, 3)), 0.3, target="c"))
+    subprocess.run(
+        ["cc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True
+    )
+    run = ctypes.CDLL(str(tmp_path / "f.so")).steered
+    for x, a in STEERED:
+        path, expected = np.full(300, 7.0), outcome(steered, x, a)
+        number = run(ctypes.c_void_p(x.ctypes.data), ctypes.c_double(a), ctypes.c_void_p(path.ctypes.data))
+        assert number == {ValueError: 1, OverflowError: 2}.get(expected[0] if isinstance(expected, tuple) else None, 0)
+        np.testing.assert_allclose(path, np.full(300, 7.0) if number else expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "numpy"])

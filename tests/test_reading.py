@@ -247,6 +247,19 @@ def test_states_have_the_users_names_and_long_derivations_fold():
     assert "more" not in formula.full.latex and len(formula.full.where) == 15
 
 
+def test_files_of_one_name_keep_the_names_of_their_formulas(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    for folder, step in (("pendulum_a", 0.01), ("pendulum_b", 0.02)):
+        path = tmp_path / folder / "model.py"
+        path.parent.mkdir()
+        body = f"for _ in range(12):\n        th, om = th + {step}*om, om - {step}*np.sin(th)\n    return th"
+        path.write_text(f"import numpy as np\n\n\ndef pendulum(th, om):\n    {body}\n")
+        pendulum = importlib.import_module(f"{folder}.model").pendulum
+        names = {e.left.name for e in sd.trace(pendulum, 0.5, 0.1).formula.full.where}
+        assert {"om_1", "om_5"} <= names
+        assert str(tmp_path) not in sd.grad(pendulum).source(0.5, 0.1, target="python")
+
+
 def test_loops_over_cells_have_an_index_again():
     latex = sd.value_and_grad(problems.rosenbrock).graph(np.ones(40)).formula.latex
     assert r"\sum_{i=0}^{38} \left(\left(1 - x_{i}\right)^{2} + 100 \left(x_{i+1} - x_{i}^{2}\right)^{2}\right)" in latex

@@ -127,8 +127,11 @@ class CNests(TextNests):
                 self._say(f"{buffer.name}[{self._text(i)}] = {zero}")
 
     def end_where(self, place: int, condition: Expression) -> None:
-        self._line(f"if ({bare_text(condition.text)})")
-        self._say(f"{INDENT}return {place + 1}")
+        self._line(f"if ({bare_text(condition.text)}){' {' * bool(self.grown)}")
+        for said in (*(f"free({name})" for name in self.grown), f"return {place + 1}"):
+            self._say(INDENT + said)
+        if self.grown:
+            self._line("}")
 
     def load(self, buffer: Buffer, index: Index) -> Expression:
         found = super().load(buffer, index)

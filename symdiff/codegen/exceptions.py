@@ -46,6 +46,11 @@ class Raised:
     kind: str
     arguments: tuple[Message | Place | Constant, ...]
 
+    def places(self) -> list[Place]:
+        """The arguments that the exception tells of."""
+        parts = [part for a in self.arguments for part in (a if type(a) is tuple else (a,))]
+        return [part for part in parts if isinstance(part, Place)]
+
     def text(self, shown: Mapping[str, str]) -> str:
         """The call that makes the exception; `shown` are the expressions for arguments, which are only named otherwise."""
         return f"{self.kind}({', '.join(_spelled(a, shown) for a in self.arguments)})"

@@ -85,6 +85,10 @@ class Words:
         """A number that is read several times, or in another place."""
         return value
 
+    def held(self, value: Number) -> Number:
+        """A number that its only user may read more than once."""
+        return value
+
     def note(self, text: Callable[[], str]) -> None:
         """What the next lines compute, where they are for people to read."""
 
@@ -279,7 +283,7 @@ class Nest:
             if not isinstance(value, Cells):
                 several = self.uses[position] > 1 or position in self.inside or self._reads_written(position, node)
                 name = self._input_name(node) if node.op == "input" else ""
-                value = self.words.named(name, value, node.dtype) if several else value
+                value = self.words.named(name, value, node.dtype) if several else self.words.held(value)
             elif value.buffer is None:
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
                 costly = node.op in _COSTLY or not self.costly.isdisjoint(node.operands)
@@ -1072,9 +1076,12 @@ _COSTLY = (operations("libm", "slow") - operations("cheap")) | (_FORMULAS.keys()
 def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequence[Buffer]) -> None:
     """Say a whole program, from its inputs, numbers and arrays, to the places of its results."""
     whole: dict[int, Buffer] = {}
+    asked = program_cone(program, program.checks)  # before which no result is written
     for output, buffer in zip(program.outputs, outputs, strict=True):
         value = whole_value(program, output)
-        if value >= 0 and output.shape and program.nodes[value].op not in ("input", "const", "reshape"):
+        node = program.nodes[value]
+        early = value in asked or (node.op == "part" and node.operands[0] in asked)
+        if value >= 0 and output.shape and not early and node.op not in ("input", "const", "reshape"):
             whole.setdefault(value, buffer)
     nest = Nest(words, program, inputs, [None] * len(inputs), whole)
     nest.run()

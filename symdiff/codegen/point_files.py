@@ -7,7 +7,9 @@ them where Python's own functions raise. Steps with loops take and return arrays
 cannot spell, with `BackendError`.
 """
 
+from ast import literal_eval
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +30,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program, array_operations, is_nest
 from symdiff.lowering.walks import nodes_with_bodies, program_in_two, programs_in, uses_of
-from symdiff.vocabulary.extents import extents_in, names_in_extents
+from symdiff.vocabulary.extents import Count, extents_in, names_in_extents, spaced_extent
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
@@ -123,7 +125,7 @@ def emit(
     function for this process: NumPy's takes arguments in the program's own form, plain Python's declines others."""
     program = plan.program
     if is_nest(program):
-        return _looped(program, name, style, target, result).text(header, doc)
+        return _looped(program, name, style, target, result, raised).text(header, doc)
     if target == "numpy":
         return _PointFile(program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
     python.check_python(program)
@@ -132,7 +134,9 @@ def emit(
     return _PlainFile(program, name, result=result, raised=raised).text(header, doc)
 
 
-def _looped(program: Program, name: str, style: str, target: str, result: Result | None) -> "_LoopFile":
+def _looped(
+    program: Program, name: str, style: str, target: str, result: Result | None, raised: Sequence[Raised]
+) -> "_LoopFile":
     """The file of a program with loops, or for any size."""
     assert style == "export"
     problem = python.lacking_in_python(program) if target == "python" else refuse_heads(program, "NumPy's files")
@@ -146,7 +150,7 @@ def _looped(program: Program, name: str, style: str, target: str, result: Result
     if problem:
         raise BackendError(problem)
     sizes = Sizes(shapes) if names_in_extents(shapes) else None
-    return (_LoopFile if target == "numpy" else _PlainLoopFile)(program, name, result=result, sizes=sizes)
+    return (_LoopFile if target == "numpy" else _PlainLoopFile)(program, name, result=result, raised=raised, sizes=sizes)
 
 
 def _is_large(program: Program, node: Node) -> bool:
@@ -190,10 +194,10 @@ class _PointFile(Shell):
         if not self.rest.checks:
             return []
         first, self.rest = program_in_two(self.rest)
+        numbers = {leaf.name: k for k, leaf in enumerate(first.inputs)}
         shown = {leaf.name: argument for leaf, argument in zip(first.inputs, self.arguments, strict=True)}
-        for leaf, own in zip(first.inputs, self.cells, strict=True):
-            places = np.ndindex(leaf.shape) if leaf.shape else ()
-            shown |= {f"{leaf.name}[{', '.join(map(str, place))}]": cell for place, cell in zip(places, own, strict=False)}
+        asked = {place for raised in self.raised for place in raised.places() if place.cell and place.name in numbers}
+        shown |= {str(place): self.cell_at(numbers[place.name], literal_eval(f"{place.cell[:-1]},]")) for place in asked}
 
         def ends(k: int, condition: str) -> list[str]:
             return [f"if {condition}:", f"{INDENT}raise {self.raised[k].text(shown)}"] if self.raised else declining(condition)
@@ -203,6 +207,10 @@ class _PointFile(Shell):
         self.cells += [[name] for name in carried]
         self.names.taken.update(carried)
         return self.quietly(lines)
+
+    def cell_at(self, place: int, index: Sequence[int]) -> str:
+        """A cell of an argument."""
+        return self.cells[place][int(np.ravel_multi_index(tuple(index), self.program.inputs[place].shape))]
 
     def statements(self, program: Program, careful: bool, **options: Any) -> Statements:
         """The statements of a program, in which results have their own names, and the texts of its results."""
@@ -407,16 +415,26 @@ class _LoopFile(_PointFile):
         self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in inputs]
         return [[argument] for argument in self.arguments]
 
-    def statements(self, program: Program, careful: bool, **options: Any) -> Statements:
-        words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal)
-        return words.body(program, self.arguments, self.targets), {}
+    def cell_at(self, place: int, index: Sequence[int]) -> str:
+        at: Count = 0
+        for n, i in zip(self.program.inputs[place].shape, index, strict=True):
+            at = at * n + i
+        return f"{self.lists[place]}[{spaced_extent(at)}]"
+
+    def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
+        words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal, ends)
+        if program is self.rest:
+            return words.body(program, [own for (own,) in self.cells], self.targets), {}
+        made = [words.names.numbered("v") for _ in program.outputs]
+        lines = words.body(program, [cells or a for cells, a in zip(self.lists, self.arguments, strict=True)], made)
+        return lines, {o.cells[0]: name for o, name in zip(program.outputs, made, strict=True)}
 
     def order(self) -> list[str]:
-        return [*(cells or a for cells, a in zip(self.lists, self.arguments, strict=True)), *self.size_names]
+        return [*(cells or own for cells, (own,) in zip_longest(self.lists, self.cells)), *self.size_names]
 
     def parameters(self) -> list[str]:
-        inputs = zip(self.arguments, self.program.inputs, strict=True)
-        return [*(f"{a}: {self.listed(leaf)}" for a, leaf in inputs), *(f"{size}: int" for size in self.size_names)]
+        inputs = zip(self.cells, self.rest.inputs, strict=True)
+        return [*(f"{a}: {self.listed(leaf)}" for (a,), leaf in inputs), *(f"{size}: int" for size in self.size_names)]
 
     def listed(self, leaf: Input | Output) -> str:
         """The type of a number, or of a list."""

@@ -19,7 +19,8 @@ from symdiff.vocabulary.extents import Count, Extent, Shape, names_in_extents
 
 
 class PythonNests(TextNests):
-    """Statements and expressions of Python; `spell` gives the spellings of a program's operations, `write` a constant."""
+    """Statements and expressions of Python; `spell` gives the spellings of a program's operations, `write` a constant, `ends`
+    the statements where a check holds."""
 
     typed = False  # whether lists of zeros need a type
     syntax = Syntax(
@@ -29,11 +30,13 @@ class PythonNests(TextNests):
     )  # fmt: skip
 
     def __init__(
-        self, names: Names, sizes: Sequence[str], spell: Callable[[Program], Spell], write: Callable[[Any], str]
-    ) -> None:
+        self, names: Names, sizes: Sequence[str], spell: Callable[[Program], Spell], write: Callable[[Any], str],
+        ends: Callable[[int, str], list[str]] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(names, {size: size for size in sizes})
         self.spell = spell
         self.write = write
+        self.ends = ends
         self.known: set[str] = set()  # arrays that are made, or about to be
         self.growing: set[str] = set()  # those that have the rows of the rounds so far
         self.given: frozenset[str] = frozenset()  # arguments, which may be arrays
@@ -67,6 +70,10 @@ class PythonNests(TextNests):
         name = self._name("", "i")
         self._say(f"{name} = int(min({self._text(size - 1)}, max(0, {bare_text(value.text)})))")
         return self._size(name, name)
+
+    def end_where(self, place: int, condition: Expression) -> None:
+        for line in self.ends(place, bare_text(condition.text)) if self.ends is not None else ():
+            self._say(line)
 
     # -- lists
 

@@ -111,7 +111,7 @@ def exported(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     does not take them.
     """
     inner = function.inner if isinstance(function, Vectorised) else function
-    backend = target if inner is function or target == "cupy" else ""
+    backend = target if inner is function or target in ("numpy", "cupy") else ""
     try:
         return _exported(function, inner, args, kwargs, target, command, backend)
     except BackendError:
@@ -135,8 +135,6 @@ def _exported(
     if call.is_sized():
         _refuse_sizes(target, function is not inner, inner.where)
     primal, graph, tree = inner.stages(call, "merge", backend=backend, finish=loops_as_arrays if target == "numpy" else None)
-    if _raises(primal) and has_loops(graph.bindings):
-        primal, graph, tree = inner.stages(call, "merge")  # with loops written out, among which checks have a place
     hidden = hidden_of(graph)
     arguments = _arguments(inner, call, graph, primal)
     result = _marked(tree, [output.name for output in graph.outputs])
@@ -150,7 +148,7 @@ def _exported(
     batch, axes = isinstance(function, Vectorised), hidden.pad(axes)
     checks = branches.conditions if branches is not None and raised else None
     options: dict[str, Any] = {"raised": raised} if raised else {}
-    looped = target == "cupy" and has_loops(graph.bindings)
+    looped = (target == "cupy" or batch) and has_loops(graph.bindings)
     if batch and not looped and not (in_unrolled_regime(graph) and (checks is None or in_unrolled_regime(settled(checks)))):
         padded = [*axes, *[None] * (len(graph.inputs) - len(axes))]
         whole = WholeBatched(graph, tree, padded, function.out_axes, inner.options)
@@ -325,15 +323,12 @@ def _marked(tree: Any, names: Sequence[str], start: int = 0) -> Any:
 
 
 def _work(plan: Any) -> str:
-    if plan.kind == "point":
+    if not isinstance(plan, ArrayPlan):
         return ""
-    if isinstance(plan, ArrayPlan):
-        arrays = [*plan.slots, *plan.scratch.values(), *plan.partial.values()]
-        if any(isinstance(cells, Example) for _, cells in arrays):
-            return f", {_counted(len(arrays), 'work array')}"
-        return f", {_counted(plan.work_bytes(), 'byte')} of work arrays"
-    count = sum(plan.work.values())
-    return f", {_counted(count, 'work array')} for intermediate values" if count else ", no work arrays"
+    arrays = [*plan.slots, *plan.scratch.values(), *plan.partial.values()]
+    if any(isinstance(cells, Example) for _, cells in arrays):
+        return f", {_counted(len(arrays), 'work array')}"
+    return f", {_counted(plan.work_bytes(), 'byte')} of work arrays"
 
 
 def _kept(plan: Any) -> str:

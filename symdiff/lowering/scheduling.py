@@ -1,11 +1,13 @@
-"""Program to Plan: which value lives where, by liveness.
+"""Which value of a Program lives where, by liveness.
 
 Assumes a Program in an order that respects its operands. Guarantees the fewest work arrays that a linear scan over this
 order gives, reusing an operand's array in place where the operand dies.
 """
 
-from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program, is_leaf
+from dataclasses import dataclass, field
+
+from symdiff.lowering.plan import check_places
+from symdiff.lowering.program import Program, is_leaf, program_listing
 from symdiff.lowering.walks import last_uses
 from symdiff.vocabulary.traits import operations
 
@@ -13,19 +15,35 @@ from symdiff.vocabulary.traits import operations
 NOT_IN_PLACE = operations("not_in_place")
 
 
-def schedule(
-    program: Program,
-    kind: str = "point",
-    in_axes: tuple[int | None, ...] | None = None,
-    out_axes: tuple[int, ...] | None = None,
-    stored: list[bool] | None = None,
-) -> Plan:
-    """The Plan of a Program for one point, or for a batch of points. Outputs that are not `stored` stay in work arrays."""
-    if kind == "point":
-        return Plan(program, kind)
-    inputs = in_axes if in_axes is not None else (0,) * len(program.inputs)
-    outputs = out_axes if out_axes is not None else (0,) * len(program.outputs)
-    plan = Plan(program, kind, inputs, outputs, [None] * len(program.nodes))
+@dataclass(slots=True)
+class Schedule:
+    """`slots[i]` is the work array of value i as (dtype code, index), None for inputs, constants and what is written straight
+    into an output; `finals[i]` lists the output cells (output position, flat cell) that hold value i at the end.
+    """
+
+    program: Program
+    slots: list[tuple[str, int] | None]
+    finals: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    work: dict[str, int] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise `InvariantError` where a value is overwritten while it is needed."""
+        check_places(((at, at, slot) for at, slot in enumerate(self.slots) if slot is not None), last_uses(self.program))
+
+    def __str__(self) -> str:
+        arrays = ", ".join(f"{n} of {code}" for code, n in sorted(self.work.items())) or "none"
+        lines = program_listing(self.program).splitlines()
+        values = [i for i, node in enumerate(self.program.nodes) if not is_leaf(node)]
+        placed = [
+            f"{line:<64} slot {'output' if slot is None else f'{slot[0]}{slot[1]}'}"
+            for line, slot in zip(lines[1:], (self.slots[v] for v in values), strict=False)
+        ]
+        return "\n".join([f"{lines[0]}, work arrays: {arrays}", *placed])
+
+
+def schedule(program: Program, stored: list[bool] | None = None) -> Schedule:
+    """The places of a Program's values. Outputs that are not `stored` stay in work arrays."""
+    plan = Schedule(program, [None] * len(program.nodes))
     for place, output in enumerate(program.outputs):
         if stored is None or stored[place]:
             for cell, value in enumerate(output.cells):
@@ -34,7 +52,7 @@ def schedule(
     return plan
 
 
-def _allocate(plan: Plan) -> None:
+def _allocate(plan: Schedule) -> None:
     program = plan.program
     last = last_uses(program)
     free: dict[str, list[int]] = {}

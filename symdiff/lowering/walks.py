@@ -97,14 +97,14 @@ def live_only(program: Program) -> Program:
 
 
 def program_in_two(program: Program) -> tuple[Program, Program]:
-    """What the checks are computed from, and the rest. What the rest needs of it are outputs of the first program, and inputs
-    of the second after its own.
+    """What the checks are computed from, and the rest. Numbers that the rest needs of it are outputs of the first program, and
+    inputs of the second after its own.
     """
     cone = program_cone(program, program.checks)
     needed = {o for p, i in enumerate(program.nodes) if p not in cone for o in i.operands} | {
         c for o in program.outputs for c in o.cells
     }
-    carried = [p for p in sorted(cone & needed) if not is_leaf(program.nodes[p])]
+    carried = [p for p in sorted(cone & needed) if not is_leaf(n := program.nodes[p]) and not n.shape and n.op != "loop"]
     kinds = [program.nodes[p].dtype for p in carried]
     outputs = tuple(Output(f"v{k}", (), code, (p,)) for k, (p, code) in enumerate(zip(carried, kinds, strict=True)))
     first = live_only(replace(program, outputs=outputs))

@@ -64,34 +64,6 @@ class _LoopedKernel(_Kernel):
         self.function = checked
 
 
-class EachPoint:
-    """The function `kernel(*arrays, out=None)` that calls a function of one point for one point after the other."""
-
-    def __init__(
-        self, function: Callable[..., Any], program: Program, in_axes: tuple[int | None, ...], out_axes: tuple[int, ...]
-    ) -> None:
-        self._function = function
-        self._outputs = program.outputs
-        self._in_axes = in_axes
-        self._out_axes = out_axes
-
-    def __call__(self, *args: Any, out: Any = None) -> Any:
-        """Results at all points, in `out` where it is given."""
-        arrays = [a if axis is None else np.moveaxis(a, axis, 0) for a, axis in zip(args, self._in_axes, strict=True)]
-        count = next(len(a) for a, axis in zip(arrays, self._in_axes, strict=True) if axis is not None)
-        made = [np.empty((count, *o.shape), dtype_of_code(o.dtype)) for o in self._outputs]
-        for k in range(count):
-            found = self._function(*(a if axis is None else a[k] for a, axis in zip(arrays, self._in_axes, strict=True)))
-            for target, value in zip(made, found if len(made) > 1 else (found,), strict=True):
-                target[k] = value
-        results = tuple(np.moveaxis(m, 0, axis) for m, axis in zip(made, self._out_axes, strict=True))
-        if out is None:
-            return tuple(map(np.ascontiguousarray, results)) if len(results) > 1 else np.ascontiguousarray(results[0])
-        for target, value in zip(out if len(results) > 1 else (out,), results, strict=True):
-            target[...] = value
-        return out
-
-
 class NativeBatch:
     """The function `kernel(*arrays, out=None)` of a Program over points. `threads`: how many, None for what pays."""
 

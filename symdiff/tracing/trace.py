@@ -8,7 +8,6 @@ static unless they are differentiated. Refuses, with `TraceError`, results that 
 import contextvars
 import decimal
 import inspect
-import os
 import sys
 import traceback
 import warnings
@@ -45,7 +44,7 @@ from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
-from symdiff.vocabulary.libraries import name_unless_library
+from symdiff.vocabulary.libraries import Line, name_unless_library
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import check_plain
 
@@ -129,8 +128,8 @@ def definition_line(f: Callable[..., Any]) -> str:
     inner = inspect.unwrap(f)
     code = getattr(inner, "__code__", None)
     if code is None and type(inner).__module__.startswith("symdiff."):
-        return str(getattr(inner, "where", "?"))
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code else "?"
+        return getattr(inner, "where", "?")
+    return Line.of(code.co_filename, code.co_firstlineno) if code else "?"
 
 
 def function_name(f: Callable[..., Any]) -> str:
@@ -469,7 +468,7 @@ def _explained(error: IndexError) -> Exception:
         return error
     places = traceback.extract_tb(error.__traceback__)
     place = next((p for p in reversed(places) if name_unless_library(p.filename)), places[-1])
-    where = f"{os.path.basename(place.filename)}:{place.lineno}"
+    where = Line.of(place.filename, place.lineno)
     return TraceError(f"{where}: an index must be an integer: write int(x), or x.astype(int) for an array of them")
 
 

@@ -29,6 +29,20 @@ _SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 short_names: dict[str, str] = {}
 
 
+class Line(str):
+    """A line of a file as "file.py:line", which knows where the file lies."""
+
+    path: str
+
+    @classmethod
+    @functools.lru_cache(maxsize=65_536)
+    def of(cls, path: str, number: int | None) -> "Line":
+        """A line by the path of its file, and its number."""
+        found = cls(f"{os.path.basename(path)}:{number}")
+        found.path = path
+        return found
+
+
 def name_unless_library(path: str) -> str:
     """The last part of the name of a user's file; empty for a file of a library, and for text that has no file."""
     found = short_names.get(path)
@@ -38,7 +52,7 @@ def name_unless_library(path: str) -> str:
 
 
 def user_line() -> str:
-    """The "file.py:line" of the innermost frame outside symdiff and other libraries."""
+    """The `Line` of the innermost frame outside symdiff and other libraries."""
     frame = sys._getframe(2)
     while frame is not None:
         path = frame.f_code.co_filename
@@ -46,7 +60,7 @@ def user_line() -> str:
         if short is None:
             short = name_unless_library(path)
         if short:
-            return f"{short}:{frame.f_lineno}"
+            return Line.of(path, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return "?"
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, Spelled, comment
-from symdiff.codegen.c_nests import CNests
+from symdiff.codegen.c_nests import LOCAL, CNests
 from symdiff.codegen.cuda.functions import (
     COMPLEX_NAMES,
     DEVICE,
@@ -24,17 +24,17 @@ from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
 from symdiff.codegen.expressions import ATOM, SUM, TERM, Expression, printed_operands
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import Buffer, Index, refuse_heads
+from symdiff.codegen.nests import Buffer, Index, refuse_heads, whole_value
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, is_leaf
 from symdiff.lowering.walks import programs_in
 from symdiff.vocabulary.extents import Shape, names_in_extents
 from symdiff.vocabulary.operation import Op
-from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.ops import OPS, is_complex
 
 CUDA_RESERVED = RESERVED | NAMES_OF_SUPPORT | frozenset(
     """
@@ -114,10 +114,8 @@ class CudaNests(CNests):
 
 def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     """A function of pointers to the cells of arguments and results, and what it was said in."""
-    if problem := refuse_heads(program, LANGUAGE.library):
+    if problem := _refused(program):
         raise BackendError(problem)
-    if names_in_extents(tuple(leaf.shape for leaf in program.leaves)):
-        raise LANGUAGE.lacking(f"{program.name}: a size that a call tells")
     names, arguments, targets = cuda_argument_names(program, name)
     words = CudaNests(LANGUAGE, names, {})
     lines = words.body(program, arguments, targets)
@@ -125,12 +123,29 @@ def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     return [*head, "{", *(INDENT + line for line in lines), "}"], words
 
 
+def _refused(program: Program) -> str:
+    """Why there is no device function of a program, by its arguments and operations on arrays; "" where that is no reason."""
+    if names_in_extents(tuple(leaf.shape for leaf in program.leaves)):
+        return str(LANGUAGE.lacking(f"{program.name}: a size that a call tells"))
+    return refuse_heads(program, LANGUAGE.library)
+
+
 def lacking_in_cuda(program: Program) -> str:
-    """Why there is no device function of a program; "" where there is."""
-    try:
-        device_function(program, program.name)
-    except BackendError as error:
-        return str(error)
+    """Why a program may have no device function, "" where it has one: an array within it counts as one in memory."""
+    if problem := _refused(program):
+        return problem
+    made = {whole_value(program, output) for output in program.outputs}  # in the memory of results
+    for own in programs_in(program):
+        for position, node in enumerate(own.nodes):
+            try:
+                if node.op in OPS and not is_leaf(node):
+                    LANGUAGE.spelling(own, position)
+            except BackendError as error:
+                return str(error)
+            shapes = [r.shape for r in node.params.results[: node.params.carried]] if node.op == "loop" else []
+            shapes += [] if is_leaf(node) or (own is program and position in made) else [node.shape]
+            if any(names_in_extents(shape) or math.prod(shape) > LOCAL for shape in shapes):
+                return str(LANGUAGE.lacking(f"an array of more than {LOCAL} cells within a function"))
     return ""
 
 

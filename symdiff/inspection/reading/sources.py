@@ -1,13 +1,10 @@
 """What the user's own source says of a line: the variable that it assigns, what a function returns, where a loop stands.
 
-Assumes origins "file.py:line" of bindings, whose folders are not known. Guarantees no name rather than a wrong one: a file that
-is not found, or found twice, says nothing.
+Assumes origins of bindings that are `Line`s. Guarantees no name rather than a wrong one: a file that is not found says nothing.
 """
 
 import ast
 import linecache
-import os
-import sys
 from collections.abc import Container
 from functools import lru_cache
 from typing import NamedTuple
@@ -45,10 +42,10 @@ class Sources:
 
     def _at(self, origin: str) -> tuple[Lines, int]:
         """What the file of an origin says, and its line."""
-        file, _, line = origin.rpartition(":")
-        if file not in self._files:
-            self._files[file] = _lines_of_text(_text_of(file))
-        return (self._files[file], int(line)) if line.isdigit() else (NOTHING, 0)
+        path, line = getattr(origin, "path", ""), origin.rpartition(":")[2]
+        if path not in self._files:
+            self._files[path] = _lines_of_text("".join(linecache.getlines(path)) if name_unless_library(path) else "")
+        return (self._files[path], int(line)) if line.isdigit() else (NOTHING, 0)
 
     def assigned_variables(self, origin: str) -> Assigned | None:
         """What the statement at an origin assigns, None for one that assigns no variables."""
@@ -64,18 +61,6 @@ class Sources:
         """The line of the innermost `while` whose condition, or whose body, stands at an origin."""
         lines, line = self._at(origin)
         return lines.loops.get(line)
-
-
-def _text_of(file: str) -> str:
-    """The text of a file of which only the last part of its path is known, "" where it is not the only one."""
-    if not file:
-        return ""
-    loaded = [getattr(m, "__file__", None) for m in list(sys.modules.values())]
-    paths = {
-        p for p in (*loaded, *linecache.cache) if isinstance(p, str) and os.path.basename(p) == file == name_unless_library(p)
-    }
-    texts = {text for path in paths if (text := "".join(linecache.getlines(path)))}
-    return texts.pop() if len(texts) == 1 else ""
 
 
 @lru_cache(64)
@@ -154,7 +139,7 @@ def assigned_values(
             users = uses.get(b, [])
             step = len(users) == 1 and sources.assigned_variables(users[0].origin) == assigned
             if not step:  # within the statement
-                found.setdefault((b.origin.rpartition(":")[0], assigned), []).append(b)
+                found.setdefault((getattr(b.origin, "path", ""), assigned), []).append(b)
     return {key: _by_variable(key[1], bindings) for key, bindings in found.items()}
 
 

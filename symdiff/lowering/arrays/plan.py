@@ -14,8 +14,9 @@ from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Task
 from symdiff.lowering.arrays.nesting import Nest
-from symdiff.lowering.plan import Plan, check_places
+from symdiff.lowering.plan import check_places
 from symdiff.lowering.program import ASSEMBLE, Program, domain_size, is_leaf, is_view_step
+from symdiff.lowering.scheduling import Schedule
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import bytes_of_code
 from symdiff.vocabulary.traits import operations
@@ -44,7 +45,7 @@ class ArrayPlan:
     `places[v]` is ("output", k), ("work", slot), "fresh" for what NumPy itself allocates, or "number" for 0-d values.
     `slots` are the work arrays as (dtype code, cells); `scratch` the blocks of kernels as dtype code to (rows, cells),
     `partial` likewise the sums of blocks.
-    `kernels[i]` holds loop and Plan of the task i, or `nests[i]` its loops as machine code.
+    `kernels[i]` holds loop and Schedule of the task i, or `nests[i]` its loops as machine code.
     """
 
     fused: Fused
@@ -53,7 +54,7 @@ class ArrayPlan:
     slots: list[tuple[str, int]] = field(default_factory=list)
     scratch: dict[str, tuple[int, int]] = field(default_factory=dict)
     partial: dict[str, tuple[int, int]] = field(default_factory=dict)
-    kernels: dict[int, tuple[Loop, Plan]] = field(default_factory=dict)
+    kernels: dict[int, tuple[Loop, Schedule]] = field(default_factory=dict)
     nests: Mapping[int, Nest] = field(default_factory=dict)
 
     @property
@@ -149,6 +150,8 @@ def last_reads(plan: ArrayPlan) -> dict[int, int]:
 def check_array_plan(plan: ArrayPlan) -> None:
     """Raise `InvariantError` where a value's array is read before it is written, or overwritten while it is needed."""
     nodes = plan.program.nodes
+    for _, inner in plan.kernels.values():
+        inner.check()
     written = {k for k, node in enumerate(nodes) if is_leaf(node)}
     for task in plan.fused.tasks:
         unwritten = [v for v in reads(nodes, task) if v not in written]

@@ -23,9 +23,8 @@ from symdiff.lowering.arrays.plan import (
     written_directly,
 )
 from symdiff.lowering.arrays.summing import terms_of
-from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import domain_size, is_leaf
-from symdiff.lowering.scheduling import NOT_IN_PLACE, schedule
+from symdiff.lowering.scheduling import NOT_IN_PLACE, Schedule, schedule
 from symdiff.lowering.walks import last_uses
 from symdiff.vocabulary.extents import Example, equal_counts, larger
 from symdiff.vocabulary.heads import HEADS
@@ -44,7 +43,7 @@ def plan_arrays(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayP
     for index, task in enumerate(fused.tasks):
         if isinstance(task, Kernel) and task.domain != () and index not in plan.nests:
             loop = _loop(plan, task)
-            inner = schedule(task.program, "batch", stored=written_directly(task))
+            inner = schedule(task.program, written_directly(task))
             plan.kernels[index] = (loop, inner)
             for code, rows in inner.work.items():
                 old = plan.scratch.get(code, (0, 0))
@@ -94,7 +93,7 @@ def _misfit(slot: int, cells: int) -> tuple[Any, ...]:
     return slot < cells, abs(slot - cells)
 
 
-def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Plan) -> None:
+def _sums(plan: ArrayPlan, kernel: Kernel, loop: Loop, inner: Schedule) -> None:
     """Room for the sums of blocks: a number for each block, or an array that is added to the result."""
     whole = 0
     for place, sink in enumerate(kernel.sinks):

@@ -6,7 +6,6 @@ with its conditions. Refuses, with `TraceError`, what can become neither.
 """
 
 import math
-import os
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from symdiff.tracing.branches.merging import Fork, Leaf, Tree, joined_paths, lea
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.state.nesting import Endless
 from symdiff.tracing.state.raising import is_awaited
-from symdiff.vocabulary.libraries import name_unless_library
+from symdiff.vocabulary.libraries import Line, name_unless_library
 
 LIMIT = 64  # paths of one function that are merged
 MERGED = 20_000  # bindings of all paths together that are merged where one path would do: half a second of tracing
@@ -431,7 +430,7 @@ def _line_of(error: Exception) -> str:
     """The innermost line of the user's that an exception passed."""
     frames = traceback.extract_tb(error.__traceback__)
     place = next((f for f in reversed(frames) if name_unless_library(f.filename)), frames[-1])
-    return f"{os.path.basename(place.filename)}:{place.lineno}"
+    return Line.of(place.filename, place.lineno)
 
 
 def _tree(ends: list[tuple[list[Decision], Leaf]], depth: int) -> Tree:

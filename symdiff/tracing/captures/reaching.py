@@ -44,7 +44,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured, hidden_arrays_of, may_be_hidden
 from symdiff.rulebooks.declared import is_opaque_function
 from symdiff.tracing.captures.questions import asks
-from symdiff.vocabulary.libraries import is_library, module_of
+from symdiff.vocabulary.libraries import Line, is_library, module_of
 
 ABSENT: Any = object()
 Keep = Callable[[Any], Any]
@@ -801,7 +801,7 @@ def _stamp(path: Any) -> list[Any]:
 
 
 def _line(code: types.CodeType) -> str:
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    return Line.of(code.co_filename, code.co_firstlineno)
 
 
 def _has_metadata(value: Any, name: str) -> bool:
