@@ -197,6 +197,21 @@ class Reader:
             total += Reader(self.given, self.definitions, own, self.shape).of(cell)
         return total
 
+    def ExtremeOver(self, name, cell, *indices):
+        places = [range(self._extent(cell, index.name)) for index in indices]
+        found = (
+            Reader(self.given, self.definitions, self.indices | dict(zip(map(str, indices), at, strict=True)), self.shape).of(
+                cell
+            )
+            for at in itertools.product(*places)
+        )
+        return {"max": max, "min": min}[name.name](found)
+
+    def _extent(self, cell, index):
+        """How many values an index has: as many as the axis of an array in whose cells it stands."""
+        matches = [m for s in cell.free_symbols if (m := CELL.fullmatch(s.name))]
+        return next(self.given[m[1]].shape[k] for m in matches for k, at in enumerate(m[2].split(",")) if at.strip() == index)
+
     def diag(self, word):
         found = self.of(word)
         return np.diag(found).reshape(-1, 1) if found.shape[1] > 1 else np.diag(found[:, 0])

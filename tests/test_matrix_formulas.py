@@ -119,6 +119,11 @@ TABLE = {
     "brace": (lambda x: np.sum(np.where(x > 0.5, x * x, 0.2 * x)), [None]),
     "relu": (lambda X, x: np.sum(np.maximum(X @ x - 0.9, 0)), [None, rf"X{T} \left[X x - 0.9 > 0\right]"]),
     "largest": (lambda x: np.max(x) ** 2, [None]),
+    "largest of columns": (
+        lambda X: np.sum(np.max(X**2, axis=0)),
+        [r"2 X_{i,j} \left[X_{i,j}^{2} = \max_{k} X_{k,j}^{2}\right]"],
+    ),
+    "smallest": (lambda X: np.log(np.min(X)), [None]),
     "ravel": (lambda A: np.sum(np.ravel(np.sin(A)) ** 3), [None]),
     "reversed": (lambda x, c: np.sum(x[::-1] * c * x), [None, None]),
     "one cell": (lambda x: np.exp(-x @ x) * x[0] * np.sum(x), [None]),
@@ -130,7 +135,7 @@ TABLE = {
     "numbers": (lambda s, x, t: s * np.sum(np.exp(-t * x * x)), [rf"\mathbf{{1}}{T} e^{{- t x \circ x}}", None, None]),
     "set": (with_first, [None]),
 }  # fmt: skip
-FEW = {"largest", "set"}  # names each cell
+FEW = {"largest", "set", "largest of columns", "smallest"}  # names each cell
 
 
 def _with_first(x):
@@ -167,6 +172,21 @@ def test_a_gradient_in_words_of_matrices(name):
         other = slope.graph(*large)
         assert worded(other.formula.latex) == worded(formula.latex)
         assert [worded(e) for e in in_list(other.expr)] == [worded(e) for e in in_list(graph.expr)]
+
+
+def test_the_nearest_of_many_points():
+    X, W = RNG.uniform(0.2, 1.0, (6, 3)), RNG.uniform(0.2, 1.0, (5, 3))
+
+    def spread(W, X):
+        D = np.sum((X[:, None, :] - W[None, :, :]) ** 2, axis=2)
+        return np.mean(np.min(D, axis=1))
+
+    slope = sd.grad(spread)
+    exact = slope(W, X)
+    formula = slope.formula
+    assert r"\min_{l} \sum_{p=0}^{m - 1}" in formula.latex and "away from kinks" in formula.latex
+    (shown,) = formula_values(formula, {"W": W, "X": X, "n": 6, "m": 3}, [exact.shape])
+    np.testing.assert_allclose(shown, exact, rtol=1e-9)
 
 
 def in_list(found):

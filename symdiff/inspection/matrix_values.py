@@ -175,6 +175,8 @@ class Values:
             return a.scaled(operands[0], sp.S.NegativeOne)
         if op == "mul":
             return a.mul(*operands)
+        if op == "div" and a.soft and _is_share(binding):
+            return self._noted(operands[0], "away from kinks")
         if op == "div":
             return a.mul(operands[0], a.power(operands[1], sp.S.NegativeOne))
         if op == "pow" and numbers[1] is not None and numbers[1].is_Rational:
@@ -489,6 +491,20 @@ _ROWS: dict[str, _Row] = {
     "log_abs_det": lambda v, b, o, p: v.algebra.call("log", [v.algebra.call("abs", [_headed(v, "det", o[0], ())])]),
     "det_sign": lambda v, b, o, p: v.algebra.call("sign", [_headed(v, "det", o[0], ())]),
 }  # fmt: skip
+
+
+def _is_share(binding: Node) -> bool:
+    """Whether a derivative divides a one among zeros by the number of ones, of which there is one but for ties."""
+    one, total = binding.operands
+    while total.op in ("reshape", "broadcast_to"):
+        (total,) = total.operands
+    return (
+        not binding.primal
+        and one.op == "select"
+        and _is_thin(one.operands[0])
+        and total.op == "sum"
+        and total.operands == (one,)
+    )
 
 
 def _is_thin(condition: Atom) -> bool:

@@ -22,6 +22,7 @@ from symdiff.inspection.matrix_terms import BOUND, Algebra, Factor, Place, Shape
 from symdiff.vocabulary.traits import CONDITIONS
 
 LONGEST = 2_000  # parts of a value that is written out
+FEW, MANY = 3, 12  # cells of which readers see each where the largest is meant, and of which an expression is made
 _D = sp.Symbol("d")
 _INDEX_NAMES = "ijklpqrstuvwabcdefgh"
 DEEP = 12  # layers of a matrix expression, whose shape SymPy asks of each layer twice
@@ -32,6 +33,10 @@ class CellsOf(sp.MatrixExpr):  # type: ignore[misc]
     """An operation at each cell of several arrays, for readers: its name, its shape, words."""
 
     shape = property(lambda self: self.args[1])
+
+
+class ExtremeOf(sp.Expr):  # type: ignore[misc]
+    """The largest or smallest ("max", "min") of what a formula is for all values of its indices, for readers."""
 
 
 class Words:
@@ -408,9 +413,12 @@ class Words:
         raise Wordless(what.kind)
 
     def _extreme(self, name: str, x: Value, at: list[Any], depth: int) -> Any:
-        """The largest or smallest of a few cells."""
+        """The largest or smallest of a few cells, for readers of any number."""
         own = x.shape[len(at) :]
-        if math.prod(own) > 12:
+        if self.named is not None and math.prod(own) > FEW:
+            indices = self.indices(len(own), depth)
+            return ExtremeOf(sp.Symbol(name[1:]), self.cell(x, [*at, *indices], depth + len(own)), *indices)
+        if math.prod(own) > MANY:
             raise Wordless("the largest of many")
         cells: list[list[Any]] = [[]]
         for n in own:

@@ -201,6 +201,20 @@ class SumOver(Shown):
         return prettyForm(*stringPict.next(sign, " ", _in_text(printer, self.args[0])), binding=prettyForm.MUL)
 
 
+class ExtremeOver(Shown):
+    """The largest or smallest ("max", "min") over all values of indices."""
+
+    def latex_text(self, printer: Any) -> str:
+        name, body, *indices = self.args
+        return rf"\{name}_{{{','.join(printer._print(i) for i in indices)}}} {_in_latex(printer, body)}"
+
+    def text_form(self, printer: Any) -> Any:
+        name, body, *indices = self.args
+        sign = prettyForm(*prettyForm(str(name)).below(prettyForm(",".join(map(str, indices)))))
+        sign.baseline = 0
+        return prettyForm(*stringPict.next(sign, " ", _in_text(printer, body)), binding=prettyForm.MUL)
+
+
 class ProductOver(Shown):
     """A product over an index from the second argument's first place to its last, but for one place where there is a fifth."""
 

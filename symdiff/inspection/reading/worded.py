@@ -25,6 +25,7 @@ from symdiff.inspection.reading.matrix_heads import (
     CellPower,
     CellQuotient,
     Cellwise,
+    ExtremeOver,
     Grouped,
     Marked,
     Norm,
@@ -316,6 +317,9 @@ class Worded:
             found = t.call(SERIES, found, self.term(index), *self._terms(ends))
         return found
 
+    def _extreme(self, expr: Any) -> Term:
+        return self.writer.call(f"{expr.args[0]} over", *self._terms(expr.args[1:]))
+
     def _cells(self, expr: Any) -> Term:
         return self.writer.call("matrix {} {}".format(*expr.shape), *self._terms(expr.flat()))
 
@@ -334,7 +338,7 @@ class Worded:
         "Determinant": lambda self, e: self.writer.call("det", self._factor(e.arg)),
         "DiagMatrix": lambda self, e: self.writer.emit("diag", (self._factor(e.args[0]),)),
         "DiagonalOf": lambda self, e: self.writer.emit("diag", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
-        "CellsOf": _cellwise, "Piecewise": _brace, "Sum": _total, "MatrixBase": _cells,
+        "CellsOf": _cellwise, "Piecewise": _brace, "Sum": _total, "ExtremeOf": _extreme, "MatrixBase": _cells,
         "BooleanTrue": lambda self, e: self.writer.number(True), "BooleanFalse": lambda self, e: self.writer.number(False),
     }  # fmt: skip
 
@@ -375,6 +379,8 @@ class MatrixComposer(Composer):
             return sp.Symbol("I", commutative=False) if name == "eye" else Unit(*map(int, sizes))
         if op == SERIES:
             return sum_as_it_stands(made[0], made[1:])
+        if op.endswith(" over"):
+            return ExtremeOver(sp.Symbol(op.removesuffix(" over")), *made)
         return super()._spelled(term)
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
