@@ -47,6 +47,8 @@ class Keeping:
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
         self.open: list[Any] = []  # loops of which a symbolic round is running
         self.counted: dict[Any, int] = {}  # loops whose rounds are counted, by the ways to them
+        self.opened: set[type] = set()  # classes of which rounds hand on other objects
+        self.doubtful: dict[int, Any] = {}  # what a loop gave that other names may have, too, with the loop
         self._within: dict[Place, tuple[Place, ...]] = {}
 
     def refuse(self, reason: str) -> Again:
@@ -88,11 +90,35 @@ class Keeping:
         self.peels[place] = found
         return Again()
 
+    def check_identity(self, *operands: Any) -> None:
+        """What a round works on is none of the objects, lists and dicts that it stands for."""
+        for loop in self.open[-1:]:
+            if any(id(o) in loop.copies for o in operands):
+                raise self.refuse("a round asks which of several objects a value is")
+        for o in operands if not self.open else ():
+            self.check_change(o)
+
+    def made(self, value: Any) -> Any:
+        """What is made here a round may change."""
+        if self.open:
+            self.open[-1].fresh[id(value)] = value
+        return value
+
+    def check_change(self, owner: Any) -> None:
+        """An object, list or dict is about to be changed in place."""
+        if self.open:
+            if id(owner) not in self.open[-1].fresh:
+                raise self.refuse(f"a round changes a {type(owner).__name__} that was there before")
+        elif id(owner) in self.doubtful:
+            self.open.append(self.doubtful[id(owner)][1])
+            raise self.refuse(f"a {type(owner).__name__} is changed that the loop may have given another name")
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
         self.unsure.clear()
+        self.doubtful.clear()
         try:
             yield
         except Again:
