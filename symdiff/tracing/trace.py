@@ -34,7 +34,7 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
-from symdiff.tracing.loops.keeping import LOOPS, SHORT, Again, Keeping, Tired
+from symdiff.tracing.loops.keeping import LOOPS, SHORT, Again, Keeping, Patience, Tired
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.values.integers import Integer
@@ -374,7 +374,7 @@ def _traced(
         builder = path.builder = Builder(outer)
         builder.path = path
         if attempt.patient:
-            builder.patience, builder.tired = SHORT, Tired.told
+            builder.watched = Patience()
         filled, attempt.given, attempt.integers, attempt.narrow = list(leaves), {}, {}, {}
         for place, called, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])

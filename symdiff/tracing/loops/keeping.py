@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from symdiff.ir.node import Node
+from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding
+
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
-SHORT = 1_000  # operations of a function, and of a loop's rounds together, up to which all is written out
+SHORT = 800  # work of a function, and of a loop's rounds together, up to which all is written out
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
@@ -24,16 +27,31 @@ class Again(BaseException):
 class Tired(BaseException):
     """A function that is written out has become long; the trace begins anew, and keeps its loops."""
 
-    @classmethod
-    def told(cls) -> None:
-        """Raise it."""
-        raise cls
+
+def work_of_binding(binding: Node) -> int:
+    """The operations on cells of a small array, in which they are written out; one of a large array."""
+    if binding.op in ("item", "array"):
+        return 0
+    cells = cells_of_binding(binding)
+    return max(cells, 1) if cells <= WORK else 1
+
+
+class Patience:
+    """Ends a run in which more than `SHORT` is written out."""
+
+    def __init__(self) -> None:
+        self._left = SHORT
+
+    def __call__(self, binding: Node) -> None:
+        self._left -= work_of_binding(binding)
+        if self._left < 0:
+            raise Tired
 
 
 class Keeping:
     """What is known of the loops of one trace: `reasons` not to keep them, and rounds to peel off, by their places.
 
-    Loops with fewer operations than `least` are written out.
+    Loops with less work than `least` are written out.
     """
 
     def __init__(self, least: int = 0) -> None:

@@ -25,7 +25,7 @@ from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_deci
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
-from symdiff.tracing.loops.keeping import FEW, Again, Keeping
+from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
 from symdiff.tracing.state.attempt import current
@@ -786,7 +786,7 @@ class KeptRounds:
     def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
-        operations = math.inf if count is None else count * repeated_bindings(run.builder.bindings)
+        operations = math.inf if count is None else count * repeated_bindings(run.builder.bindings, work_of_binding)
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []
