@@ -18,6 +18,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY
+from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -26,7 +27,6 @@ _SHARED = "what a mask has picked is changed after columns were taken; copy it f
 _ELEMENTWISE = {
     "where": 3, "clip": 3, "round": 2, "around": 2, "real": 1, "imag": 1, "nan_to_num": 1, "sinc": 1, "angle": 2,
 }  # functions, and how many arguments there are before those that name an array to write to  # fmt: skip
-_OPERATORS = "add sub mul truediv floordiv mod pow and or xor".split()
 
 
 class Parts:
@@ -41,6 +41,7 @@ class Parts:
         self.known: Any = None
 
 
+@asked_first
 class Selected(Tracer):
     """The cells of an array where a traced mask is true."""
 
@@ -240,16 +241,6 @@ class Selected(Tracer):
         """A function of the cells themselves, which it may change."""
         args, kwargs = structures.map_leaves(lambda v: v.shown() if isinstance(v, Selected) else v, (args, kwargs or {}))
         return function(*args, **kwargs)
-
-
-def _reflected(name: str) -> Callable[[Any, Any], Any]:
-    """`other + selected`: asked before the other's own method, which would need all cells."""
-    op = {"truediv": "div"}.get(name, name)
-    return lambda self, other: self._binary(op, other, self)
-
-
-for _name in _OPERATORS:
-    setattr(Selected, f"__r{_name}__", _reflected(_name))
 
 
 def is_same_mask(a: Tracer, b: Tracer) -> bool:

@@ -19,13 +19,13 @@ from symdiff.ir.arrays.indexing import normal_key
 from symdiff.ir.building import active_builders
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY
+from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.spans import Span, difference, is_span, reach, span_of
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 _ELEMENTWISE = {"where": 3, "clip": 3, "round": 2, "around": 2, "real": 1, "imag": 1, "nan_to_num": 1, "angle": 2}
 _FEW = 2  # how many times the cells that a slice may have an axis has at least, where no others are computed
-_OPERATORS = "add sub mul truediv floordiv mod pow and or xor".split()
 Spans = tuple[Span | None, ...]
 
 
@@ -42,6 +42,7 @@ class Cells:
         self.shown = False  # whether they are those of an array that cannot be changed here
 
 
+@asked_first
 class Stretch(Tracer):
     """Some cells of an array, along axes that have `spans`."""
 
@@ -294,16 +295,6 @@ class Stretch(Tracer):
         if found is None or kwargs.keys() - {"axis", "keepdims", "ddof", "axes"}:
             self._unknown()
         return found(*args, **kwargs)  # type: ignore[misc]
-
-
-def _reflected(name: str) -> Callable[[Any, Any], Any]:
-    """`other + stretch`: asked before the other's own method, which would need to know how many cells there are."""
-    op = {"truediv": "div"}.get(name, name)
-    return lambda self, other: self._binary(op, other, self)
-
-
-for _name in _OPERATORS:
-    setattr(Stretch, f"__r{_name}__", _reflected(_name))
 
 
 def _shown(found: Any) -> Any:
