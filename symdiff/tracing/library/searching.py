@@ -148,10 +148,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
 @stands_for(np.extract, memory="own")
 def extract(condition: Any, arr: Any) -> Any:
     """The cells where the condition holds."""
-    if not isinstance(condition, Tracer):
-        return np.ravel(arr)[np.flatnonzero(condition)]
-    condition = np.ravel(_truth(condition))
-    return read(np.ravel(arr)[: len(condition)], condition, user_line())
+    return compress(np.ravel(condition), np.ravel(arr), 0)
 
 
 @stands_for(np.putmask, memory="itself")
