@@ -375,28 +375,16 @@ def _reading(f: Any, attempt: Attempt) -> Anything:
     return reading
 
 
-def _introspected(f: Any, *_: Any) -> Anything:
-    """A function that looks at frames or objects, of which a trace has more, and others."""
+def _refusing(what: str) -> Anything:
+    """A function that is refused where it is called."""
 
-    def introspected(*_: Any, **__: Any) -> Any:
-        raise TraceError(
-            f"{user_line()}: {f.__name__} looks at the running code or the objects of this process, which are others in a "
-            "trace; pass what it gives as an argument"
-        )
+    def refusing(f: Any, *_: Any) -> Anything:
+        def refused(*_: Any, **__: Any) -> Any:
+            raise TraceError(f"{user_line()}: {f.__name__} {what}")
 
-    return introspected
+        return refused
 
-
-def _apart(f: Any, *_: Any) -> Anything:
-    """A function that asks another process, or reads what is only there once."""
-
-    def asked(*_: Any, **__: Any) -> Any:
-        raise TraceError(
-            f"{user_line()}: {f.__name__} reads from outside this process, which would become a constant of the traced "
-            "function; read it outside and pass it as an argument, or read a file by open"
-        )
-
-    return asked
+    return refusing
 
 
 def _importing(f: Any, attempt: Attempt) -> Anything:
@@ -412,8 +400,18 @@ def _importing(f: Any, attempt: Attempt) -> Anything:
 
 
 _OUTSIDE: dict[str, Anything] = {
-    "frames": _introspected, "clock": _clocked, "elsewhere": _apart, "file": _reading, "import": _importing,
-}  # fmt: skip
+    "frames": _refusing(
+        "looks at the running code or the objects of this process, which are others in a trace; pass what it gives as an "
+        "argument"
+    ),
+    "elsewhere": _refusing(
+        "reads from outside this process, which would become a constant of the traced function; read it outside and pass it as "
+        "an argument, or read a file by open"
+    ),
+    "clock": _clocked,
+    "file": _reading,
+    "import": _importing,
+}
 
 
 @functools.lru_cache(maxsize=4096)

@@ -36,16 +36,15 @@ def work_of_binding(binding: Node) -> int:
     return max(cells, 1) if cells <= WORK else 1
 
 
-class Patience:
-    """Ends a run in which more than `SHORT` is written out."""
-
-    def __init__(self) -> None:
-        self._left = SHORT
-
-    def __call__(self, binding: Node) -> None:
-        self._left -= work_of_binding(binding)
-        if self._left < 0:
-            raise Tired
+def check_patience(known: list[int], bindings: list[Node]) -> int:
+    """End a run in which more than `SHORT` is written out; how many more bindings are within that in any case. `known` is how
+    many bindings were looked at, and their work.
+    """
+    seen, work = known
+    known[:] = len(bindings), work + sum(map(work_of_binding, bindings[seen:]))
+    if known[1] > SHORT:
+        raise Tired
+    return (SHORT - known[1]) // WORK + 1
 
 
 class Keeping:

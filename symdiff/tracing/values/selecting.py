@@ -18,6 +18,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY
+from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -307,14 +308,16 @@ def _prod(x: Selected, axis: Any = None) -> Any:
 
 
 def _any(x: Selected, axis: Any = None) -> Any:
-    return _reduced(_truths(x), axis, False, np.any)
+    return _reduced(truths_of(x), axis, False, np.any)
 
 
 def _all(x: Selected, axis: Any = None) -> Any:
-    return _reduced(_truths(x), axis, True, np.all)
+    return _reduced(truths_of(x), axis, True, np.all)
 
 
-def _truths(x: Any) -> Any:
+def truths_of(x: Any) -> Any:
+    """Whether cells are not zero."""
+    x = as_array(x)
     return x if x.dtype.kind == "b" else x != 0
 
 
@@ -385,6 +388,6 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ptp": lambda x, axis=None: _max(x, axis) - _min(x, axis),
     "size": lambda x, axis=None: _cells(x, axis),
     "ndim": lambda x: x.ndim,
-    "count_nonzero": lambda x, axis=None: _sum(_truths(x), axis),
+    "count_nonzero": lambda x, axis=None: _sum(truths_of(x), axis),
     "copy": lambda x: x.copy(),
 }  # fmt: skip

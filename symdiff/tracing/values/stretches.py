@@ -259,7 +259,7 @@ class Stretch(Tracer):
 
     def copy(self, order: str = "C") -> Any:
         """The cells in memory of their own."""
-        return Stretch.of(_now(self.values), self.spans)
+        return Stretch.of(as_it_is(self.values), self.spans)
 
     def filled(self, nothing: Any, axes: tuple[int, ...]) -> Any:
         """The array with a number in place of cells that are not meant along axes."""
@@ -304,7 +304,7 @@ def _shown(found: Any) -> Any:
     return found
 
 
-def _now(value: Any) -> Any:
+def as_it_is(value: Any) -> Any:
     """A value that sees no later change of an array that it shows."""
     return value.like(value.atom) if isinstance(value, Tracer) else value
 
