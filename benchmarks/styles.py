@@ -475,6 +475,21 @@ def leaves_of(found: Any) -> Any:
     return np.ravel(found)
 
 
+def warm_up() -> None:
+    """What the first calls of a process wait for beside their own functions: modules, rules, the compiler."""
+
+    def f(x: Any) -> Any:
+        for _ in range(1_000):
+            x = np.sin(x) * x[::-1]
+        return np.sum(x)
+
+    numbers = Program({"loop": f}, (np.ones(2),))
+    points = Program({"squares": lambda z: z * z}, (np.ones((4, 2), complex),), 4)
+    for program in (numbers, points):
+        for way in program.ways:
+            derived(program, way)(*program.args)
+
+
 def measured(program: Program, rounds: int) -> tuple[dict[str, float], dict[str, float]]:
     """Seconds of a call and of the first call, by ways."""
     first, ready = {}, {}
@@ -499,6 +514,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args(argv)
     rows = []
+    warm_up()
     for name, made in PROGRAMS.items():
         if options.names and not any(part in name for part in options.names):
             continue

@@ -182,6 +182,28 @@ def test_static_named_and_integer_arguments_have_a_short_way(monkeypatch, functi
         np.testing.assert_allclose(function(*args, **kwargs), expected(n), rtol=1e-14)
 
 
+BY_NAME = [
+    ((1.5, 3), {}), ((1.5,), {"n": 3}), ((), {"n": 3, "x": 1.5}), ((1.5,), {"label": "minus", "n": 3}),
+    ((1.5,), {"n": 3, "scale": 2.0}), ((1.5,), {"scale": 2.0, "n": 3}), ((1.5, 3), {"sign": False}), ((1.5, 2), {"sign": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("args", "kwargs"), BY_NAME)
+def test_static_arguments_by_name_go_to_machine_code_as_those_by_position_do(monkeypatch, args, kwargs):
+    def expected(args, kwargs):
+        n, named = (args[1:] or (kwargs.get("n"),))[0], {k: v for k, v in kwargs.items() if k not in ("x", "n")}
+        return n * power(1.5, n - 1, **named)
+
+    df = sd.grad(power)
+    for others, named in (*BY_NAME, (args, kwargs)):  # the one that is new last is the quickest
+        for _ in range(3):
+            np.testing.assert_allclose(df(*others, **named), expected(others, named), rtol=1e-14)
+    df = sd.grad(power)
+    df(*args, **kwargs)
+    monkeypatch.setattr(df, "_long_way", lambda *args, **kwargs: pytest.fail("the long way"))
+    np.testing.assert_allclose(df(*args, **kwargs), expected(args, kwargs), rtol=1e-14)
+
+
 def test_short_ways_tell_static_values_from_equal_ones():
     g = sd.grad(lambda x, n: x**2 if n is True else 3 * x)
     assert [g(2.0, n) for n in (True, 1, True, 1)] == [4.0, 3.0, 4.0, 3.0]

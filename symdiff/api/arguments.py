@@ -46,11 +46,12 @@ class Form:
         if len(self._ways) > KEPT:
             self._ways.pop(next(iter(self._ways)))
 
-    def given(self, args: tuple[Any, ...]) -> Given:
+    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
         """What machine code takes of these arguments, where all others, and integers that count, are the same objects."""
-        counted = {k: args[k] for k, counts in self._order if counts}
-        sources = tuple([(-1, float(args[k])) if counts else (k, None) for k, counts in self._order])
-        return Given(len(args), {k: args[k] for k in self._fixed} | counted, sources)
+        all_given = (*args, *kwargs.values())
+        counted = {k: all_given[k] for k, counts in self._order if counts}
+        sources = tuple([(-1, float(all_given[k])) if counts else (k, None) for k, counts in self._order])
+        return Given(len(args), tuple(kwargs), {k: all_given[k] for k in self._fixed} | counted, sources)
 
     def __call__(self, *given: Any, out: Any) -> Any:
         """The result, or `MISS`."""

@@ -381,8 +381,8 @@ class Function:
         if form is None or way is None:
             return
         self._forms.setdefault(form_key(args, kwargs), form).add((*args, *kwargs.values()), way)
-        if self._door is None and not kwargs and not self._kinds and isinstance(compiled.machine, Machine):
-            self._quicken(compiled.machine, compiled.hidden, form.given(args))
+        if self._door is None and not self._kinds and isinstance(compiled.machine, Machine):
+            self._quicken(compiled.machine, compiled.hidden, form.given(args, kwargs))
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         """The result by the way that arguments of these types, and with these static values, went before, or `MISS`."""
@@ -413,7 +413,7 @@ class Function:
     def _guarded(self, machine: Machine, hidden: Hidden, given: Given | None) -> None:
         """Machine code after a look at what the function captures."""
         offset = vectorcall_table_offset(self)
-        fixed = () if given is None else tuple([(at, id(value)) for at, value in given.fixed.items()])
+        fixed = () if given is None else (given.names, *((at, id(value)) for at, value in given.fixed.items()))
         key = (machine, self._watch, self._watch.version, fixed)
         found = self._guards.get(key)
         address = 0

@@ -118,8 +118,8 @@ class Builder:
         self.origin = ""
         self.single = False  # what is derived is in single precision
         self.primal = True
-        self.patience = 0  # bindings after which `tired` is told
-        self.tired: Callable[[], None] = lambda: None
+        self.patience = 0  # bindings after which `tired` is asked for how many more
+        self.tired: Callable[[list[Node]], int] = lambda _: 0
         self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called
         self._count = 0
 
@@ -139,7 +139,7 @@ class Builder:
         bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
         if self._count == self.patience:
-            self.tired()
+            self.patience += self.tired(self.bindings)
         if not self._count & _BLOCK:
             check_binding_memory(self._count, bound.origin)
         if self.fixed and operands and all(o.op == "const" or o in self.fixed for o in operands):

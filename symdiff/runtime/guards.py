@@ -60,16 +60,20 @@ class _Table(ctypes.Structure):
         ("sources", ctypes.c_void_p),
         ("expected", ctypes.c_int64),
         ("inputs", ctypes.c_int64),
+        ("names", ctypes.c_void_p),
+        ("named", ctypes.c_int64),
     )
 
 
 class Given(NamedTuple):
-    """Positional arguments of which some are `fixed`, objects by their positions, and what machine code takes of them.
+    """Arguments of which some are `fixed`, objects by their positions, and what machine code takes of them.
 
-    `sources` are positions of the `expected` arguments, or objects that take the place of fixed ones.
+    `expected` are given by position, those of the `names` behind them. `sources` are positions of these, or objects that take
+    the place of fixed ones.
     """
 
     expected: int
+    names: tuple[str, ...]
     fixed: dict[int, Any]
     sources: tuple[tuple[int, Any], ...]
 
@@ -124,11 +128,13 @@ class Guard:
         self._kept += [given, *objects]
         self._items = (ctypes.c_void_p * max(len(arrays) + len(objects), 1))(*[0] * len(arrays), *map(id, objects))
         order = None if given is None else _order(given, place, len(arrays))
+        names = () if given is None else tuple(map(sys.intern, given.names))
+        self._names = names, (ctypes.c_void_p * max(len(names), 1))(*map(id, names))
         self._sources = (ctypes.c_int64 * max(len(order or ()), 1))(*order or ())
         self._table = _Table(
             len(rows), ctypes.addressof(self._checks), machine.vectorcall, owner or id(self._bound), place, len(arrays),
             ctypes.addressof(self._items), 0, ctypes.addressof(self._sources) if order is not None else None,
-            -1 if given is None else given.expected, len(order or ()),
+            -1 if given is None else given.expected, len(order or ()), ctypes.addressof(self._names[1]), len(names),
         )  # fmt: skip
         self.address = ctypes.addressof(self._table)
         self.refresh(self.versions())
@@ -329,10 +335,39 @@ entry:
   %expected = load i64, ptr %expectedat
   %free = icmp slt i64 %expected, 0
   %fitting = icmp eq i64 %nargs, %expected
+  br i1 %free, label %first, label %counts
+counts:
+  br i1 %fitting, label %arguments, label %slow
+arguments:
   %bypositions = icmp eq ptr %names, null
-  %exactly = and i1 %fitting, %bypositions
-  %possible = or i1 %free, %exactly
-  br i1 %possible, label %first, label %slow
+  br i1 %bypositions, label %counted_names, label %byname
+byname:
+  %sizeofnames = getelementptr i8, ptr %names, i64 {_SIZE}
+  %bynames = load i64, ptr %sizeofnames
+  br label %counted_names
+counted_names:
+  %byname_count = phi i64 [0, %arguments], [%bynames, %byname]
+  %wantednamesat = getelementptr i8, ptr %table, i64 88
+  %wantednames = load ptr, ptr %wantednamesat
+  %namedat = getelementptr i8, ptr %table, i64 96
+  %wantedcount = load i64, ptr %namedat
+  %asmany = icmp eq i64 %byname_count, %wantedcount
+  br i1 %asmany, label %next_keyword, label %slow
+next_keyword:
+  %q = phi i64 [0, %counted_names], [%qnext, %same_keyword]
+  %morenames = icmp slt i64 %q, %wantedcount
+  br i1 %morenames, label %keyword, label %first
+keyword:
+  %namesat = getelementptr i8, ptr %names, i64 {tuple.__basicsize__}
+  %ownnameat = getelementptr ptr, ptr %namesat, i64 %q
+  %givenname = load ptr, ptr %ownnameat
+  %wantednameat = getelementptr ptr, ptr %wantednames, i64 %q
+  %wantedname = load ptr, ptr %wantednameat
+  %isaswanted = icmp eq ptr %givenname, %wantedname
+  br i1 %isaswanted, label %same_keyword, label %slow
+same_keyword:
+  %qnext = add i64 %q, 1
+  br label %next_keyword
 first:
   br label %next
 next:
@@ -550,8 +585,8 @@ roomy:
   %unnamed = icmp eq ptr %names, null
   br i1 %unnamed, label %plain, label %counting
 counting:
-  %namedat = getelementptr i8, ptr %names, i64 16
-  %namedcount = load i64, ptr %namedat
+  %namedcountat = getelementptr i8, ptr %names, i64 16
+  %namedcount = load i64, ptr %namedcountat
   br label %plain
 plain:
   %extra = phi i64 [0, %roomy], [%namedcount, %counting]
@@ -602,7 +637,8 @@ copied:
 calling:
   %lengthened = add i64 %nargs, %arrays
   %total = select i1 %free, i64 %lengthened, i64 %inputs
-  %result1 = call ptr %function(ptr %bound, ptr %buffer, i64 %total, ptr %names)
+  %handedon = select i1 %free, ptr %names, ptr null
+  %result1 = call ptr %function(ptr %bound, ptr %buffer, i64 %total, ptr %handedon)
   br label %release
 release:
   %d = phi i64 [0, %calling], [%dnext, %releasing]

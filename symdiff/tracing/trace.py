@@ -7,12 +7,13 @@ static unless they are differentiated. Refuses, with `TraceError`, results that 
 
 import contextvars
 import decimal
+import functools
 import inspect
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,9 +35,10 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
-from symdiff.tracing.loops.keeping import LOOPS, SHORT, Again, Keeping, Tired
+from symdiff.tracing.loops.keeping import LOOPS, SHORT, Again, Keeping, Tired, check_patience
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
+from symdiff.tracing.unrolling.choosing import WORK
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, traced_argument_kind
 from symdiff.tracing.values.storage import CELLS
@@ -199,99 +201,89 @@ def trace_leaves(
     """
     types = [traced_type(leaves[place], definition_line(f)) for place in traced]
     settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
-    with nested_trace(f, function_name(f), (tree, types, settings)):
-        try:
-            return _trace_leaves(f, leaves, tree, traced, paths, parent, rules, mode, watch, hide, loops)
-        except SymdiffError as error:
-            note_error(error)  # for the trace that this one is a part of
-            raise
+    with nested_trace(f, function_name(f), (tree, types, settings)), _noting():
+        given = _given(leaves, tree)
+        states = structures.states(structures.unflatten(tree, leaves))
+        outside = Outside((f, *given, Found(states)), definition_line(f))
+        outermost = parent is None and not active_builders()
+        keeping = Keeping() if loops == "keep" else None
+        patient = loops == "auto"
+        tries = 0
+
+        def tried(reading: Reading | None) -> Traced:
+            nonlocal tries, keeping, patient
+            thorough = keeping is not None
+            while True:
+                tries += 1
+                keeping = keeping if tries < TRIES else None  # then all loops are written out
+                try:
+                    attempt = Attempt(rules, thorough, reading, keeping, patient)
+                    made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
+                    if keeping is not None:
+                        keeping.check_lengths()
+                    if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
+                        break
+                    keeping.unkept("a probe of kept loops gives another value than the plain function")
+                except Stuck:
+                    thorough = True
+                except Again:
+                    pass
+                except Tired:
+                    patient, thorough, keeping = False, True, Keeping(SHORT)
+                except SymdiffError as error:
+                    if patient and isinstance(error, PathsError):  # a loop that counts its rounds is one path
+                        forgive_error(error)
+                        patient, thorough, keeping = False, True, Keeping(SHORT)
+                        continue
+                    if keeping is None or loops != "auto":
+                        raise
+                    keeping = None  # refused with all loops written out, too, or right there
+                finally:
+                    outside.restore()
+            outside.require_restored()
+            return made
+
+        if watch is None or not outermost:
+            found = tried(None if outermost else current_reading())
+            if watch is not None:
+                watch.begin()
+                watch.include((*found.called, *given))
+            outer = current()
+            for called in found.called if outer is not None else ():
+                outer.known.setdefault(called)  # type: ignore[union-attr]
+            return found
+        watch.begin()
+        watch.include(given)
+        while True:
+            wary = watch.asks
+            watch.compare([c for c in watch.large if not hide or c.now() is None])
+            reading = Reading(watch) if watch.large else None
+            with noticed(wary):
+                result = _read(tried, reading)
+            if result is not None:
+                watch.require_unmoved(definition_line(f))
+                watch.include(result.called)
+                if watch.asks and not wary:
+                    continue
+            elif reading is not None:
+                watch.compare(reading.needed)
+            if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):
+                return result
+
+
+@contextmanager
+def _noting() -> Iterator[None]:
+    """Errors are noted for the trace that this one is a part of."""
+    try:
+        yield
+    except SymdiffError as error:
+        note_error(error)
+        raise
 
 
 def _setting(leaf: Any) -> Any:
     """What tells a leaf that is not traced from others."""
     return (type(leaf), leaf) if isinstance(leaf, (bool, int, str, bytes, type(None))) else id(leaf)
-
-
-def _trace_leaves(
-    f: Callable[..., Any],
-    leaves: list[Any],
-    tree: Any,
-    traced: list[int],
-    paths: list[str],
-    parent: Builder | None,
-    rules: Any,
-    mode: str | None,
-    watch: Watch | None,
-    hide: bool,
-    loops: str | None,
-) -> Traced:
-    given = _given(leaves, tree)
-    states = structures.states(structures.unflatten(tree, leaves))
-    outside = Outside((f, *given, Found(states)), definition_line(f))
-    outermost = parent is None and not active_builders()
-    keeping = Keeping() if loops == "keep" else None
-    patient = loops == "auto"
-    tries = 0
-
-    def tried(reading: Reading | None) -> Traced:
-        nonlocal tries, keeping, patient
-        thorough = keeping is not None
-        while True:
-            tries += 1
-            keeping = keeping if tries < TRIES else None  # then all loops are written out
-            try:
-                attempt = Attempt(rules, thorough, reading, keeping, patient)
-                made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
-                if keeping is not None:
-                    keeping.check_lengths()
-                if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
-                    break
-                keeping.unkept("a probe of kept loops gives another value than the plain function")
-            except Stuck:
-                thorough = True
-            except Again:
-                pass
-            except Tired:
-                patient, thorough, keeping = False, True, Keeping(SHORT)
-            except SymdiffError as error:
-                if patient and isinstance(error, PathsError):  # a loop that counts its rounds is one path
-                    forgive_error(error)
-                    patient, thorough, keeping = False, True, Keeping(SHORT)
-                    continue
-                if keeping is None or loops != "auto":
-                    raise
-                keeping = None  # refused with all loops written out, too, or right there
-            finally:
-                outside.restore()
-        outside.require_restored()
-        return made
-
-    if watch is None or not outermost:
-        found = tried(None if outermost else current_reading())
-        if watch is not None:
-            watch.begin()
-            watch.include((*found.called, *given))
-        outer = current()
-        for called in found.called if outer is not None else ():
-            outer.known.setdefault(called)  # type: ignore[union-attr]
-        return found
-    watch.begin()
-    watch.include(given)
-    while True:
-        wary = watch.asks
-        watch.compare([c for c in watch.large if not hide or c.now() is None])
-        reading = Reading(watch) if watch.large else None
-        with noticed(wary):
-            result = _read(tried, reading)
-        if result is not None:
-            watch.require_unmoved(definition_line(f))
-            watch.include(result.called)
-            if watch.asks and not wary:
-                continue
-        elif reading is not None:
-            watch.compare(reading.needed)
-        if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):
-            return result
 
 
 def _agrees_with_plain(f: Callable[..., Any], leaves: list[Any], tree: Any, traced: list[int], graph: Graph) -> bool:
@@ -374,7 +366,7 @@ def _traced(
         builder = path.builder = Builder(outer)
         builder.path = path
         if attempt.patient:
-            builder.patience, builder.tired = SHORT, Tired.told
+            builder.patience, builder.tired = SHORT // WORK, functools.partial(check_patience, [0, 0])
         filled, attempt.given, attempt.integers, attempt.narrow = list(leaves), {}, {}, {}
         for place, called, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])

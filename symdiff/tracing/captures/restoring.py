@@ -25,6 +25,7 @@ import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.tracing.captures.reaching import ABSENT, BUFFERS, COMPUTED, Reach, slots_of
+from symdiff.tracing.captures.watching import same_cells
 
 _INTO = frozenset(
     """out fill put sort partition resize itemset setfield byteswap copyto place putmask put_along_axis fill_diagonal shuffle at
@@ -57,7 +58,7 @@ class Cells(NamedTuple):
 
     def restore(self) -> None:
         """Put it back where it has changed."""
-        if self.holder.shape == self.kept.shape and self.holder.tobytes() != self.kept.tobytes():
+        if self.holder.shape == self.kept.shape and not same_cells(self.holder, self.kept):
             self.holder[...] = self.kept
 
 

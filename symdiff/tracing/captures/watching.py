@@ -138,10 +138,22 @@ class Contents(NamedTuple):
 
     def holds(self) -> bool:
         array = self.holder
-        return array.shape == self.shape and array.dtype == self.dtype and np.array_equal(_words(array), self.kept)
+        return array.shape == self.shape and array.dtype == self.dtype and _agree(_words(array), self.kept)
 
     def rows(self) -> Iterator[Row]:
         yield "contents", self.holder, (), (self,)
+
+
+def same_cells(array: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays of one shape and dtype hold the same bits, or the same objects."""
+    if array.dtype.hasobject:
+        return array.tobytes() == other.tobytes()
+    return _agree(_words(array), _words(other))
+
+
+def _agree(words: np.ndarray, others: np.ndarray) -> bool:
+    parts = range(0, len(words), _BLOCK)
+    return len(words) == len(others) and all(np.array_equal(words[k : k + _BLOCK], others[k : k + _BLOCK]) for k in parts)
 
 
 def _words(array: np.ndarray) -> np.ndarray:
@@ -163,6 +175,7 @@ def _are(now: Collection[Any], values: list[Any]) -> bool:
         return False
 
 
+_BLOCK = 1 << 16  # words that are compared at a time: what is made of them stays in the cache
 _EQUAL = frozenset({int, float, str, bytes, bool})
 
 

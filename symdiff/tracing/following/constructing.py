@@ -10,6 +10,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from symdiff.tracing.captures.reaching import is_users
+from symdiff.tracing.loops.rounds import made as note_made
 from symdiff.vocabulary.libraries import is_library
 
 Call = Callable[[Any], Any]
@@ -19,22 +21,23 @@ def constructor(cls: Any, call: Call) -> Any:
     """What makes an object of a class; the class itself where the user wrote nothing that runs."""
     if type(cls).__call__ is not type.__call__ or issubclass(cls, BaseException):
         return cls
-    if not any(
+    written = any(
         isinstance(f, types.FunctionType) and not is_library(f.__code__.co_filename) for f in (cls.__new__, cls.__init__)
+    )
+    if not written or (
+        _is_generated(cls) and not hasattr(cls, "__post_init__") and not any(map(_has_factory, dataclasses.fields(cls)))
     ):
-        return cls
-    if _is_generated(cls) and not hasattr(cls, "__post_init__") and not any(map(_has_factory, dataclasses.fields(cls))):
-        return cls
+        return (lambda *args, **kwargs: note_made(cls(*args, **kwargs))) if is_users(cls) else cls
 
     def construct(*args: Any, **kwargs: Any) -> Any:
         new = cls.__new__
-        made = new(cls) if new is object.__new__ else call(new)(cls, *args, **kwargs)
+        made = note_made(new(cls) if new is object.__new__ else call(new)(cls, *args, **kwargs))
         if isinstance(made, cls):
             init = type(made).__init__
             if _is_generated(type(made)):
                 _fill(made, init, args, kwargs, call)
             else:
-                call(init)(made, *args, **kwargs)
+                (init if init is object.__init__ else call(init))(made, *args, **kwargs)
         return made
 
     return construct

@@ -40,10 +40,10 @@ from symdiff.tracing.library.functions import call_library_function, minds_memor
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
-from symdiff.tracing.loops.gates import assigns_items, unkept_call
+from symdiff.tracing.loops.gates import assigns_items, check_kept_call
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.rewriting import NAMES, STORING, Kept
-from symdiff.tracing.loops.rounds import rounds, storing, summed
+from symdiff.tracing.loops.rounds import made, rounds, storing, summed
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer
@@ -84,8 +84,8 @@ def follow(f: Any) -> Any:
     attempt = current()
     if attempt is None:
         return f
-    if attempt.keeping is not None and attempt.keeping.open and (reason := unkept_call(f)):
-        raise attempt.keeping.refuse(reason)
+    if attempt.keeping is not None:
+        check_kept_call(attempt.keeping, f)
     kind = type(f)
     if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
         return f  # made inside a clone
@@ -375,28 +375,16 @@ def _reading(f: Any, attempt: Attempt) -> Anything:
     return reading
 
 
-def _introspected(f: Any, *_: Any) -> Anything:
-    """A function that looks at frames or objects, of which a trace has more, and others."""
+def _refusing(what: str) -> Anything:
+    """A function that is refused where it is called."""
 
-    def introspected(*_: Any, **__: Any) -> Any:
-        raise TraceError(
-            f"{user_line()}: {f.__name__} looks at the running code or the objects of this process, which are others in a "
-            "trace; pass what it gives as an argument"
-        )
+    def refusing(f: Any, *_: Any) -> Anything:
+        def refused(*_: Any, **__: Any) -> Any:
+            raise TraceError(f"{user_line()}: {f.__name__} {what}")
 
-    return introspected
+        return refused
 
-
-def _apart(f: Any, *_: Any) -> Anything:
-    """A function that asks another process, or reads what is only there once."""
-
-    def asked(*_: Any, **__: Any) -> Any:
-        raise TraceError(
-            f"{user_line()}: {f.__name__} reads from outside this process, which would become a constant of the traced "
-            "function; read it outside and pass it as an argument, or read a file by open"
-        )
-
-    return asked
+    return refusing
 
 
 def _importing(f: Any, attempt: Attempt) -> Anything:
@@ -412,8 +400,18 @@ def _importing(f: Any, attempt: Attempt) -> Anything:
 
 
 _OUTSIDE: dict[str, Anything] = {
-    "frames": _introspected, "clock": _clocked, "elsewhere": _apart, "file": _reading, "import": _importing,
-}  # fmt: skip
+    "frames": _refusing(
+        "looks at the running code or the objects of this process, which are others in a trace; pass what it gives as an "
+        "argument"
+    ),
+    "elsewhere": _refusing(
+        "reads from outside this process, which would become a constant of the traced function; read it outside and pass it as "
+        "an argument, or read a file by open"
+    ),
+    "clock": _clocked,
+    "file": _reading,
+    "import": _importing,
+}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -885,5 +883,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 CELLS = cells(follow)
 LOADED = CELLS | reading.cells(follow, _CALLING)
-_KEPT = (functools.partial(rounds, follow), functools.partial(header, follow), storing, functools.partial(summed, follow))
+_KEPT = (functools.partial(rounds, follow), functools.partial(header, follow), storing, functools.partial(summed, follow), made)
 KEPT = dict(zip(NAMES, map(types.CellType, _KEPT), strict=True))

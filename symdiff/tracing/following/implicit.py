@@ -17,6 +17,7 @@ from symdiff.tracing.library.builtin_functions import attribute_of, is_other
 from symdiff.tracing.library.functions import asked_with_zeros, turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
+from symdiff.tracing.loops.rounds import made as note_made
 from symdiff.tracing.loops.rounds import storing as check_kept_owner
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.state.raising import handled, managed
@@ -141,6 +142,8 @@ def assign(call: Call, value: Any, owner: Any, name: str) -> None:
 def operate(call: Call, name: str, *operands: Any) -> Any:
     """An operator; the special methods of the user's classes are followed."""
     if name in _ASKING:
+        if name in ("is_", "is_not") and (attempt := current()) is not None and attempt.keeping is not None:
+            attempt.keeping.check_identity(*operands)
         return _ASKING[name](*operands)
     if name == "mod" and isinstance(operands[0], str):
         return of_text(operator.mod, *operands)
@@ -148,7 +151,9 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
         check_kept_owner(operands[0])
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
-        return fresh_numpy_array(result, operands) if type(result) is np.ndarray and name not in _IN_PLACE else result
+        if name not in _IN_PLACE:
+            return fresh_numpy_array(result, operands) if type(result) is np.ndarray else note_made(result)
+        return result
     bare = name.rstrip("_")
     if len(operands) == 1:
         return call(getattr(operands[0], f"__{bare}__"))()

@@ -100,7 +100,7 @@ def trace_of_last(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 # -- reductions
 
 
-def _typed(a: Any, dtype: Any) -> Any:
+def typed(a: Any, dtype: Any) -> Any:
     x = as_array(a)
     return x if dtype is None else x.astype(dtype)
 
@@ -117,14 +117,14 @@ def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) 
     ) -> Any:
         if dtype is not None and np.dtype(dtype) == np.bool_ and name in _OF_TRUTHS:
             return _OF_TRUTHS[name](a, axis=axis, keepdims=keepdims, where=where)
-        x = _typed(a, dtype)
+        x = typed(a, dtype)
         whole = name in _OF_TRUTHS and x.dtype == np.bool_
         x = x if where is True else np.where(where, x, nothing)
         found = one(x, None if not x.ndim and axis in (0, -1) else axis, keepdims)
         found = Integer.of(found) if whole else found
         if initial is None or join is None:
             return found
-        return join(_typed(initial, int if whole or is_integer_value(x) else as_array(found).dtype), found)
+        return join(typed(initial, int if whole or is_integer_value(x) else as_array(found).dtype), found)
 
     return stand
 
@@ -144,10 +144,10 @@ def _counted(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
 
 @stands_for(np.mean, memory="own")
 def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
-    x = _typed(a, dtype)
+    x = typed(a, dtype)
     axis = None if not x.ndim and axis in (0, -1) else axis
     if where is True:
-        return _typed(_mean(x, axis, keepdims), dtype)
+        return typed(_mean(x, axis, keepdims), dtype)
     return np.sum(x, axis=axis, keepdims=keepdims, where=where) / _counted(x, where, axis, keepdims)
 
 
@@ -156,16 +156,16 @@ def _spread(root: bool) -> Callable[..., Any]:
 
     def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
               mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-        x, ddof = _typed(a, dtype), ddof if correction is None else correction
+        x, ddof = typed(a, dtype), ddof if correction is None else correction
         if where is True and mean is None:
-            found = _typed(_var(x, axis, ddof, keepdims), dtype)
+            found = typed(_var(x, axis, ddof, keepdims), dtype)
             return np.sqrt(found) if root else found
         away = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is None else mean)
         squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away
         count = _counted(x, where, axis, keepdims)
         found = np.sum(squares, axis=axis, keepdims=keepdims, where=where) / np.maximum(count - ddof, 1 - ddof % 1)
         found = np.sqrt(found) if root else found  # of a positive multiple of a sum of squares
-        return _typed(np.where(count > ddof, found, found / 0.0), dtype)
+        return typed(np.where(count > ddof, found, found / 0.0), dtype)
 
     return stand
 
@@ -183,7 +183,7 @@ def _running(bind: Callable[..., Any]) -> Callable[..., Any]:
     one = of_atoms(bind)
 
     def stand(a: Any, axis: int | None = None, dtype: Any = None) -> Any:
-        x = np.atleast_1d(_typed(a, dtype))
+        x = np.atleast_1d(typed(a, dtype))
         if dtype is not None and x.dtype == np.bool_:
             name = "logical_or" if bind is reducing.bind_cumsum else "logical_and"
             return getattr(np, name).accumulate(np.ravel(x) if axis is None else x, axis=axis or 0)

@@ -42,36 +42,6 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     return np.all(as_array(a1) == as_array(a2))
 
 
-@stands_for(np.fix)
-def fix(x: Any) -> Any:
-    return np.trunc(as_array(x))
-
-
-@stands_for(np.isposinf)
-def isposinf(x: Any) -> Any:
-    return as_array(x) == np.inf
-
-
-@stands_for(np.signbit)
-def signbit(x: Any) -> Any:
-    return np.copysign(1.0, as_array(x)) < 0
-
-
-@stands_for(np.isneginf)
-def isneginf(x: Any) -> Any:
-    return as_array(x) == -np.inf
-
-
-@stands_for(np.isreal)
-def isreal(x: Any) -> Any:
-    return np.imag(as_array(x)) == 0
-
-
-@stands_for(np.iscomplex)
-def iscomplex(x: Any) -> Any:
-    return np.imag(as_array(x)) != 0
-
-
 @stands_for(np.isin)
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
     found = np.any(as_array(element)[..., None] == np.ravel(as_array(test_elements)), axis=-1)
@@ -81,21 +51,6 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 @stands_for(np.astype, memory="itself")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     return as_array(x).astype(dtype, copy=copy)
-
-
-@stands_for(np.tril_indices_from)
-def tril_indices_from(arr: Any, k: int = 0) -> Any:
-    return np.tril_indices(arr.shape[-2], k, arr.shape[-1])
-
-
-@stands_for(np.triu_indices_from)
-def triu_indices_from(arr: Any, k: int = 0) -> Any:
-    return np.triu_indices(arr.shape[-2], k, arr.shape[-1])
-
-
-@stands_for(np.diag_indices_from)
-def diag_indices_from(arr: Any) -> Any:
-    return np.diag_indices(arr.shape[0], arr.ndim)
 
 
 # -- choices and parts of numbers
@@ -141,6 +96,15 @@ def is_complex_object(x: Any) -> bool:
 
 
 for _function, _stand in {
+    np.fix: lambda x: np.trunc(as_array(x)),
+    np.signbit: lambda x: np.copysign(1.0, as_array(x)) < 0,
+    np.isposinf: lambda x: as_array(x) == np.inf,
+    np.isneginf: lambda x: as_array(x) == -np.inf,
+    np.isreal: lambda x: np.imag(as_array(x)) == 0,
+    np.iscomplex: lambda x: np.imag(as_array(x)) != 0,
+    np.tril_indices_from: lambda arr, k=0: np.tril_indices(arr.shape[-2], k, arr.shape[-1]),
+    np.triu_indices_from: lambda arr, k=0: np.triu_indices(arr.shape[-2], k, arr.shape[-1]),
+    np.diag_indices_from: lambda arr: np.diag_indices(arr.shape[0], arr.ndim),
     np.shape: lambda a: as_array(a).shape,
     np.ndim: lambda a: as_array(a).ndim,
     np.iscomplexobj: is_complex_object,

@@ -144,39 +144,23 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> 
     return irfft(x, sizes[-1], places[-1], norm)
 
 
-@stands_for(np.fft.fft2, "scipy.fft.fft2")
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    return fftn(a, s, axes, norm)
+def _of_planes(one: Any) -> Any:
+    return lambda a, s=None, axes=(-2, -1), norm=None: one(a, s, axes, norm)
 
 
-@stands_for(np.fft.ifft2, "scipy.fft.ifft2")
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    return ifftn(a, s, axes, norm)
+for _function in (fftn, ifftn, rfftn, irfftn):
+    _name = f"{_function.__name__[:-1]}2"
+    stands_for(getattr(np.fft, _name), f"scipy.fft.{_name}")(_of_planes(_function))
 
 
-@stands_for(np.fft.rfft2, "scipy.fft.rfft2")
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    return rfftn(a, s, axes, norm)
+def _shifted(sign: int) -> Any:
+    def shifted(x: Any, axes: Any = None) -> Any:
+        x = as_array(x)
+        places = range(x.ndim) if axes is None else np.atleast_1d(axes).tolist()
+        return np.roll(x, [sign * (x.shape[axis] // 2) for axis in places], places)
+
+    return shifted
 
 
-@stands_for(np.fft.irfft2, "scipy.fft.irfft2")
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-    return irfftn(a, s, axes, norm)
-
-
-@stands_for(np.fft.fftshift, "scipy.fft.fftshift")
-def fftshift(x: Any, axes: Any = None) -> Any:
-    return _shifted(as_array(x), axes, 1)
-
-
-@stands_for(np.fft.ifftshift, "scipy.fft.ifftshift")
-def ifftshift(x: Any, axes: Any = None) -> Any:
-    return _shifted(as_array(x), axes, -1)
-
-
-def _shifted(x: Any, axes: Any, sign: int) -> Any:
-    places = range(x.ndim) if axes is None else (axes,) if isinstance(axes, (int, np.integer)) else axes
-    for axis in places:
-        n = x.shape[axis]
-        x = np.roll(x, n // 2 if sign > 0 else -(n // 2), axis=axis)
-    return x
+stands_for(np.fft.fftshift, "scipy.fft.fftshift")(_shifted(1))
+stands_for(np.fft.ifftshift, "scipy.fft.ifftshift")(_shifted(-1))

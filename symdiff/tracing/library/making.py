@@ -14,7 +14,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import default_rules
 from symdiff.tracing.library.atoms import trace_rule_call
-from symdiff.tracing.library.polynomials import fit
+from symdiff.tracing.library.polynomials import PACKAGES, fit
 from symdiff.tracing.values.assigning import array_dtype, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
@@ -134,16 +134,6 @@ def _stacked(values: Any) -> Any:
     return Tracer(builder, as_atom(list(values), builder, user_line())).copy()  # type: ignore[arg-type]
 
 
-_FITS = {
-    "polynomial": "poly",
-    "chebyshev": "cheb",
-    "legendre": "leg",
-    "hermite": "herm",
-    "hermite_e": "herme",
-    "laguerre": "lag",
-}
-
-
 def _fit(module: str, short: str) -> Standing:
     """A fit of `numpy.polynomial` by the matrix of its basis."""
     functions = getattr(np.polynomial, module)
@@ -230,7 +220,7 @@ _MADE = {np.full: _full, np.empty: ndarray}
 _array_of = _array(np.array)
 for _native in (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.asarray_chkfinite):
     _array(_native)
-for _module, _short in _FITS.items():
+for _module, _short in PACKAGES.items():
     _fit(_module, _short)
 for _kind in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp):
     _number_type(_kind)

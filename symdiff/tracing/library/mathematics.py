@@ -62,20 +62,17 @@ def math_takes(value: Tracer) -> bool:
 
 def real(value: Any, name: str) -> Any:
     """A traced value as the double that Python's own functions take; other values as they are."""
-    if not isinstance(value, Tracer):
-        return value
-    if value.shape != () and not math_takes(value):
-        raise TypeError(
-            f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
-        )
-    if value.dtype.kind == "c":
+    if isinstance(value, Tracer) and value.dtype.kind == "c" and math_takes(value):
         raise TraceError(f"{user_line()}: {name} takes a real number; a complex one is given, for which there is cmath")
-    cell = value.item()
-    return cell.astype(float).of_kind(PYTHON) if traced(cell) else float(cell)
+    return _as_number(value, name, float)
 
 
 def as_cmath_number(value: Any, name: str) -> Any:
     """A traced value as a complex number."""
+    return _as_number(value, name, complex)
+
+
+def _as_number(value: Any, name: str, kind: type) -> Any:
     if not isinstance(value, Tracer):
         return value
     if value.shape != () and not math_takes(value):
@@ -83,7 +80,7 @@ def as_cmath_number(value: Any, name: str) -> Any:
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
     cell = value.item()
-    return cell.astype(complex).of_kind(PYTHON) if traced(cell) else complex(cell)
+    return cell.astype(kind).of_kind(PYTHON) if traced(cell) else kind(cell)
 
 
 def _through(module: Any, name: str, function: Standing, number: Standing) -> Standing:

@@ -153,7 +153,7 @@ def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
 
 
 _OF_COEFFICIENTS = ("{0}add", "{0}sub", "{0}mul", "{0}mulx", "{0}der", "{0}int", "{0}fromroots", "{0}val", "{0}vander")
-_PACKAGES = {
+PACKAGES = {
     "polynomial": "poly",
     "chebyshev": "cheb",
     "legendre": "leg",
@@ -161,7 +161,7 @@ _PACKAGES = {
     "hermite_e": "herme",
     "laguerre": "lag",
 }
-for _package, _short in _PACKAGES.items():
+for _package, _short in PACKAGES.items():
     _module = getattr(np.polynomial, _package)
     _names = [name.format(_short) for name in (*_OF_COEFFICIENTS, "{0}weight", "{0}2poly")]
     follows_source(*(getattr(_module, name) for name in _names if hasattr(_module, name)))

@@ -17,7 +17,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.operands import as_array, traced_operands
-from symdiff.tracing.values.selecting import count_mask, pattern
+from symdiff.tracing.values.selecting import count_mask, pattern, truths_of
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.traced_keys import read, traced_key_parts
 from symdiff.tracing.values.tracer import Tracer
@@ -104,15 +104,10 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 # -- masks
 
 
-def _truth(x: Any) -> Any:
-    x = as_array(x)
-    return x if x.dtype.kind == "b" else x != 0
-
-
 @stands_for(np.nonzero, memory="own")
 def nonzero(x: Any) -> Any:
     """The places of the cells that are not zero: which they are becomes a condition."""
-    return np.nonzero(pattern(_truth(x)))
+    return np.nonzero(pattern(truths_of(x)))
 
 
 @stands_for(np.flatnonzero, memory="own")
@@ -131,8 +126,8 @@ def argwhere(a: Any) -> Any:
 def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many cells are not zero."""
     if axis is None and not keepdims:
-        return count_mask(_truth(x))
-    return Integer.of(np.sum(np.where(_truth(x), 1.0, 0.0), axis=axis, keepdims=keepdims))
+        return count_mask(truths_of(x))
+    return Integer.of(np.sum(np.where(truths_of(x), 1.0, 0.0), axis=axis, keepdims=keepdims))
 
 
 @stands_for(np.compress, memory="own")
@@ -141,17 +136,14 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     if not isinstance(condition, Tracer):
         return np.take(a, np.flatnonzero(condition), axis)
     rows = np.ravel(a) if axis is None else np.moveaxis(np.atleast_1d(a), axis, 0)
-    found = read(rows[: len(condition)], _truth(condition), user_line())
+    found = read(rows[: len(condition)], truths_of(condition), user_line())
     return found if not axis else np.moveaxis(found, 0, axis)
 
 
 @stands_for(np.extract, memory="own")
 def extract(condition: Any, arr: Any) -> Any:
     """The cells where the condition holds."""
-    if not isinstance(condition, Tracer):
-        return np.ravel(arr)[np.flatnonzero(condition)]
-    condition = np.ravel(_truth(condition))
-    return read(np.ravel(arr)[: len(condition)], condition, user_line())
+    return compress(np.ravel(condition), np.ravel(arr), 0)
 
 
 @stands_for(np.putmask, memory="itself")
@@ -174,7 +166,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
         return
     if isinstance(vals, Tracer) and arr.shared().overlaps(vals.shared()):
         raise TraceError(f"{user_line()}: np.place reads values from the array while it changes it; give a copy: vals.copy()")
-    known = pattern(_truth(mask)) if isinstance(mask, Tracer) else np.asarray(mask, bool)
+    known = pattern(truths_of(mask)) if isinstance(mask, Tracer) else np.asarray(mask, bool)
     if not np.size(vals) and known.any():
         raise ValueError(f"{user_line()}: Cannot insert from an empty array!")
     arr[known] = np.resize(vals, int(known.sum()))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
+from symdiff.tracing.library.arrays import typed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import stands_for
@@ -96,21 +97,6 @@ def _stacked(levels: np.ndarray, one: Any) -> Any:
     return whole.astype(np.result_type(whole.dtype, levels.dtype))
 
 
-@stands_for(np.quantile)
-def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
-    return _quantile("quantile", a, q, axis, method, keepdims)
-
-
-@stands_for(np.percentile)
-def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
-    return _quantile("percentile", a, np.true_divide(q, 100), axis, method, keepdims)
-
-
-@stands_for(np.median)
-def median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    return _quantile("median", a, 0.5, axis, "middle", keepdims)
-
-
 def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
     levels = _levels(q, method, name)
     x, kept = _merged(a, axis)
@@ -124,21 +110,6 @@ def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool)
         return np.reshape(found, kept) if keepdims else found
 
     return _stacked(levels, one)
-
-
-@stands_for(np.nanquantile)
-def nanquantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
-    return _nanquantile("nanquantile", a, q, axis, method, keepdims)
-
-
-@stands_for(np.nanpercentile)
-def nanpercentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
-    return _nanquantile("nanpercentile", a, np.true_divide(q, 100), axis, method, keepdims)
-
-
-@stands_for(np.nanmedian)
-def nanmedian(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    return _nanquantile("nanmedian", a, 0.5, axis, "linear", keepdims)
 
 
 def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
@@ -160,6 +131,24 @@ def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bo
         return np.reshape(found, kept) if keepdims else found
 
     return _stacked(levels, one)
+
+
+def _enter(prefix: str, found: Callable[..., Any], method: str) -> None:
+    @stands_for(getattr(np, f"{prefix}quantile"))
+    def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+        return found(f"{prefix}quantile", a, q, axis, method, keepdims)
+
+    @stands_for(getattr(np, f"{prefix}percentile"))
+    def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
+        return found(f"{prefix}percentile", a, np.true_divide(q, 100), axis, method, keepdims)
+
+    @stands_for(getattr(np, f"{prefix}median"))
+    def median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+        return found(f"{prefix}median", a, 0.5, axis, method, keepdims)
+
+
+_enter("", _quantile, "middle")
+_enter("nan", _nanquantile, "linear")
 
 
 # -- cells that are NaN are skipped
@@ -199,28 +188,29 @@ stands_for(np.nanmin)(_skipping("min", np.inf, True))
 
 @stands_for(np.nanmean)
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
-    a = as_array(a) if dtype is None else as_array(a).astype(dtype)
-    return np.nansum(a, axis=axis, keepdims=keepdims, where=where) / _counted(a, axis, keepdims, where)
+    a = typed(a, dtype)
+    return np.mean(a, axis=axis, keepdims=keepdims, where=_known(a, where))
 
 
-def _spread(root: bool) -> Callable[..., Any]:
+def _known(a: Any, where: Any) -> Any:
+    return np.logical_and(np.logical_not(np.isnan(a)), where)
+
+
+def _spread(reduced: Callable[..., Any]) -> Callable[..., Any]:
     """The variance of the cells that are numbers, or its root; NaN, and of slope NaN, where they are too few."""
 
     def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
               mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
-        a, ddof = as_array(a) if dtype is None else as_array(a).astype(dtype), ddof if correction is None else correction
-        away = np.where(np.isnan(a), 0.0, a - (nanmean(a, axis, None, True, where=where) if mean is None else mean))
-        squares = away * away if a.dtype.kind != "c" else away.real**2 + away.imag**2
-        total, count = np.sum(squares, axis=axis, keepdims=keepdims, where=where), _counted(a, axis, keepdims, where)
-        found = total / np.maximum(count - ddof, 1 - ddof % 1)  # the least that is positive
-        found = np.sqrt(found) if root else found
-        return np.where(count > ddof, found, found * np.nan)
+        a, ddof = typed(a, dtype), ddof if correction is None else correction
+        known, given = _known(a, where), {} if mean is None else {"mean": mean}
+        found = reduced(_filled(a, 0.0), axis=axis, ddof=ddof, keepdims=keepdims, where=known, **given)
+        return np.where(_counted(a, axis, keepdims, where) > ddof, found, found * np.nan)
 
     return stand
 
 
-stands_for(np.nanvar)(_spread(False))
-stands_for(np.nanstd)(_spread(True))
+stands_for(np.nanvar)(_spread(np.var))
+stands_for(np.nanstd)(_spread(np.std))
 
 
 @stands_for(np.nan_to_num, memory="itself")

@@ -1,14 +1,17 @@
 """What a symbolic round may call: functions that change nothing but what they return.
 
-Assumes that writes to traced arrays are noticed where they are kept (`values.storage`), and other writes to items where clones
-show them (`rounds.storing`). Guarantees that a round calls functions of the user's whose code, with that nested in it, sets no
-global, attribute or variable of another function, handles no exception and makes no generator; and Python's and NumPy's own
-of the lists below.
+Assumes that writes to traced arrays are noticed where they are kept (`values.storage`), and other writes to items and
+attributes where clones show them (`rounds.storing`). Guarantees that a round calls functions of the user's whose code, with
+that nested in it, sets no global or variable of another function and handles no exception; and Python's and NumPy's own of the
+lists below.
 """
 
+import abc
 import builtins
+import dataclasses
 import dis
 import functools
+import inspect
 import math
 import operator
 import types
@@ -16,19 +19,21 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.tracing.captures.reaching import is_users
+from symdiff.tracing.loops.keeping import Keeping
 from symdiff.tracing.loops.stores import Growing
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_library
 
 _WRITING = frozenset(
-    "STORE_GLOBAL DELETE_GLOBAL STORE_ATTR DELETE_ATTR DELETE_SUBSCR STORE_NAME DELETE_NAME "
+    "STORE_GLOBAL DELETE_GLOBAL DELETE_ATTR DELETE_SUBSCR STORE_NAME DELETE_NAME "
     "DELETE_DEREF IMPORT_NAME IMPORT_FROM BEFORE_WITH SETUP_WITH LOAD_BUILD_CLASS RAISE_VARARGS "
-    "LIST_APPEND_OUTER".split()
+    "PUSH_EXC_INFO".split()
 )
 _BUILTINS = frozenset(
     getattr(builtins, n)
     for n in "abs min max sum len range zip enumerate reversed float int complex bool round pow divmod tuple slice "
-    "all any".split()
+    "all any list dict".split()
 )
 _CHANGING = frozenset(
     "save savez savez_compressed savetxt load loadtxt genfromtxt fromfile tofile put put_along_axis place putmask copyto "
@@ -38,16 +43,23 @@ _CHANGING = frozenset(
 _MATHS = frozenset(f for f in (*vars(math).values(), *vars(operator).values()) if type(f) is types.BuiltinFunctionType) - {
     f for name, f in vars(operator).items() if name.startswith("i") and name not in ("index", "invert", "is_", "is_not")
 } - {operator.setitem, operator.delitem, operator.call} - {getattr(math, "sumprod", None)}  # fmt: skip
+_READING = frozenset("copy count get index items keys values".split())
 _OWNERS = (str, bytes, int, float, complex, tuple, np.generic)
+_WAITING = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ARRAYS = frozenset(
     "sum prod mean std var min max dot copy reshape ravel transpose astype conj conjugate any all cumsum cumprod flatten "
     "squeeze swapaxes trace diagonal clip round argmax argmin item tolist repeat take".split()
 )
 
 
-def unkept_call(f: Any) -> str:
-    """Why a symbolic round may not call a function; "" where it may."""
-    return "" if _is_pure(f) else f"a round calls {getattr(f, '__qualname__', None) or type(f).__name__}"
+def check_kept_call(keeping: Keeping, f: Any) -> None:
+    """Refuse what a symbolic round may not call, and what changes a list or dict that a loop may have given another name."""
+    owner = getattr(f, "__self__", None)
+    if type(owner) in (list, dict):
+        if f.__name__ not in _READING:
+            keeping.check_change(owner)
+    elif keeping.open and not _is_pure(f):
+        raise keeping.refuse(f"a round calls {getattr(f, '__qualname__', None) or type(f).__name__}")
 
 
 def _is_pure(f: Any) -> bool:
@@ -55,7 +67,10 @@ def _is_pure(f: Any) -> bool:
     if f is Growing.append:
         return True
     if kind is types.FunctionType:
-        return _is_numpys(f) or (not is_library(f.__code__.co_filename) and is_pure_code(f.__code__))
+        own = not is_library(f.__code__.co_filename) and is_pure_code(f.__code__)
+        return own or f is dataclasses.replace or _is_numpys(f)
+    if kind is types.WrapperDescriptorType:
+        return issubclass(f.__objclass__, _OWNERS)
     if kind is types.MethodType:
         own = f.__func__
         if type(f.__self__) is Growing:
@@ -66,7 +81,7 @@ def _is_pure(f: Any) -> bool:
     if kind is types.BuiltinFunctionType and f.__self__ is not None and not isinstance(f.__self__, types.ModuleType):
         return isinstance(f.__self__, _OWNERS) or (type(f.__self__) is np.ndarray and f.__name__ in _ARRAYS)
     try:
-        return f in _BUILTINS or f in _MATHS or _is_numpys(f)
+        return f in _BUILTINS or f in _MATHS or _is_numpys(f) or _makes_plainly(f)
     except TypeError:
         return False
 
@@ -81,17 +96,28 @@ def _is_numpys(f: Any) -> bool:
     return ours and name not in _CHANGING and getattr(np, name, getattr(np.linalg, name, getattr(np.fft, name, None))) is f
 
 
+def _makes_plainly(cls: Any) -> bool:
+    """Whether a class is the user's, and to make an object of it runs no code of his that is not followed."""
+    if type(cls) not in (type, abc.ABCMeta) or not is_users(cls):
+        return False
+    frozen = getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
+    news = (object.__new__, tuple.__new__)
+    return (frozen or cls.__setattr__ is object.__setattr__) and (
+        cls.__new__ in news or isinstance(cls.__new__, types.FunctionType)
+    )
+
+
 @functools.lru_cache(maxsize=4096)
 def assigns_items(code: types.CodeType) -> bool:
-    """Whether a function's code, or that nested in it, assigns to items."""
-    own = any(step.opname in ("STORE_SUBSCR", "STORE_SLICE") for step in dis.get_instructions(code))
+    """Whether a function's code, or that nested in it, assigns to items or attributes."""
+    own = any(step.opname in ("STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR") for step in dis.get_instructions(code))
     return own or any(assigns_items(c) for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 @functools.lru_cache(maxsize=4096)
 def is_pure_code(code: types.CodeType) -> bool:
     """Whether a function's code, and that nested in it, sets nothing but its own names."""
-    if code.co_flags & 0x2A0 or code.co_exceptiontable:  # generators and coroutines
+    if code.co_flags & _WAITING:
         return False
     for step in dis.get_instructions(code):
         if step.opname in _WRITING or (step.opname == "STORE_DEREF" and step.argval in code.co_freevars):

@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from symdiff.ir.node import Node
+from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding
+
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
-SHORT = 1_000  # operations of a function, and of a loop's rounds together, up to which all is written out
+SHORT = 800  # work of a function, and of a loop's rounds together, up to which all is written out
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
@@ -24,16 +27,30 @@ class Again(BaseException):
 class Tired(BaseException):
     """A function that is written out has become long; the trace begins anew, and keeps its loops."""
 
-    @classmethod
-    def told(cls) -> None:
-        """Raise it."""
-        raise cls
+
+def work_of_binding(binding: Node) -> int:
+    """The operations on cells of a small array, in which they are written out; one of a large array."""
+    if binding.op in ("item", "array"):
+        return 0
+    cells = cells_of_binding(binding)
+    return max(cells, 1) if cells <= WORK else 1
+
+
+def check_patience(known: list[int], bindings: list[Node]) -> int:
+    """End a run in which more than `SHORT` is written out; how many more bindings are within that in any case. `known` is how
+    many bindings were looked at, and their work.
+    """
+    seen, work = known
+    known[:] = len(bindings), work + sum(map(work_of_binding, bindings[seen:]))
+    if known[1] > SHORT:
+        raise Tired
+    return (SHORT - known[1]) // WORK + 1
 
 
 class Keeping:
     """What is known of the loops of one trace: `reasons` not to keep them, and rounds to peel off, by their places.
 
-    Loops with fewer operations than `least` are written out.
+    Loops with less work than `least` are written out.
     """
 
     def __init__(self, least: int = 0) -> None:
@@ -47,6 +64,8 @@ class Keeping:
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
         self.open: list[Any] = []  # loops of which a symbolic round is running
         self.counted: dict[Any, int] = {}  # loops whose rounds are counted, by the ways to them
+        self.opened: set[type] = set()  # classes of which rounds hand on other objects
+        self.doubtful: dict[int, Any] = {}  # what a loop gave that other names may have, too, with the loop
         self._within: dict[Place, tuple[Place, ...]] = {}
 
     def refuse(self, reason: str) -> Again:
@@ -88,11 +107,35 @@ class Keeping:
         self.peels[place] = found
         return Again()
 
+    def check_identity(self, *operands: Any) -> None:
+        """What a round works on is none of the objects, lists and dicts that it stands for."""
+        for loop in self.open[-1:]:
+            if any(id(o) in loop.copies for o in operands):
+                raise self.refuse("a round asks which of several objects a value is")
+        for o in operands if not self.open else ():
+            self.check_change(o)
+
+    def made(self, value: Any) -> Any:
+        """What is made here a round may change."""
+        if self.open:
+            self.open[-1].fresh[id(value)] = value
+        return value
+
+    def check_change(self, owner: Any) -> None:
+        """An object, list or dict is about to be changed in place."""
+        if self.open:
+            if id(owner) not in self.open[-1].fresh:
+                raise self.refuse(f"a round changes a {type(owner).__name__} that was there before")
+        elif id(owner) in self.doubtful:
+            self.open.append(self.doubtful[id(owner)][1])
+            raise self.refuse(f"a {type(owner).__name__} is changed that the loop may have given another name")
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
         self.unsure.clear()
+        self.doubtful.clear()
         try:
             yield
         except Again:

@@ -18,15 +18,13 @@ _UNKEPT: dict[type, str] = {
     **dict.fromkeys((ast.With, ast.AsyncWith, ast.AsyncFor), "a round enters a context"),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
     **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.Match, ast.NamedExpr), _BINDS),
-    ast.GeneratorExp: "a round makes a generator",
 }
-_CONSUMING = ("sum", "min", "max", "any", "all", "list", "tuple")
 _HEADS = ("range", "zip", "enumerate", "reversed")
 _SCOPES = (
     ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
 )  # fmt: skip
 STORING = ".storing"
-NAMES = (".rounds", ".header", STORING, ".summed")
+NAMES = (".rounds", ".header", STORING, ".summed", ".made")
 
 
 def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
@@ -45,12 +43,6 @@ def bound_names(node: Any) -> list[str]:
     return sorted({part.id for part in _bindings([*_head(node), *node.body])})
 
 
-def _consumes(node: ast.Call) -> bool:
-    """Whether a call takes all items of the generator that is its only argument."""
-    named = isinstance(node.func, ast.Name) and node.func.id in _CONSUMING
-    return named and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and not node.keywords
-
-
 def _head(node: Any) -> tuple[Any, ...]:
     """What a loop binds, or asks, before each round."""
     return (node.target,) if isinstance(node, ast.For) else (node.test,)
@@ -61,16 +53,11 @@ def unkept_reason(node: Any) -> str:
     if node.orelse:
         return "it has an `else`"
     parts = [p for statement in (*_head(node), *node.body) for p in ast.walk(statement)]
-    consumed = [p.args[0] for p in parts if isinstance(p, ast.Call) and _consumes(p)]
     for part in parts:
-        if part in consumed:
-            continue
         if reason := _UNKEPT.get(type(part)):
             return reason
         if isinstance(part, (ast.For, ast.While)) and part.orelse:
             return "a loop in it has an `else`"
-        if isinstance(getattr(part, "ctx", None), ast.Store) and isinstance(part, (ast.Attribute, ast.Starred)):
-            return "a round sets an attribute, or binds a list of names"
     return ""
 
 
@@ -197,8 +184,9 @@ class Kept:
 
     def visit_Call(self, node: ast.Call) -> Any:
         """`sum` of a generator, with what gives its terms from items."""
-        source: Any = node.args[0] if _consumes(node) and self.thorough else None
-        if source is None or node.func.id != "sum" or len(source.generators) > 1:  # type: ignore[attr-defined]
+        source: Any = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        named = isinstance(node.func, ast.Name) and node.func.id == "sum"
+        if not (self.thorough and named and isinstance(source, ast.GeneratorExp)) or len(source.generators) > 1:
             return super().visit_Call(node)  # type: ignore[misc]
         over = source.generators[0]
         if over.ifs or over.is_async or any(isinstance(p, ast.NamedExpr) for p in ast.walk(source)):
@@ -223,7 +211,7 @@ class Kept:
         items it assigns to, those of what it changes in place, and those read elsewhere; whether it may be left before its
         end; and its place.
         """
-        appended = self._own.intersection(_appended(node))
+        appended = self._own.intersection(_appended(node)).difference(p.id for p in _bindings(node.body))
         targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
         changed = [sorted(self._own.intersection(part)) for part in _changed(node)]
         behind = _read_outside(self._root, node).intersection(names)
@@ -275,9 +263,28 @@ class Kept:
             ast.copy_location(part, node)
         return found
 
-    def visit_Subscript(self, node: ast.Subscript) -> Any:
-        """What an item is assigned to is shown first."""
-        made = super().visit_Subscript(node)  # type: ignore[misc]
+    def _stored(self, node: Any) -> Any:
+        """What an item or an attribute is assigned to is shown first."""
         if self.thorough and isinstance(node.ctx, ast.Store):
             node.value = self.through(STORING, node, node.value)
-        return made
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        made = super().visit_Subscript(node)  # type: ignore[misc]
+        return made if made is not node else self._stored(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        made = super().visit_Attribute(node)  # type: ignore[misc]
+        return made if made is not node else self._stored(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        made = super().visit_AugAssign(node)  # type: ignore[misc]
+        return made if made is not node or isinstance(node.target, ast.Name) else self._stored(node.target) and node
+
+    def _made(self, node: Any) -> Any:
+        """A list or a dict that code makes is shown."""
+        self.generic_visit(node)  # type: ignore[attr-defined]
+        shown = self.thorough and not isinstance(getattr(node, "ctx", None), ast.Store)
+        return self.through(NAMES[4], node, node) if shown else node
+
+    visit_List = visit_Dict = visit_ListComp = visit_DictComp = _made

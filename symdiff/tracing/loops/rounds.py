@@ -25,7 +25,8 @@ from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_deci
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
-from symdiff.tracing.loops.keeping import FEW, Again, Keeping
+from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
+from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
@@ -141,11 +142,17 @@ def summed(
 
 
 def storing(owner: Any) -> Any:
-    """What a round assigns to an item of."""
+    """What is assigned to an item or attribute of."""
     attempt = current()
-    if attempt is not None and attempt.keeping is not None and attempt.keeping.open and not isinstance(owner, (Tracer, Listed)):
-        raise attempt.keeping.refuse(f"a round assigns to an item of a {type(owner).__name__}")
+    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Listed)):
+        attempt.keeping.check_change(owner)
     return owner
+
+
+def made(value: Any) -> Any:
+    """A list, a dict or an object that is made here."""
+    attempt = current()
+    return value if attempt is None or attempt.keeping is None else attempt.keeping.made(value)
 
 
 class _Value:
@@ -198,6 +205,9 @@ class KeptRounds:
         self.unbound: list[str] = []
         self._goes_on: Any = True
         self._left = False
+        self.fresh: dict[int, Any] = {}  # what the round has made, by identity
+        self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
+        self._doubted = self.tested  # whether others may have what rounds hand on
         self._rounds = self._run()
 
     def __iter__(self) -> "KeptRounds":
@@ -304,6 +314,7 @@ class KeptRounds:
             index = self.index = Integer(builder, k, PYTHON)
             self.symbols: list[tuple[_Value, Node]] = []
             self._entered: list[tuple[_Value, Tracer]] = []
+            self.fresh, self.copies, self._met = {}, {}, set()
             self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
             known = (*skeletons, *self.targets, *self.stores)
             self.unbound = [name for name in self.names if name not in known]
@@ -340,6 +351,9 @@ class KeptRounds:
                 where = self._on_path() if self.endless else True
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
             if given and spread != self._spreads:
+                for one, other in zip(self._spreads.values(), spread.values(), strict=False):
+                    self._open(one, other)
+                    self._open(other, one)
                 raise self.keeping.refuse("the ways through a round give values of different structures")
             self._spreads = spread
             atoms = [traced_atom(v, builder, self.origin) for v in leaves]
@@ -526,15 +540,29 @@ class KeptRounds:
 
     # -- structures
 
-    def _spread(self, value: Any, name: str) -> Any:
-        """A value as nested tuples, of lists, tuples, `_Value`s, and anything else as it is."""
-        if type(value) in (list, tuple):
-            return (type(value), tuple(self._spread(v, f"{name}{n}") for n, v in enumerate(value)))
+    def _opened(self, value: Any, above: tuple[int, ...]) -> Parts | None:
+        """The parts of a list, a tuple, or of a dict or object where rounds are known to hand on others of its class."""
+        found = parts_of(value)
+        if found is None or not (found.kind in self.keeping.opened or issubclass(found.kind, (list, tuple))):
+            return None
+        if id(value) in above:
+            self.keeping.open.append(self)
+            raise self.keeping.refuse(f"a {found.kind.__name__} holds itself")
+        return found
+
+    def _spread(self, value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
+        """A value as nested `Parts`, of `_Value`s, and anything else as it is."""
+        found = self._opened(value, above)
+        if found is not None:
+            inner = [self._spread(v, f"{name}{n}", (*above, id(value))) for n, v in enumerate(found.parts)]
+            return found._replace(parts=tuple(inner), own=value)
         return _Value(name, value) if _is_value(value) else value
 
     def _symbolic(self, spread: Any, builder: Builder, index: Any) -> Any:
-        if type(spread) is tuple:
-            return spread[0](self._symbolic(s, builder, index) for s in spread[1])
+        if isinstance(spread, Parts):
+            copy = spread.together([self._symbolic(s, builder, index) for s in spread.parts])
+            self.copies[id(copy)] = copy, spread.own
+            return copy
         if not isinstance(spread, _Value):
             return spread
         if spread.fixed:
@@ -557,14 +585,27 @@ class KeptRounds:
             return 0  # who looks at a value after its trace
         raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
 
-    def _flat(self, value: Any, leaves: list[Any]) -> Any:
+    def _flat(self, value: Any, leaves: list[Any], above: tuple[int, ...] = ()) -> Any:
         """The structure of what a name holds behind a round, and its numbers and arrays among the leaves."""
-        if type(value) in (list, tuple):
-            return (type(value), tuple(self._flat(v, leaves) for v in value))
         if _is_value(value):
             leaves.append(value)
             return _LEAF
-        return _Same(value)
+        found = self._opened(value, above)
+        if found is None and not any(isinstance(v, Tracer) and v.builder is self._path.builder for v in leaves_of(value)):
+            if hasattr(type(value), "__next__"):
+                raise self.keeping.refuse("a round makes an iterator that is not used up in it")
+            return _Same(value)
+        if found is None:
+            found = parts_of(value)
+            assert found is not None
+            self.keeping.opened.add(found.kind)
+        if not issubclass(found.kind, tuple):
+            self._doubted |= id(value) in self._met or id(value) not in self.fresh
+            self._met.add(id(value))
+            if id(value) in self.copies:
+                own = self.copies[id(value)][1]
+                self.keeping.doubtful[id(own)] = own, self
+        return found._replace(parts=tuple(self._flat(v, leaves, (*above, id(value))) for v in found.parts))
 
     # -- what a round gives against what it was given
 
@@ -610,16 +651,19 @@ class KeptRounds:
 
     def _compared(self, before: Any, spread: Any, place: Iterator[int], found: Any) -> bool:
         run, path, _, forms, given = found
-        if type(spread) is tuple:
-            parts = [_ABSENT] * len(spread[1])
+        if isinstance(spread, Parts):
+            parts: Any = [_ABSENT] * len(spread.parts)
             if before is not _ABSENT:
-                if type(before) is not tuple or before[0] is not spread[0] or len(before[1]) != len(spread[1]):
+                self._open(_Same(before), spread)
+                alike = isinstance(before, Parts) and before[:2] == spread[:2] and len(before.parts) == len(spread.parts)
+                if not alike:
                     raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
-                parts = before[1]
-            agrees = [self._compared(b, s, place, found) for b, s in zip(parts, spread[1], strict=True)]
+                parts = before.parts
+            agrees = [self._compared(b, s, place, found) for b, s in zip(parts, spread.parts, strict=True)]
             return all(agrees)
         if isinstance(spread, _Same):
-            if before is not _ABSENT and (isinstance(before, (_Value, tuple)) or spread != _Same(before)):
+            if before is not _ABSENT and (isinstance(before, (_Value, Parts)) or spread != _Same(before)):
+                self._open(_Same(before), spread)
                 raise self.keeping.peel(1, 0, "rounds hand on other things than numbers and arrays")
             return True
         n = next(place)
@@ -629,6 +673,14 @@ class KeptRounds:
         atom = run.outputs[n].atom
         self.handed.append((value, atom, forms[n], given[n]))
         return value is None or self._taken(value, atom, forms[n], given[n], path)
+
+    def _open(self, one: Any, other: Any) -> None:
+        """Take objects of a class apart from now on, where rounds give several of them."""
+        if isinstance(one, _Same) and one != other:
+            kind = other.kind if isinstance(other, Parts) else type(other.value) if isinstance(other, _Same) else None
+            if type(one.value) is kind and parts_of(one.value) is not None:
+                self.keeping.opened.add(kind)
+                raise Again
 
     def _taken(self, value: _Value, atom: Atom, forms: list[Form], given: list[Any], path: RoundPath) -> bool:
         """Whether a value is handed on as it was taken."""
@@ -734,7 +786,7 @@ class KeptRounds:
     def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
-        operations = math.inf if count is None else count * repeated_bindings(run.builder.bindings)
+        operations = math.inf if count is None else count * repeated_bindings(run.builder.bindings, work_of_binding)
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []
@@ -791,7 +843,7 @@ class KeptRounds:
                     outer.path.reaches(results[place], *value.ends())
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
-        self.values = {name: _joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
+        self.values = {name: self._joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
         if not self.begins:
             self._forget(skeletons)
         self._watch()
@@ -813,6 +865,14 @@ class KeptRounds:
             self.values[name] = self.items_of[name]
         self.moved = True
         self.keeping.keep(self.place, operations)
+
+    def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
+        if not isinstance(spread, Parts):
+            return next(leaves) if spread is _LEAF else spread.value
+        made = spread.together([self._joined(s, leaves) for s in spread.parts])
+        if self._doubted:
+            self.keeping.doubtful[id(made)] = made, self
+        return made
 
     def _counting(self, outer: Builder) -> str:
         """A name for the number of rounds: the same one when the enclosing runs come here again by the same decisions."""
@@ -887,19 +947,9 @@ _LEAF, _ABSENT = object(), object()
 
 
 def _arrays(value: Any) -> Iterator[Tracer]:
-    """The traced arrays in tuples and lists."""
-    if isinstance(value, Tracer):
-        yield from (value,) if value.shape or value.held is not None else ()
-    elif type(value) in (list, tuple):
-        for part in value:
-            yield from _arrays(part)
+    """The traced arrays in a value."""
+    return (x for x in leaves_of(value) if isinstance(x, Tracer) and (x.shape or x.held is not None))
 
 
 def _is_value(value: Any) -> bool:
     return isinstance(value, (Tracer, *_NUMBERS, bool, int))
-
-
-def _joined(spread: Any, leaves: Iterator[Any]) -> Any:
-    if type(spread) is tuple:
-        return spread[0](_joined(s, leaves) for s in spread[1])
-    return next(leaves) if spread is _LEAF else spread.value

@@ -18,6 +18,8 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY
+from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -26,7 +28,6 @@ _SHARED = "what a mask has picked is changed after columns were taken; copy it f
 _ELEMENTWISE = {
     "where": 3, "clip": 3, "round": 2, "around": 2, "real": 1, "imag": 1, "nan_to_num": 1, "sinc": 1, "angle": 2,
 }  # functions, and how many arguments there are before those that name an array to write to  # fmt: skip
-_OPERATORS = "add sub mul truediv floordiv mod pow and or xor".split()
 
 
 class Parts:
@@ -41,6 +42,7 @@ class Parts:
         self.known: Any = None
 
 
+@asked_first
 class Selected(Tracer):
     """The cells of an array where a traced mask is true."""
 
@@ -242,16 +244,6 @@ class Selected(Tracer):
         return function(*args, **kwargs)
 
 
-def _reflected(name: str) -> Callable[[Any, Any], Any]:
-    """`other + selected`: asked before the other's own method, which would need all cells."""
-    op = {"truediv": "div"}.get(name, name)
-    return lambda self, other: self._binary(op, other, self)
-
-
-for _name in _OPERATORS:
-    setattr(Selected, f"__r{_name}__", _reflected(_name))
-
-
 def is_same_mask(a: Tracer, b: Tracer) -> bool:
     """Whether two masks are the same by their operations."""
     path = a.builder.path
@@ -316,14 +308,16 @@ def _prod(x: Selected, axis: Any = None) -> Any:
 
 
 def _any(x: Selected, axis: Any = None) -> Any:
-    return _reduced(_truths(x), axis, False, np.any)
+    return _reduced(truths_of(x), axis, False, np.any)
 
 
 def _all(x: Selected, axis: Any = None) -> Any:
-    return _reduced(_truths(x), axis, True, np.all)
+    return _reduced(truths_of(x), axis, True, np.all)
 
 
-def _truths(x: Any) -> Any:
+def truths_of(x: Any) -> Any:
+    """Whether cells are not zero."""
+    x = as_array(x)
     return x if x.dtype.kind == "b" else x != 0
 
 
@@ -394,6 +388,6 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "ptp": lambda x, axis=None: _max(x, axis) - _min(x, axis),
     "size": lambda x, axis=None: _cells(x, axis),
     "ndim": lambda x: x.ndim,
-    "count_nonzero": lambda x, axis=None: _sum(_truths(x), axis),
+    "count_nonzero": lambda x, axis=None: _sum(truths_of(x), axis),
     "copy": lambda x: x.copy(),
 }  # fmt: skip

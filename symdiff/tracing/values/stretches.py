@@ -19,13 +19,13 @@ from symdiff.ir.arrays.indexing import normal_key
 from symdiff.ir.building import active_builders
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import ARRAY
+from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.spans import Span, difference, is_span, reach, span_of
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 _ELEMENTWISE = {"where": 3, "clip": 3, "round": 2, "around": 2, "real": 1, "imag": 1, "nan_to_num": 1, "angle": 2}
 _FEW = 2  # how many times the cells that a slice may have an axis has at least, where no others are computed
-_OPERATORS = "add sub mul truediv floordiv mod pow and or xor".split()
 Spans = tuple[Span | None, ...]
 
 
@@ -42,6 +42,7 @@ class Cells:
         self.shown = False  # whether they are those of an array that cannot be changed here
 
 
+@asked_first
 class Stretch(Tracer):
     """Some cells of an array, along axes that have `spans`."""
 
@@ -258,7 +259,7 @@ class Stretch(Tracer):
 
     def copy(self, order: str = "C") -> Any:
         """The cells in memory of their own."""
-        return Stretch.of(_now(self.values), self.spans)
+        return Stretch.of(as_it_is(self.values), self.spans)
 
     def filled(self, nothing: Any, axes: tuple[int, ...]) -> Any:
         """The array with a number in place of cells that are not meant along axes."""
@@ -296,16 +297,6 @@ class Stretch(Tracer):
         return found(*args, **kwargs)  # type: ignore[misc]
 
 
-def _reflected(name: str) -> Callable[[Any, Any], Any]:
-    """`other + stretch`: asked before the other's own method, which would need to know how many cells there are."""
-    op = {"truediv": "div"}.get(name, name)
-    return lambda self, other: self._binary(op, other, self)
-
-
-for _name in _OPERATORS:
-    setattr(Stretch, f"__r{_name}__", _reflected(_name))
-
-
 def _shown(found: Any) -> Any:
     """Cells of another array, which a change of them would have to change."""
     if isinstance(found, Stretch):
@@ -313,7 +304,7 @@ def _shown(found: Any) -> Any:
     return found
 
 
-def _now(value: Any) -> Any:
+def as_it_is(value: Any) -> Any:
     """A value that sees no later change of an array that it shows."""
     return value.like(value.atom) if isinstance(value, Tracer) else value
 

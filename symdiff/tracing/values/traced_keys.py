@@ -21,7 +21,7 @@ from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
 from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
 from symdiff.tracing.values.storage import Lens, Storage, View, same_key, storage_memory
-from symdiff.tracing.values.stretches import Stretch, indexed, stretched_key
+from symdiff.tracing.values.stretches import Stretch, as_it_is, indexed, stretched_key
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import loses_digits
@@ -352,7 +352,7 @@ def _write_selected(target: Any, mask: Tracer, value: Any, origin: str) -> None:
 
 def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
     """Arrays of places, one after the other, so that of equal ones the last wins; places and values as they were before."""
-    parts, value = [_as_they_are(p) for p in parts], _as_they_are(value)
+    parts, value = [as_it_is(p) for p in parts], as_it_is(value)
     places = [p for p in parts if isinstance(p, (Tracer, np.ndarray, list, int, np.integer)) and not isinstance(p, slice)]
     if len(places) != len(parts):
         raise TraceError(f"{origin}: traced places beside slices, None or an ellipsis are assigned to; assign row by row")
@@ -363,11 +363,6 @@ def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
     for at in np.ndindex(shape):
         cell = values[at] if shape else values
         target[tuple(p[at] if isinstance(p, Tracer) else int(p[at]) for p in spread)] = cell
-
-
-def _as_they_are(value: Any) -> Any:
-    """A value that sees no later change of an array that it shows."""
-    return value.like(value.atom) if isinstance(value, Tracer) else value
 
 
 def _write_place(target: Any, parts: list[Any], value: Any, origin: str) -> None:

@@ -1,0 +1,70 @@
+"""What the names of a loop hold, taken apart: lists, tuples, dicts, and objects of the user's classes by their attributes.
+
+Assumes that an object has nothing beside its attributes: its classes were written in Python. Guarantees that what is put
+together again has the class, the keys in their order and the attributes of what was taken apart; no constructor is run.
+"""
+
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from symdiff.tracing.captures.reaching import is_users
+from symdiff.vocabulary.libraries import module_of
+
+_KEYS = (str, int, bytes, type(None))
+_WITHOUT_STATE = ("abc", "typing")  # modules of classes to inherit from
+
+
+class Parts(NamedTuple):
+    """The class of a value, the keys or attributes of its parts, where they have any, and the parts."""
+
+    kind: type
+    names: tuple[Any, ...]
+    parts: tuple[Any, ...]
+    own: Any = None  # the value itself, where it is from before
+
+    def together(self, parts: Iterable[Any]) -> Any:
+        """Such a value with other parts."""
+        if self.kind is dict:
+            return dict(zip(self.names, parts, strict=True))
+        if issubclass(self.kind, (list, tuple)):
+            return self.kind(parts) if self.kind in (list, tuple) else tuple.__new__(self.kind, parts)
+        made = object.__new__(self.kind)
+        for name, part in zip(self.names, parts, strict=True):
+            if _is_slot(self.kind, name):
+                object.__setattr__(made, name, part)
+            else:
+                vars(made)[name] = part
+        return made
+
+
+def parts_of(value: Any) -> Parts | None:
+    """The parts of a value; None for what has none, or may have more."""
+    kind = type(value)
+    if kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields") and not hasattr(value, "__dict__")):
+        return Parts(kind, (), tuple(value))
+    if kind is dict:
+        return Parts(kind, tuple(value), tuple(value.values())) if all(type(k) in _KEYS for k in value) else None
+    if not all(cls is object or is_users(cls) or module_of(cls) in _WITHOUT_STATE for cls in kind.__mro__):
+        return None
+    own = getattr(value, "__dict__", {})
+    slots = [name for cls in kind.__mro__ for name in vars(cls) if _is_slot(cls, name) and hasattr(value, name)]
+    names = (*own, *slots)
+    return Parts(kind, names, tuple([own[n] if n in own else getattr(value, n) for n in names])) if names else None
+
+
+def leaves_of(value: Any) -> Iterator[Any]:
+    """What has no parts, in a value."""
+    stack, seen = [value], {}
+    while stack:
+        part = stack.pop()
+        found = parts_of(part)
+        if found is None:
+            yield part
+        elif id(part) not in seen:
+            seen[id(part)] = part
+            stack += reversed(found.parts)
+
+
+def _is_slot(cls: type, name: str) -> bool:
+    return type(getattr(cls, name, None)) is types.MemberDescriptorType
