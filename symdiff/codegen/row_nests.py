@@ -15,7 +15,8 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, SIGN, Expression, formula, printed_operands
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import Buffer, Index, Nest, nest_of
+from symdiff.codegen.nest_words import Buffer, Index
+from symdiff.codegen.nests import Nest, nest_of
 from symdiff.codegen.numpy import emit_in_place, spelling
 from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.text import dtype_text, wrapped_text
