@@ -148,7 +148,7 @@ class CNests(TextNests):
         late = []
         for buffer, value, read in pairs:
             if read:
-                name = self._name(f"{buffer.name}_next", "")
+                name = self._name(f"{buffer.name.rstrip('_')}_next", "")
                 self._say(self.defined(name, bare_text(value.text), buffer.dtype))
                 late.append(f"{buffer.name} = {name}")
             else:

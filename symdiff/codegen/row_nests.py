@@ -344,7 +344,7 @@ class RowNests(TextNests):
             if swapped.get(value.text, ("",))[0] != buffer.name:
                 self.store(buffer, (), value)
         for row, (name, value) in reversed(swapped.items()):
-            self._note(f"{name}, {row} = {row}, {name}", f"{name} = {value}")
+            self._note(f"{name}, {row} = {row}, {name}", f"{name} = {value}, rows swapped")
 
     # -- loops
 
