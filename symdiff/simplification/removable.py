@@ -469,7 +469,9 @@ def _on_circle(
         return None
     shares = [(k, k * k * abs(a) / (largest or 1)) for k, a in enumerate(after) if k > degree]
     widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
-    terms = [a / (side * radius) ** k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])]
+    terms = [
+        a / (side * radius) ** k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])
+    ]
     return terms, widest * mpmath.mpf("0.95")
 
 
