@@ -323,7 +323,7 @@ def _unsettled(program: Program) -> str:
         return ""
     if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
         return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
-    from symdiff.codegen.nests import refuse_heads
+    from symdiff.codegen.nest_heads import refuse_heads
 
     return refuse_heads(program, "machine code")
 
@@ -426,7 +426,7 @@ def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "
         return lambda *args: list(function(*args)) if count > 1 else [function(*args)]
     program = program_of(graph, options, loops=True)
     assert isinstance(program, Program)
-    from symdiff.codegen.nests import refuse_heads
+    from symdiff.codegen.nest_heads import refuse_heads
 
     problem = engine.supported() or refuse_heads(program, "machine code")
     if not problem and (options.exact or not is_native(program)):

@@ -92,3 +92,13 @@ def spring(state, law):
 def impedance(w, z):
     """A complex load at a real frequency."""
     return np.exp(1j * w) * z / (1 + 1j * w * z)
+
+
+def pendulum(angle, speed, damping):
+    """The angle after 400 steps."""
+    if damping < 0:
+        raise ValueError(f"a damping of {damping} drives")
+    for _ in range(400):
+        speed = speed - 0.01 * (np.sin(angle) + damping * speed)
+        angle = angle + 0.01 * speed
+    return angle

@@ -155,7 +155,7 @@ def test_a_path_that_raises_returns_its_number(tmp_path):
     df = sd.value_and_grad(guarded)
     df.export(path, np.ones(2), 1.0, target="c")
     header = path.with_suffix(".h").read_text()
-    assert "int guarded_value_and_grad(" in header and "3  ValueError: negative: x[1]" in header and "Returns 0; or" in header
+    assert "int guarded_value_and_grad(" in header and "3  ValueError: negative: {x[1]}" in header and "Returns 0; or" in header
     function = compiled(path).guarded_value_and_grad
     for point, code in (([3.0, 4.0], 0), ([0.0, 0.0], 1), ([-3.0, -4.0], 2), ([3.0, -4.0], 3)):
         x, value, slopes = np.array(point), np.full((), 7.0), np.full(2, 7.0)

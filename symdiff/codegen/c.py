@@ -13,7 +13,7 @@ from symdiff.codegen.c_nests import CNests
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import refuse_heads
+from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError

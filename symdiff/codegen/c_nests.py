@@ -14,7 +14,7 @@ import numpy as np
 from symdiff.codegen.c_like import Dialect, Spelled
 from symdiff.codegen.expressions import ATOM, Expression, bare_text
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import Buffer, Index
+from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape
@@ -148,7 +148,7 @@ class CNests(TextNests):
         late = []
         for buffer, value, read in pairs:
             if read:
-                name = self._name(f"{buffer.name}_next", "")
+                name = self._name(f"{buffer.name.rstrip('_')}_next", "")
                 self._say(self.defined(name, bare_text(value.text), buffer.dtype))
                 late.append(f"{buffer.name} = {name}")
             else:

@@ -66,7 +66,8 @@ class Raised:
         ]
 
     def __str__(self) -> str:
-        says = ["".join(map(str, a)) if type(a) is tuple else str(a) for a in self.arguments]
+        texts = [a if type(a) is tuple else (a,) for a in self.arguments]
+        says = ["".join(f"{{{part}}}" if isinstance(part, Place) else str(part) for part in text) for text in texts]
         return f"{self.kind}: {', '.join(says)}" if says else self.kind
 
 

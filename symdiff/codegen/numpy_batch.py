@@ -11,7 +11,8 @@ from typing import Any
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.expressions import ATOM, Expression
 from symdiff.codegen.names import Names, cell_name, cell_suffix
-from symdiff.codegen.nests import Buffer, Cells, refuse_heads
+from symdiff.codegen.nest_heads import refuse_heads
+from symdiff.codegen.nest_words import Buffer, Cells
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.row_nests import Row, RowNests
 from symdiff.codegen.shells import INDENT, PointsShell, Shell

@@ -18,7 +18,7 @@ from symdiff.codegen import python
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.expressions import ATOM, Spell, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
-from symdiff.codegen.nests import refuse_heads
+from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import NumpyNests, PythonNests
 from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts

@@ -15,7 +15,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.names import Names, emitted_argument_names, emitted_cell_names
-from symdiff.codegen.nests import refuse_heads
+from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.source import MISS, Source
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan

@@ -11,7 +11,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, Expression, Spell, bare_text
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import Buffer, Index
+from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.text import dtype_text, number_type, wrapped_text
 from symdiff.codegen.text_nests import Syntax, TextNests
 from symdiff.lowering.program import Program

@@ -2,7 +2,7 @@
 
 Assumes what `nests` assumes. Rows are work arrays, of which each holds one number after the other; statements write into them
 in place. Points that count rounds of their own run together until the last one is done: those that are done before keep what
-they have. Refuses, with `BackendError`, to write to cells that differ from point to point in memory that grows with the rounds.
+they have.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, SIGN, Expression, formula, printed_operands
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import Buffer, Index, Nest, nest_of
+from symdiff.codegen.nest_words import Buffer, Index
+from symdiff.codegen.nests import Nest, nest_of
 from symdiff.codegen.numpy import emit_in_place, spelling
 from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.text import dtype_text, wrapped_text
 from symdiff.codegen.text_nests import INDENT, TextNests
-from symdiff.errors import BackendError
 from symdiff.lowering.program import Program, is_leaf
 from symdiff.lowering.scheduling import NOT_IN_PLACE
 from symdiff.vocabulary.extents import Count, Extent
@@ -74,7 +74,7 @@ class RowNests(TextNests):
         self.left: dict[tuple[int, int], tuple[str, int]] = {}  # rows of values, and how often they are read still
         self.passing: set[str] = set()  # rows of cells that are read once
         self.readers: dict[int, Counter[int]] = {}
-        self.growing: set[str] = set()  # memory that is a list of rows
+        self.growing: set[str] = set()  # memory that is made larger
         self.varied: set[str] = set()  # sizes that differ from point to point
         self.active = ""  # the row of the points that take part, "" where all do
         self.notes: dict[int, str] = {}  # beside lines, by their numbers
@@ -263,24 +263,20 @@ class RowNests(TextNests):
         found = self.names.fresh(name) if name else self.names.numbered("w")
         if any(isinstance(n, Extent) for n in shape):
             self.growing.add(found)
-            self._say(f"{found}: list[Any] = []")
+            self._say(f"{found} = np.empty((0, {self._points()}), np.{dtype_text(code)})")
         else:
             self.work.setdefault(code, []).append((found, int(np.prod(shape))))
         return Buffer(found, shape, code)
 
     def reserve(self, buffer: Buffer, rows: Count) -> None:
         if buffer.name in self.growing:
-            cells = self._grouped(self._most(self.count((rows, *buffer.shape[1:]))))
-            made = f"np.empty(({cells} - len({buffer.name}), {self._points()}), np.{dtype_text(buffer.dtype)})"
-            self._say(f"{buffer.name}.extend({made})")
+            cells, kind = self._text(self._most(self.count((rows, *buffer.shape[1:])))), dtype_text(buffer.dtype)
+            self._line(f"if len({buffer.name}) < {cells}:")
+            more = f"np.zeros(({cells}, {self._points()}), np.{kind})"
+            self._say(f"{INDENT}{buffer.name} = np.concatenate([{buffer.name}, {more}])")
 
     def clear(self, buffer: Buffer) -> None:
-        if buffer.name in self.growing:
-            self.reserve(buffer, buffer.shape[0])
-            self._line(f"for row in {buffer.name}:")
-            self._say(f"{INDENT}row.fill(0)")
-        else:
-            self._say(f"{buffer.name}.fill(0)")
+        self._say(f"{buffer.name}.fill(0)")
 
     def read(self, buffer: Buffer, index: Index, names: Mapping[int, str]) -> Expression:
         """A cell of an argument, by the name of its row where it has one."""
@@ -297,8 +293,7 @@ class RowNests(TextNests):
         if not self._is_varied(place):
             return super()._cell(buffer, index)
         points = "" if buffer.name in self.shared else f", np.arange({self._points()})"
-        memory = f"np.array({buffer.name})" if buffer.name in self.growing else buffer.name
-        return f"{memory}[{self._text(place)}{points}]"
+        return f"{buffer.name}[{self._text(place)}{points}]"
 
     def _points(self) -> str:
         """The name of the number of points."""
@@ -315,8 +310,6 @@ class RowNests(TextNests):
         cell = self._cell(buffer, index)
         shown = f"{cell} {'+=' if add else '='} {value}"
         if self._is_varied(self.flat(buffer, index)):
-            if buffer.name in self.growing:
-                raise BackendError(f"{self.program.name}: points write to rows of their own in memory that grows")
             own = f"np.where({self.active}, {value.text}, {0.0 if add else cell})" if self.active else value.text
             self._say(f"{cell} {'+=' if add else '='} {own}")
         elif add or cell != value.text:
@@ -326,7 +319,7 @@ class RowNests(TextNests):
         self._passed(value)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
-        if {source.name, target.name} & (self.growing | self.shared | self.named_rows.keys()) or self.active:
+        if {source.name, target.name} & (self.shared | self.named_rows.keys()) or self.active:
             super().copy(source, target)
             return
         count = self.count(source.shape)
@@ -343,7 +336,7 @@ class RowNests(TextNests):
             if swapped.get(value.text, ("",))[0] != buffer.name:
                 self.store(buffer, (), value)
         for row, (name, value) in reversed(swapped.items()):
-            self._note(f"{name}, {row} = {row}, {name}", f"{name} = {value}")
+            self._note(f"{name}, {row} = {row}, {name}", f"{name} = {value}, rows swapped")
 
     # -- loops
 

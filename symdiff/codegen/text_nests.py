@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text, printed_operands
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import Buffer, Index, Nest, Words, nest_of
+from symdiff.codegen.nest_words import Buffer, Index, Words
+from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Size

@@ -10,7 +10,7 @@
  * Raises outside its bounds; the paths inside are merged.
  *
  * Returns 0; or the number of a path that has no result, and nothing is written:
- *   1  ValueError: x is below bounds[0]
+ *   1  ValueError: {x} is below {bounds[0]}
  *   2  OverflowError: too large
  *
  * Arrays lie in C order, the last index running fastest.

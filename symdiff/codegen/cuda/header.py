@@ -24,7 +24,9 @@ from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
 from symdiff.codegen.expressions import ATOM, SUM, TERM, Expression, printed_operands
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
-from symdiff.codegen.nests import Buffer, Index, refuse_heads, whole_value
+from symdiff.codegen.nest_heads import refuse_heads
+from symdiff.codegen.nest_values import whole_value
+from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result
 from symdiff.errors import BackendError

@@ -16,7 +16,8 @@ import numpy as np
 from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.codegen.nests import Buffer, Index, Nest, Words, is_small, nest_of
+from symdiff.codegen.nest_words import Buffer, Index, Words, is_small
+from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, Size, names_in_extents

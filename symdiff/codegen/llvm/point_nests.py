@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from symdiff.codegen.llvm.nests import LoopWords
 from symdiff.codegen.llvm.scalar import called
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.codegen.nests import Buffer, Cells, Index, nest_of
+from symdiff.codegen.nest_words import Buffer, Cells, Index
+from symdiff.codegen.nests import nest_of
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code

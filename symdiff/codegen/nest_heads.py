@@ -1,0 +1,349 @@
+"""Operations on whole arrays in nests: formulas for a cell, and parts that are written one after the other.
+
+Guarantees the evaluator's order of operations. Refuses, with `BackendError`, operations that have neither.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.nest_values import Values, Write, Writer, of_two
+from symdiff.codegen.nest_words import Buffer, Cells, Index, Number
+from symdiff.errors import BackendError
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Program
+from symdiff.vocabulary.extents import Count, Extent, Shape
+from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.traits import operations
+
+# -- formulas for a cell
+
+
+def _reduced(nest: Values, node: Node) -> tuple[Shape, Callable[[Index, Index], Number]]:
+    """The shape that an operation takes together, and a cell by its index outside and within that."""
+    source, axes = nest.values[node.operands[0]], node.params["axes"]
+    kept = [a for a in range(len(source.shape)) if a not in axes]
+
+    def cell(index: Index, inner: Index) -> Number:
+        where = dict(zip([*kept, *axes], [*index, *inner], strict=True))
+        return source.at(tuple(where[a] for a in range(len(source.shape))))
+
+    return tuple(source.shape[a] for a in axes), cell
+
+
+def _summed(nest: Values, node: Node, shape: Shape, term: Callable[[Index, Index], Number]) -> Callable[[Index], Number]:
+    """The formula of cells that are sums of terms over a shape."""
+
+    def at(index: Index) -> Number:
+        total = nest.words.buffer("", (), node.dtype)
+        nest.words.clear(total)
+        nest.words.each(shape, lambda inner: nest.words.store(total, (), term(index, inner), True))
+        return nest.words.load(total, ())
+
+    return at
+
+
+def _formula_sum(nest: Values, node: Node) -> Callable[[Index], Number]:
+    return _summed(nest, node, *_reduced(nest, node))
+
+
+def _joining(op: str, start: Any = None) -> Callable[[Values, Node], Callable[[Index], Number]]:
+    """The formula of cells that an operation on two numbers joins, one after the other, from `start` or the first one on."""
+
+    def formula(nest: Values, node: Node) -> Callable[[Index], Number]:
+        (shape, cell), join = _reduced(nest, node), _joined(nest, node, op)
+
+        def at(index: Index) -> Number:
+            total = nest.words.buffer("", (), node.dtype)
+            nest.words.store(total, (), cell(index, (0,) * len(shape)) if start is None else _number(nest, node, start))
+            nest.words.each(
+                shape, lambda inner: nest.words.store(total, (), join(nest.words.load(total, ()), cell(index, inner)))
+            )
+            return nest.words.load(total, ())
+
+        return at
+
+    return formula
+
+
+def _joined(nest: Values, node: Node, op: str) -> Callable[[Number, Number], Number]:
+    """An operation on what is there and a cell of the node's operand."""
+    code = nest.program.nodes[node.operands[0]].dtype
+    both = of_two(op, node.dtype, code)
+    return lambda a, b: nest.words.cell(both, 2, {0: a, 1: b})
+
+
+def _product_terms(nest: Values, node: Node) -> Callable[[Index, Index], Number]:
+    """The products that a cell of a product of two arrays is the sum of."""
+    a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
+    product = Program("", (), (), [Node("input", (), (), x.dtype, (k, 0)) for k, x in enumerate((a, b))])
+    product.nodes.append(Node("mul", (0, 1), (), node.dtype))
+
+    def term(index: Index, inner: Index) -> Number:
+        column, index = (index[-1:], index[:-1]) if len(b.shape) > 1 else ((), index)
+        line, index = (index[-1:], index[:-1]) if len(a.shape) > 1 else ((), index)
+        cells = []
+        for array, own in ((a, (*line, *inner)), (b, (*inner, *column))):
+            before = index[len(index) - len(array.shape) + len(own) :]
+            cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, before, strict=False)), *own)))
+        return nest.words.cell(product, 2, dict(enumerate(cells)))
+
+    return term
+
+
+def _formula_matmul(nest: Values, node: Node) -> Callable[[Index], Number]:
+    """A product with a vector."""
+    return _summed(nest, node, nest.program.nodes[node.operands[0]].shape[-1:], _product_terms(nest, node))
+
+
+def _formula_gather(nest: Values, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    row, axes = _row_numbers(nest, node, source.shape[0])
+    return lambda index: source.at((row(index[: len(axes)]), *index[len(axes) :]))
+
+
+def _row_numbers(nest: Values, node: Node, size: Count) -> tuple[Callable[[Index], Count], Shape]:
+    """The rows, of `size`, that an operand or a parameter tells, and over which shape it does."""
+    if len(node.operands) > 1:
+        return nest.row_number(node.operands[1], size), nest.program.nodes[node.operands[1]].shape
+    return _rows(nest, node.params["indices"], size), node.params["indices"].shape
+
+
+def _rows(nest: Values, indices: np.ndarray, size: Count) -> Callable[[Index], Count]:
+    """The rows that whole numbers known before tell."""
+    if isinstance(size, Extent) and np.any(np.asarray(indices) < 0):
+        raise BackendError(f"{nest.program.name}: rows {indices.ravel()[:3]}... of an array whose size a call tells")
+    found = np.asarray(indices) if isinstance(size, Extent) else np.asarray(indices) % max(size, 1)
+    tables: list[Buffer] = []
+
+    def row(index: Index) -> Count:
+        if not any(isinstance(i, Extent) for i in index):
+            return int(found[index])
+        if not tables:
+            tables.append(nest.words.table(found.astype(float)))
+        return nest.words.whole(nest.words.load(tables[0], index), size)
+
+    return row
+
+
+def _formula_diagonal(nest: Values, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    return lambda index: source.at((*index, index[-1]))
+
+
+def _formula_reshape(nest: Values, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    if not isinstance(source, Cells):
+        return lambda index: source
+    if not node.shape:
+        return lambda index: source.at((0,) * len(source.shape))
+    buffer = nest.in_memory(source).buffer
+    assert buffer is not None
+    return nest.words.cells(buffer._replace(shape=node.shape)).at
+
+
+def _formula_getitem(nest: Values, node: Node) -> Callable[[Index], Number]:
+    source = nest.values[node.operands[0]]
+    moved = _region(node.params["key"], source.shape)
+    return lambda index: source.at(moved(index))
+
+
+def _formula_transpose(nest: Values, node: Node) -> Callable[[Index], Number]:
+    source, axes = nest.values[node.operands[0]], node.params["axes"]
+    return lambda index: source.at(tuple(index[axes.index(a)] for a in range(len(axes))))
+
+
+def _formula_broadcast(nest: Values, node: Node) -> Callable[[Index], Number]:
+    return lambda index: nest.value_at(node.operands[0], index)
+
+
+def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
+    """The cells of an array by those of a region."""
+    steps = []
+    for n, (start, stop, step) in zip(shape, (*key, *((0, None, 1),) * (len(shape) - len(key))), strict=True):
+        if not any(isinstance(end, Extent) for end in (n, start, stop)):
+            start = range(n)[start:stop:step].start
+        steps.append((start, step))
+    return lambda index: tuple(start + step * i for i, (start, step) in zip(index, steps, strict=True))
+
+
+# -- parts that are written one after the other
+
+
+def _onto_zeros(part: Callable[..., None]) -> Callable[..., None]:
+    """A part of an array whose other cells are zero; where it is added, nothing else changes."""
+
+    def whole(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+        if not add and isinstance(write, Writer) and not write.before:
+            nest.words.clear(write.buffer)
+        elif not add:
+            nest.words.each(node.shape, lambda index: write(index, _number(nest, node, 0.0), False))
+        part(nest, node, write, add)
+
+    return whole
+
+
+def _onto_first(part: Callable[..., None]) -> Callable[..., None]:
+    """A part of an array whose other cells are those of the first operand; what is added is made in memory of its own."""
+
+    def whole(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+        if add:
+            other = nest.words.buffer("", node.shape, node.dtype)
+            nest.words.reserve(other, node.shape[0])
+            whole(nest, node, Writer(nest.words, other))
+            nest.fill(nest.words.cells(other), write, True)
+        else:
+            nest.fill(nest.values[node.operands[0]], write)
+            part(nest, node, write)
+
+    return whole
+
+
+@_onto_zeros
+def _put(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    moved = _region(node.params["key"], node.shape)
+    nest.fill(nest.values[node.operands[0]], lambda index, value, add: write(moved(index), value, add), add)
+
+
+@_onto_zeros
+def _scatter(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    rows = node.operands[0]
+    row, axes = _row_numbers(nest, node, node.params["size"])
+    n = len(axes)
+    shape = (*axes, *nest.program.nodes[rows].shape[n:])
+    nest.words.each(shape, lambda i: write((row(i[:n]), *i[n:]), nest.value_at(rows, i), True))
+
+
+@_onto_zeros
+def _matmul(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    """A product of matrices: cells in one line are added to innermost."""
+    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+
+    def line(before: Index) -> None:
+        def one(k: Index) -> None:
+            nest.words.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
+
+        nest.words.each(inner, one)
+
+    nest.words.each(node.shape[:-1], line)
+
+
+def _concatenate(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    axis, start = node.params["axis"], 0
+    for operand in node.operands:
+        before = start
+
+        def moved(index: Index, value: Number, add: bool, before: Count = before) -> None:
+            write((*index[:axis], index[axis] + before, *index[axis + 1 :]), value, add)
+
+        nest.fill(nest.values[operand], moved, add)
+        start = start + nest.program.nodes[operand].shape[axis]
+
+
+def _cells(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    for place, index in enumerate(itertools.product(*map(range, node.shape))):
+        write(index, _typed(nest, node, place, ()), add)
+
+
+@_onto_zeros
+def _embed(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    nest.fill(nest.values[node.operands[0]], lambda index, value, add: write((*index, index[-1]), value, add), add)
+
+
+def _set(nest: Values, node: Node, write: Write) -> None:
+    region = HEADS["getitem"].shape(node.shape, key=node.params["key"])
+    moved = _region(node.params["key"], node.shape)
+    nest.words.each(region, lambda index: write(moved(index), _typed(nest, node, 1, index), False))
+
+
+def _assign_at(nest: Values, node: Node, write: Write) -> None:
+    row, axes = nest.row_number(node.operands[1], node.shape[0]), nest.program.nodes[node.operands[1]].shape
+    n = len(axes)
+    nest.words.each((*axes, *node.shape[1:]), lambda i: write((row(i[:n]), *i[n:]), _typed(nest, node, 2, i), False))
+
+
+def _set_at(nest: Values, node: Node, write: Write) -> None:
+    indices = node.params["indices"].ravel()
+    if len(node.shape) > 1 and any(isinstance(n, Extent) for n in node.shape):
+        raise BackendError(f"{nest.program.name}: single cells of an array whose sizes a call tells")
+    places = [indices] if len(node.shape) == 1 else np.unravel_index(indices, node.shape)
+    rows = [_rows(nest, cells, n) for cells, n in zip(places, node.shape, strict=True)]
+    nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), _typed(nest, node, 1, i), False))
+
+
+def _running(op: str, start: float) -> Callable[..., None]:
+    """What writes the running totals along an axis."""
+
+    def part(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+        axis, join, source = node.params["axis"], _joined(nest, node, op), nest.values[node.operands[0]]
+
+        def line(outside: Index) -> None:
+            total = nest.words.buffer("", (), node.dtype)
+            nest.words.store(total, (), _number(nest, node, start))
+
+            def one(k: Index) -> None:
+                index = (*outside[:axis], *k, *outside[axis:])
+                nest.words.store(total, (), join(nest.words.load(total, ()), source.at(index)))
+                write(index, nest.words.load(total, ()), add)
+
+            nest.words.each(node.shape[axis : axis + 1], one)
+
+        nest.words.each((*node.shape[:axis], *node.shape[axis + 1 :]), line)
+
+    return part
+
+
+def _typed(nest: Values, node: Node, place: int, index: Index) -> Number:
+    """A cell of an operand as one of the node's dtype."""
+    value, code = nest.value_at(node.operands[place], index), nest.program.nodes[node.operands[place]].dtype
+    if code == node.dtype:
+        return value
+    cast = Program("", (), (), [Node("input", (), (), code, (0, 0)), Node("cast", (0,), (), node.dtype)])
+    return nest.words.cell(cast, 1, {0: value})
+
+
+def _number(nest: Values, node: Node, value: Any) -> Number:
+    """A number of a node's dtype."""
+    kind = {"?": bool, "D": complex, "F": complex}.get(node.dtype, float)
+    return nest.words.cell(Program("", (), (), [Node("const", (), (), node.dtype, kind(value))]), 0, {})
+
+
+FORMULAS: dict[str, Callable[[Values, Node], Callable[[Index], Number]]] = {
+    "sum": _formula_sum, "matmul": _formula_matmul, "gather": _formula_gather, "reshape": _formula_reshape,
+    "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast, "take": _formula_gather,
+    "diagonal": _formula_diagonal, "amax": _joining("max"), "amin": _joining("min"), "prod": _joining("mul", 1.0),
+    "any": _joining("or", False), "all": _joining("and", True),
+}  # fmt: skip
+ADDING: dict[str, Callable[..., None]] = {"put": _put, "scatter_at": _scatter, "scatter": _scatter, "embed": _embed}
+REPLACING: dict[str, Callable[[Values, Node, Write], None]] = {"set": _set, "set_at": _set_at, "assign_at": _assign_at}
+_PARTS: dict[str, Callable[..., None]] = {
+    "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, **ADDING,
+    **{op: _onto_first(part) for op, part in REPLACING.items()},
+    "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
+}  # fmt: skip
+
+
+def part_of_array(program: Program, node: Node) -> Callable[..., None] | None:
+    """What writes an array part by part, None where it has a formula for a cell."""
+    if node.op == "matmul" and len(program.nodes[node.operands[1]].shape) < 2:
+        return None
+    return _PARTS.get(node.op)
+
+
+_HEADS = FORMULAS.keys() | _PARTS.keys()
+_MOVING = operations("picks", "rearranges", "gathers") | {"broadcast_to"}
+COSTLY = (operations("libm", "slow") - operations("cheap")) | (FORMULAS.keys() - _MOVING)  # elementary functions, and sums
+
+
+def refuse_heads(program: Program, shown: str) -> str:
+    """Which operation on whole arrays has no formula for a cell in `shown`; "" where all have one."""
+    for node in program.nodes:
+        if node.op == "loop":
+            if found := refuse_heads(node.params.body, shown):
+                return found
+        elif node.op in HEADS and node.op not in _HEADS:
+            words = f"{node.op} of whole arrays is not part of {shown}; scalarize=True (--scalarize) writes them out"
+            return f"{program.name}: {words}"
+    return ""

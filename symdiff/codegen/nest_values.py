@@ -1,0 +1,183 @@
+"""The values of a program in a nest: numbers, and arrays by formulas for their cells; where they lie; which are whole numbers.
+
+Assumes operands among the values. Guarantees that what is known of a number as a whole one, by rounds and sizes, holds in every
+round.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
+from symdiff.ir.node import Node
+from symdiff.lowering.program import Output, Program
+from symdiff.vocabulary.extents import Count, Extent
+
+
+def of_two(op: str, code: str, other: str) -> Program:
+    """An operation on two numbers, with the result of the first one's dtype."""
+    nodes = [Node("input", (), (), code, (0, 0)), Node("input", (), (), other, (1, 0)), Node(op, (0, 1), (), code)]
+    return Program("", (), (), nodes)
+
+
+_EITHER = of_two("or", "?", "?")
+Write = Callable[..., None]  # of an index, a number, and whether it is added
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Writes the cells of memory, or adds to them, behind the indices `before`."""
+
+    words: Words
+    buffer: Buffer
+    before: Index = ()
+
+    def __call__(self, index: Index, value: Number, add: bool = False) -> None:
+        place = (*self.before, *index)
+        if add and self.buffer.dtype == "?":
+            value, add = self.words.cell(_EITHER, 2, {0: self.words.load(self.buffer, place), 1: value}), False
+        self.words.store(self.buffer, place, value, add)
+
+
+class Values:
+    """The values of a program, as the words of a target have them, by positions."""
+
+    def __init__(self, words: Words, program: Program, leaves: Sequence[Any], wholes: Sequence[Count | None]) -> None:
+        """`leaves` are the inputs, of which `wholes` tells those known to be whole numbers."""
+        self.words = words
+        self.program = program
+        self.leaves = leaves
+        self.wholes = wholes
+        self.values: dict[int, Any] = {}
+        self.own: set[str] = set()  # names of memory that nothing outside the program reads
+        self.told: list[Count | None] = []  # what is known as a whole number, by positions
+        self.numbered: dict[tuple[int, Count], Count] = {}
+        self.lines: dict[int, tuple[Count, tuple[int, ...]] | None] = {}
+
+    def value_at(self, position: int, index: Index) -> Number:
+        """A cell of a value that is spread over the shape which the index belongs to."""
+        value = self.values[position]
+        if not isinstance(value, Cells):
+            return value
+        own = index[len(index) - len(value.shape) :]
+        return value.at(tuple(0 if n == 1 else i for n, i in zip(value.shape, own, strict=True)))
+
+    def in_memory(self, array: Cells, buffer: Buffer | None = None) -> Cells:
+        """An array in memory."""
+        if array.buffer is not None and buffer is None:
+            return array
+        buffer = buffer or self.new(array)
+        self.words.reserve(buffer, array.shape[0] if array.shape else 1)
+        self.fill(array, Writer(self.words, buffer))
+        return self.words.cells(buffer)
+
+    def new(self, like: Node | Cells) -> Buffer:
+        """Memory of the program's own."""
+        found = self.words.buffer("", like.shape, like.dtype)
+        self.own.add(found.name)
+        return found
+
+    def fill(self, value: Any, write: Write, add: bool = False) -> None:
+        """Write, or add, all cells of a value."""
+        whole = isinstance(write, Writer) and not write.before and not add and isinstance(value, Cells) and value.buffer
+        if whole and (whole.shape, whole.dtype) == (write.buffer.shape, write.buffer.dtype):  # type: ignore[attr-defined]
+            self.words.copy(whole, write.buffer)  # type: ignore[attr-defined]
+        elif isinstance(value, Cells):
+            self.words.each(value.shape, lambda index: write(index, value.at(index), add))
+        else:
+            write((), value, add)
+
+    # -- whole numbers
+
+    def whole_of(self, position: int) -> Count | None:
+        """A value as a whole number that is known by the numbers of rounds and sizes, None where it is not."""
+        for node in self.program.nodes[len(self.told) : position + 1]:
+            self.told.append(self._told(node))
+        return self.told[position]
+
+    def _told(self, node: Node) -> Count | None:
+        if node.op == "input":
+            return self.wholes[node.params[0]] if not node.shape else None
+        if node.op == "size":
+            return node.params  # type: ignore[no-any-return]
+        if node.op == "const" and not node.shape:
+            return int(node.params) if node.dtype == "d" and float(node.params).is_integer() else None
+        if node.op not in ("add", "sub", "mul", "neg") or node.shape:
+            return None
+        found: list[Any] = [self.told[o] for o in node.operands]
+        if any(f is None for f in found):
+            return None
+        if node.op == "mul":
+            return None if all(isinstance(f, Extent) for f in found) else found[0] * found[1]
+        whole: Count = -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]
+        return whole
+
+    def line_of(self, position: int) -> tuple[Count, tuple[int, ...]] | None:
+        """An array of whole numbers as the first one and the steps along its axes; None where it is no such array."""
+        if position not in self.lines:
+            self.lines[position] = self._line(position, self.program.nodes[position])
+        return self.lines[position]
+
+    def _line(self, position: int, node: Node) -> tuple[Count, tuple[int, ...]] | None:
+        if not node.shape:
+            known = self.whole_of(position)
+            return None if known is None else (known, ())
+        if node.op == "const":
+            return _line_of_table(node.params)
+        if node.op not in ("add", "sub", "mul", "broadcast_to") or any(isinstance(n, Extent) for n in node.shape):
+            return None
+        parts = []
+        for o in node.operands:
+            line, shape = self.line_of(o), self.program.nodes[o].shape
+            if line is None:
+                return None
+            steps = tuple(0 if n == 1 else step for n, step in zip(shape, line[1], strict=True))
+            parts.append((line[0], (0,) * (len(node.shape) - len(steps)) + steps))
+        (start, steps), (other, more) = parts[0], parts[-1]
+        if node.op == "mul":
+            if any(more) or isinstance(other, Extent):
+                (start, steps), (other, more) = parts[-1], parts[0]
+            return None if any(more) or isinstance(other, Extent) else (start * other, tuple(s * other for s in steps))
+        if node.op == "add":
+            return start + other, tuple(a + b for a, b in zip(steps, more, strict=True))
+        return (start - other, tuple(a - b for a, b in zip(steps, more, strict=True))) if node.op == "sub" else parts[0]
+
+    def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
+        """The rows that a whole number, or the cells of an array of them, tell."""
+        if self.program.nodes[position].shape:
+            line = self.line_of(position)
+            if line is None:
+                return lambda index: self.words.whole(self.value_at(position, index), size)
+            start, steps = line
+
+            def number(index: Index) -> Count:
+                found = start
+                for i, step in zip(index, steps, strict=True):
+                    found = found + i * step
+                return found if self.words.within(found, size) else self.words.nearest(found, size)
+
+            return number
+        known = self.whole_of(position)
+        if known is None or not self.words.within(known, size):
+            known = self.numbered.get((position, size))
+        if known is None:
+            known = self.numbered[position, size] = self.words.whole(self.values[position], size)
+        return lambda index: known
+
+
+def whole_value(program: Program, output: Output) -> int:
+    """The value that is the whole result, -1 where it has one for each cell."""
+    return output.value if len(output.cells) == 1 and program.nodes[output.value].shape == output.shape else -1
+
+
+def _line_of_table(table: np.ndarray) -> tuple[int, tuple[int, ...]] | None:
+    """A constant of whole numbers at equal distances along each axis, as `Nest.line_of`."""
+    if table.dtype.kind != "f" or not table.size or not np.array_equal(table, np.trunc(table)):
+        return None
+    first = table.flat[0]
+    steps = [np.take(table, 1, axis).flat[0] - first if n > 1 else 0.0 for axis, n in enumerate(table.shape)]
+    grids = np.meshgrid(*map(np.arange, table.shape), indexing="ij", sparse=True)
+    same = np.array_equal(table, sum((g * s for g, s in zip(grids, steps, strict=True)), first))
+    return (int(first), tuple(map(int, steps))) if same else None

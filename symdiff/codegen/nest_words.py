@@ -1,0 +1,197 @@
+"""What a target says for the parts of a nest, and the numbers, places and arrays that it speaks of.
+
+A target gives a class of `Words`. Guarantees that cells lie in C order.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symdiff.lowering.program import Program
+from symdiff.vocabulary.extents import Count, Extent, Shape
+
+SMALL = 64  # cells of an array that is a variable of the function
+Index = tuple[Count, ...]
+Number = Any  # a target's text of a number: names of registers, or an expression
+
+
+class Buffer(NamedTuple):
+    """Cells in memory, in C order from `start` on."""
+
+    name: str
+    shape: Shape
+    dtype: str
+    start: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """An array, by the formula for a cell; `buffer` where it is in memory."""
+
+    shape: Shape
+    dtype: str
+    at: Callable[[Index], Number]
+    buffer: Buffer | None = None
+
+
+class InOrder:
+    """One value after the other."""
+
+    def before(self, position: int, known: Collection[int]) -> Iterable[int]:
+        """What is to be computed for a value, itself the last, none of the `known`."""
+        return () if position in known else (position,)
+
+
+class Words:
+    """What a target says for the parts of a nest."""
+
+    few = 16  # cells that are written one by one, without a loop
+
+    def __init__(self) -> None:
+        self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
+
+    def calls(self, program: Program) -> Any:
+        """The order of a program's values."""
+        return InOrder()
+
+    def operation(self, nest: Any, position: int) -> dict[int, Number]:
+        """An operation on numbers among the nest's values, with those that are made together with it."""
+        raise NotImplementedError
+
+    def cell(self, program: Program, position: int, values: dict[int, Number]) -> Number:
+        """An operation on numbers, in a formula for a cell."""
+        raise NotImplementedError
+
+    def named(self, name: str, value: Number, code: str) -> Number:
+        """A number that is read several times, or in another place."""
+        return value
+
+    def held(self, value: Number) -> Number:
+        """A number that its only user may read more than once."""
+        return value
+
+    def note(self, text: Callable[[], str]) -> None:
+        """What the next lines compute, where they are for people to read."""
+
+    def table(self, value: np.ndarray) -> Buffer:
+        """The cells of a constant."""
+        raise NotImplementedError
+
+    def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
+        """A variable, or an array, which has no value yet."""
+        raise NotImplementedError
+
+    def reserve(self, buffer: Buffer, rows: Count) -> None:
+        """Room for so many rows, which the target may have given already."""
+
+    def clear(self, buffer: Buffer) -> None:
+        """Zeros in all cells."""
+        raise NotImplementedError
+
+    def load(self, buffer: Buffer, index: Index) -> Number:
+        """The value of a cell."""
+        raise NotImplementedError
+
+    def store(self, buffer: Buffer, index: Index, value: Number, add: bool = False) -> None:
+        """Write a cell, or `add` to it."""
+        raise NotImplementedError
+
+    def assign(self, pairs: list[tuple[Buffer, Number, bool]]) -> None:
+        """Variables' next values; `True` with those that others' are computed from."""
+        for buffer, value, _ in pairs:
+            self.store(buffer, (), value)
+
+    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> AbstractContextManager[Extent]:
+        """A loop around what is said inside; the round's number, which is the size `size` afterwards."""
+        raise NotImplementedError
+
+    def end_where(self, place: int, condition: Number) -> None:
+        """The end of the function where the check of this place holds."""
+        raise NotImplementedError
+
+    def leave_unless(self, condition: Number) -> None:
+        """The end of the loop where a condition does not hold."""
+        raise NotImplementedError
+
+    def real(self, whole: Count) -> Number:
+        """A whole number as float64."""
+        raise NotImplementedError
+
+    def whole(self, value: Number, size: Count) -> Extent:
+        """The whole part of a number, the nearest of 0 to size - 1."""
+        raise NotImplementedError
+
+    def nearest(self, whole: Count, size: Count) -> Count:
+        """The nearest of 0 to size - 1 to a whole number."""
+        return self.whole(self.real(whole), size)
+
+    def product(self, a: Count, b: Count) -> Count:
+        """A product of two whole numbers, of which none is known before."""
+        raise NotImplementedError
+
+    def times(self, a: Count, b: Count) -> Count:
+        """A product of two whole numbers."""
+        return self.product(a, b) if isinstance(a, Extent) and isinstance(b, Extent) else a * b
+
+    def count(self, shape: Shape) -> Count:
+        """The cells of an array."""
+        count: Count = 1
+        for n in shape:
+            count = self.times(count, n)
+        return count
+
+    def flat(self, buffer: Buffer, index: Index) -> Count:
+        """The place of a cell in memory."""
+        place: Count = 0
+        for n, i in zip(buffer.shape, index, strict=True):
+            place = self.times(place, n) + i
+        return buffer.start + place
+
+    def cells(self, buffer: Buffer) -> Cells:
+        """An array in memory."""
+        return Cells(buffer.shape, buffer.dtype, lambda index: self.load(buffer, index), buffer)
+
+    def row(self, array: Cells, k: Count) -> Any:
+        """A row of an array, a number where it has one axis."""
+        if len(array.shape) == 1:
+            return array.at((k,))
+        shape, buffer = array.shape[1:], array.buffer
+        if buffer is not None and not any(isinstance(n, Extent) for n in shape):
+            return self.cells(Buffer(buffer.name, shape, buffer.dtype, buffer.start + k * math.prod(shape)))
+        return Cells(shape, array.dtype, lambda index: array.at((k, *index)))
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        """Write all cells of an array into those of another."""
+        self.each(source.shape, lambda index: self.store(target, index, self.load(source, index)))
+
+    def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
+        """Do something for all cells of a shape."""
+        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.few:
+            for index in itertools.product(*map(range, shape)):
+                action((*before, *index))
+        else:
+            with self.rounds("i", shape[0]) as i:
+                self.each(shape[1:], action, (*before, i))
+
+    def within(self, whole: Count, size: Count) -> bool:
+        """Whether a whole number is known to be among 0 to size - 1."""
+        return all(self._is_not_negative(difference) for difference in (whole, size - 1 - whole))
+
+    def _is_not_negative(self, whole: Count) -> bool:
+        while isinstance(whole, Extent):
+            size, times = next((term for term in whole.terms if term[0].name in self.bounds), whole.terms[0])
+            if times < 0 and size.name not in self.bounds:
+                return False
+            least = 0 if size.name in self.bounds else size.least
+            whole = whole + times * ((least if times > 0 else self.bounds[size.name]) - Extent(0, ((size, 1),)))
+        return whole >= 0
+
+
+def is_small(shape: Shape) -> bool:
+    """Whether an array is a variable of the function."""
+    return not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= SMALL
