@@ -1,4 +1,4 @@
-"""Random compositions of singular heads at their singular points, with a parameter beside, against one-sided limits in 60 digits.
+"""Random compositions of singular heads at their singular points, with a parameter, against one-sided limits in 60 digits.
 
 A first derivative is right, NaN, or between the slopes of both sides; a second one right or NaN. Where an extreme ties at a
 kink of an operand, its row's choice is no slope of the whole, and is not asked. A branch is the one at the point. Each function
@@ -33,26 +33,32 @@ PAIRS = {
     "np.maximum({}, {})": max, "np.minimum({}, {})": min, "np.arctan2({}, {})": mpmath.atan2,
 }  # fmt: skip
 SPECIAL = {
-    "special.erf({})": mpmath.erf, "special.gamma({})": mpmath.gamma, "special.gammaln({})": lambda x: mpmath.log(abs(mpmath.gamma(x))),
+    "special.erf({})": mpmath.erf, "special.gamma({})": mpmath.gamma,
+    "special.gammaln({})": lambda x: mpmath.log(abs(mpmath.gamma(x))),
     "special.j0({})": lambda x: mpmath.besselj(0, x), "special.j1({})": lambda x: mpmath.besselj(1, x),
     "special.i0e({})": lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)),
-    "special.i1e({})": lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)), "special.k1({})": lambda x: mpmath.besselk(1, x),
-    "special.exprel({})": lambda x: mpmath.expm1(x) / x if x else mpmath.mpf(1), "special.expit({})": lambda x: 1 / (1 + mpmath.exp(-x)),
+    "special.i1e({})": lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)),
+    "special.exprel({})": lambda x: mpmath.expm1(x) / x if x else mpmath.mpf(1),
+    "special.expit({})": lambda x: 1 / (1 + mpmath.exp(-x)),
     "special.digamma({})": mpmath.digamma, "special.spence({})": lambda x: mpmath.polylog(2, 1 - x),
     "special.entr({})": lambda x: -x * mpmath.log(x) if x else x, "special.ndtr({})": mpmath.ncdf,
     "special.rgamma({})": mpmath.rgamma, "special.cosm1({})": lambda x: mpmath.cos(x) - 1, "special.erfc({})": mpmath.erfc,
-    "special.dawsn({})": lambda x: ROOT(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x), "special.logit({})": lambda x: mpmath.log(x / (1 - x)),
+    "special.dawsn({})": lambda x: ROOT(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x),
+    "special.logit({})": lambda x: mpmath.log(x / (1 - x)),
 }  # fmt: skip
 SPECIAL_PAIRS = {
-    "special.xlogy({}, {})": lambda a, b: a * mpmath.log(b) if a else a, "special.xlog1py({}, {})": lambda a, b: a * mpmath.log(1 + b) if a else a,
-    "special.rel_entr({}, {})": lambda a, b: a * mpmath.log(a / b) if a else a, "np.logaddexp({}, {})": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
+    "special.xlogy({}, {})": lambda a, b: a * mpmath.log(b) if a else a,
+    "special.xlog1py({}, {})": lambda a, b: a * mpmath.log(1 + b) if a else a,
+    "special.rel_entr({}, {})": lambda a, b: a * mpmath.log(a / b) if a and b > 0 else ROOT(a),
+    "np.logaddexp({}, {})": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
 }  # fmt: skip
 CHOICES = {
-    "np.where({} > 0, {}, {})": lambda c: c > 0, "np.where({} == 0, {}, {})": lambda c: c == 0, "np.where({} <= 0, {}, {})": lambda c: c <= 0,
+    "np.where({} > 0, {}, {})": lambda c: c > 0, "np.where({} == 0, {}, {})": lambda c: c == 0,
+    "np.where({} <= 0, {}, {})": lambda c: c <= 0,
 }  # fmt: skip
 EVALUATED = HEADS | PAIRS | SPECIAL | SPECIAL_PAIRS
 NARROW = {"special": 0.12, "choice": 0.06}  # how often
-KINKS = ("abs", "max", "min", "hypot", "i0e", "i1e")
+KINKS, EXTREMES, JUMPS = ("abs", "max", "min", "hypot", "i0e", "i1e"), ("maximum", "minimum"), ("floor", "sign", "arctan2")
 
 
 class Undefined(ArithmeticError):
@@ -94,11 +100,20 @@ def value(t, at):
     return mpmath.re(found)
 
 
-def branched(t, at):
-    """A composition with the branches at a point."""
+def branched(t, at, name):
+    """A composition with the branches at a point; the one around it where an equation that holds there alone chooses equals."""
     if t[0] not in CHOICES:
-        return (t[0], *(branched(s, at) for s in t[1:]))
-    return branched(t[2 if CHOICES[t[0]](value(branched(t[1], at), at)) else 3], at)
+        return (t[0], *(branched(s, at, name) for s in t[1:]))
+    asked = branched(t[1], at, name)
+    if not CHOICES[t[0]](value(asked, at)):
+        return branched(t[3], at, name)
+    arm = branched(t[2], at, name)
+    if "==" not in t[0] or name not in leaves(asked):
+        return arm
+    if any(word in text(asked) for word in (*KINKS, *JUMPS, "p")):
+        raise Undefined
+    other = branched(t[3], at, name)
+    return other if value(arm, at) == value(other, at) else arm
 
 
 def limit(differences):
@@ -135,6 +150,12 @@ def sides(t, at, name, order):
 def bounds(t, at, name, order):
     """Between which numbers a derivative is; None where that cannot be told."""
     named = text(t)
+    if (
+        any(k in named for k in EXTREMES)
+        and {"x", "p"} <= leaves(t)
+        and (order == 2 or any(k in named for k in JUMPS) or sum(named.count(k) for k in KINKS) > 1)
+    ):
+        return None  # where two operands that depend on both are equal, each has half of its slope
     slopes = sides(t, at, name, 1)
     if slopes is None or (order == 1 and len(slopes) == 1 and any(k in named for k in (*KINKS, "sqrt", "**0.5"))):
         return None
@@ -145,8 +166,12 @@ def bounds(t, at, name, order):
         return None
     finite = [s for s in limits if mpmath.isfinite(s)]
     tolerance = 1e-3 * (1 + max(map(abs, finite))) if finite else 0
-    is_tied = any(k in named for k in ("maximum", "minimum")) and sum(named.count(k) for k in KINKS) > 1
-    return None if is_tied and order == 1 and len({*map(float, limits)}) > 1 else (min(limits) - tolerance, max(limits) + tolerance)
+    is_tied = any(k in named for k in EXTREMES) and sum(named.count(k) for k in KINKS) > 1
+    return (
+        None
+        if is_tied and order == 1 and len({*map(float, limits)}) > 1
+        else (min(limits) - tolerance, max(limits) + tolerance)
+    )
 
 
 def judged(t, points, orders=(1, 2)):
@@ -158,17 +183,18 @@ def judged(t, points, orders=(1, 2)):
         made = {}
         for numbers in points:
             at = {n: mpmath.mpf(v) for n, v in zip("xp", numbers, strict=True)}
-            try:
-                if not np.isfinite(f(*map(np.float64, numbers))):
-                    continue
-                here = branched(t, at)
-                value(here, at)
-            except Undefined:
+            written = float(f(*map(np.float64, numbers)))
+            if not math.isfinite(written):
                 continue
             for name in names:
                 try:
+                    here = branched(t, at, name)
+                    if here != t and any(k in named for k in EXTREMES):
+                        continue  # a branch may be an operand that is equal to another one
+                    if abs(value(here, at) - written) > 1e-9 * (1 + abs(written)):
+                        continue  # beside the point by rounding
                     within = bounds(here, at, name, order)
-                except mpmath.libmp.NoConvergence:
+                except (Undefined, mpmath.libmp.NoConvergence):
                     continue
                 if within is None:
                     continue
@@ -176,7 +202,7 @@ def judged(t, points, orders=(1, 2)):
                 if name not in made:
                     made[name] = derived(f, place, order)
                 got, told = float(made[name](*numbers)), told + 1
-                far = max(map(abs, within)) == math.inf and abs(got) > 1e6  # beside the point by rounding
+                far = max(map(abs, within)) > 1e12 and abs(got) > 1e6  # beside the point by rounding
                 if math.isfinite(got) and not far and not within[0] <= got <= within[1]:
                     shown = [mpmath.nstr(w, 8) for w in within]
                     found.append(f"{named} by {name} at x, p = {numbers}, order {order}: {got}, not within {shown}")

@@ -64,6 +64,24 @@ BESIDE = {
     "a root of a distance": (lambda x: np.cosh(np.sqrt(x - 1)), 1.0, 0.5, 1 / 12),
     "a square of an angle": (lambda x: np.arccos(x) ** 2, 1.0, -2.0, 2 / 3),
     "a kinked root": (lambda x: np.sqrt(x**2 + x**3), 0.0, 0.0, 0.0),
+    "a tie with a step": (lambda x: np.maximum(2 * x, np.floor(x)), 0.0, 2.0, 0.0),
+    "a tie with a step at one": (lambda x: np.minimum(x**3, np.ceil(x)), 1.0, 3.0, 6.0),
+    "a tie of tangents": (lambda x: np.maximum(x, np.sinh(np.log1p(x))), 0.0, 1.0, 0.0),
+    "a tie of special functions": (lambda x: np.minimum(special.rgamma(x), x), 0.0, 1.0, 0.0),
+    "a scaled function at its kink": (lambda x: special.i0e(1 - np.cos(x)), 0.0, 0.0, -1.0),
+    "a scaled function of an order": (lambda x: special.ive(0, 1 - np.cos(x)), 0.0, 0.0, -1.0),
+    "a special function at its least": (lambda x: abs(special.xlog1py(x, x)), 0.0, 0.0, 2.0),
+    "a special function's kinks": (lambda x: np.minimum(np.abs(x), special.j1(x)), 0.0, 0.5, 0.0),
+    "a function with a patched slope": (lambda x: special.spence(np.cbrt(x)), 1.0, -1 / 3, math.nan),
+    "one of two points": (
+        lambda x: np.sin(x) * np.expm1(x - 1) / (x * (x - 1)),
+        0.0,
+        0.26424111765711535,
+        -0.050104058800064167,
+    ),
+    "the other point": (lambda x: np.sin(x) * np.expm1(x - 1) / (x * (x - 1)), 1.0, 0.11956681346419146, -0.25981197759884088),
+    "a cube's root": (lambda x: np.cbrt(np.sin(x) ** 3), 0.0, 1.0, 0.0),
+    "a root of a fourth power": (lambda x: np.sqrt(x**4 + x**6), 0.0, 0.0, 2.0),
     "beyond the domain": (lambda x: np.cos(np.sqrt(x)), -1e-3, math.nan, math.nan),
     "beside an angle's zero": (np.arccos, 1e-16, -1.0, -1e-16),
     "a root of small digits": (lambda x: (x * np.cbrt(x)) ** 1.5, -1e-200, -2e-200, None),
@@ -92,6 +110,27 @@ def test_common_zeros_with_a_parameter(f, first, second, by_a):
         assert sd.derivative(f, order=2)(x, 2.0) == pytest.approx(second, rel=1e-12)
         assert sd.grad(f, 1)(x, 2.0) == pytest.approx(by_a, rel=1e-12, abs=1e-12)
         assert np.isfinite(sd.derivative(f)(x, 0.0))
+
+
+@pytest.mark.parametrize("cell", [math.nan, math.inf])
+def test_slopes_of_determinants_that_are_no_numbers(cell, tmp_path):
+    x = np.array([[1.0, cell], [2.0, 3.0]])
+    for f in (np.linalg.det, lambda x: np.linalg.det(x @ x.T)):
+        for made in (sd.grad(f), sd.hessian(f)):
+            assert np.all(np.isnan(made(x)))
+    sd.grad(np.linalg.det).export(tmp_path / "det_grad.py", x)
+    scope: dict[str, object] = {}
+    exec((tmp_path / "det_grad.py").read_text(), scope)
+    assert np.all(np.isnan(scope["det_grad"](x)))
+    many = sd.vmap(sd.grad(np.linalg.det))(np.stack([x, EYE]))
+    np.testing.assert_array_equal(many[1], EYE)
+    assert np.all(np.isnan(many[0]))
+
+
+def test_squares_of_signs_that_stand_still():
+    assert sd.grad(sd.grad(lambda p, x: np.log1p(1 + p * np.sign(x))))(-1.3, 0.0) == 0.0
+    assert sd.grad(sd.grad(lambda p, x: np.hypot(np.sign(x), p)))(1.5, 0.0) == 0.0
+    assert sd.derivative(lambda x: np.log1p(1 + x * np.sign(x * x)), order=2)(0.0) == -0.25
 
 
 def test_powers_and_logarithms_where_both_operands_decide():

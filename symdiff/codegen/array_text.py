@@ -240,17 +240,26 @@ def _cofactors(node: Node, texts: list[str], target: str, params: dict[str, str]
     """By singular values, so that singular matrices have them too."""
     n = node.shape[-1]
     return [
-        f"u, s, vh = {np}.linalg.svd({texts[0]})",
+        *_singular_vectors(texts[0], np),
         f"others = {np}.prod({np}.where({np}.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
         f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
-        f"{target} = sign[..., None, None] * (({np}.conj(u) * others[..., None, :]) @ {np}.conj(vh))",
+        f"u = ({np}.conj(u) * others[..., None, :]) @ {np}.conj(vh)",
+        f"{target} = {np}.where(finite, sign[..., None, None] * u, {np}.nan)",
+    ]
+
+
+def _singular_vectors(x: str, np: str) -> list[str]:
+    """As `heads._singular_vectors`."""
+    return [
+        f"finite = {np}.all({np}.isfinite({x}), axis=(-2, -1), keepdims=True)",
+        f"u, s, vh = {np}.linalg.svd({np}.where(finite, {x}, 0.0))",
     ]
 
 
 def _cofactors_along(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
     n = node.shape[-1]
     return [
-        f"u, s, vh = {np}.linalg.svd({texts[0]})",
+        *_singular_vectors(texts[0], np),
         f"own = {np}.eye({n}, dtype=bool)",
         f"others = {np}.prod({np}.where(own[:, None] | own, 1.0, s[..., None, None, :]), -1) * ~own",
         f"inner = {np}.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ {np}.conj(vh.swapaxes(-1, -2))",
@@ -258,7 +267,7 @@ def _cofactors_along(node: Node, texts: list[str], target: str, params: dict[str
         f"diagonal = {np}.diagonal(inner, axis1=-2, axis2=-1)",
         f"turned[..., range({n}), range({n})] = (others @ diagonal[..., None])[..., 0]",
         f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
-        f"{target} = sign[..., None, None] * ({np}.conj(u) @ turned @ {np}.conj(vh))",
+        f"{target} = {np}.where(finite, sign[..., None, None] * ({np}.conj(u) @ turned @ {np}.conj(vh)), {np}.nan)",
     ]
 
 
@@ -309,8 +318,8 @@ def _expm(node: Node, texts: list[str], target: str, params: dict[str, str], np:
 
 
 LOCALS = {
-    "cofactors": "u s vh others sign", "inverse_transposed": "u s vh others sign", "is_definite": "k",
-    "cofactors_along": "u s vh own others inner turned diagonal sign", "expm": "a u i s others r value vh",
+    "cofactors": "finite u s vh others sign", "inverse_transposed": "finite u s vh others sign", "is_definite": "k",
+    "cofactors_along": "finite u s vh own others inner turned diagonal sign", "expm": "a u i s others r value vh",
 }  # fmt: skip
 _FILLING = {
     "expm": _expm,

@@ -98,7 +98,7 @@ def _expm1(x: Any) -> Any:
 
 def _gammainc(a: Any, x: Any) -> Any:
     """By DLMF 8.5.1 where mpmath does not end: beside 0, left of the imaginary axis."""
-    if isinstance(x, mpmath.mpc):
+    if isinstance(x, mpmath.mpc) or x < 0:
         return mpmath.power(x, a) * mpmath.hyp1f1(a, a + 1, -x) * mpmath.rgamma(a + 1)
     return mpmath.gammainc(a, 0, x, regularized=True)
 
@@ -397,7 +397,11 @@ _SAME = (
     "loggamma j0 j1 ellipk ellipe beta zeta hyp0f1 hyp1f1 hyp2f1 hyperu agm elliprc elliprd elliprf elliprg elliprj "
     "hankel1 hankel2 fresnels fresnelc"
 )
+_MILLISECONDS = (
+    "kv kve k0 k0e k1 k1e yv yve y0 y1 hankel1 hankel1e hankel2 hankel2e ker kei kerp keip owens_t lpmv chndtr parabolicw"
+)
 SLOW = frozenset(n for n, f in OPERATIONS.items() if f.__qualname__.startswith(("_integral", "_inverse")))
+SLOW |= {*_MILLISECONDS.split()}
 OPERATIONS |= {name: getattr(mpmath, name) for name in _SAME.split()}
 _TO_COMPLEX = frozenset(name for name, row in OPS.items() if row.result == "complex")
 OPERATIONS = {name: function if name in _TO_COMPLEX else _real(function) for name, function in OPERATIONS.items()}

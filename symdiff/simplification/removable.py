@@ -12,6 +12,7 @@ of powers of such values. A kink that is one stays. What the user wrote is compu
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -42,6 +43,11 @@ _NEAR = mpmath.mpf(10) ** -16
 _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  # some take minutes in many digits
 _KNOWN = {*OPERATIONS, "cast"} - {"select", "edge"} - SLOW - _MANIFOLD
 _POLYNOMIAL = operations("polynomial")
+_PRODUCTS = {  # of a function of all operands, or of the first, and of what is made of the last
+    **{scaled: (plain, ("abs", "neg", "exp")) for scaled, plain in {"i0e": "i0", "i1e": "i1", "ive": "iv"}.items()},
+    "xlogy": ("", ("log",)),
+    "xlog1py": ("", ("log1p",)),
+}
 Steps = tuple[tuple[str, tuple[Any, ...]], ...]  # operations on the results of those before, 0 the value that they depend on
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
 _FEWER = (5, 8, 12)  # degrees that are enough where the value beyond has its digits
@@ -53,7 +59,8 @@ _LEAST_RADIUS = 1e-20
 _LARGEST = 1024  # the exponent from which doubles overflow
 _SMALLEST = 2**16  # the one below zero at which parts of a number are too far apart
 _COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
-_WIDE = 24  # the exponent from which these take too much memory
+_FAMILIES = {n for n, row in OPS.items() if row.is_special and row.arity > 1} - {"iv"}  # of some mpmath's never end
+_WIDE = 8  # the exponent from which these take too long
 _REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
 
 
@@ -71,6 +78,9 @@ class Disc(NamedTuple):
     radius: Constant
     coefficients: list[float]
     side: int  # 1 or -1 where they are on that side alone
+
+
+Regular = tuple[Point, tuple[Disc, ...]]
 
 
 def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2) -> list[Node]:
@@ -100,12 +110,12 @@ class _Removing:
         for binding in self.facts.bindings:
             self.builder.at(binding)
             is_asked = binding.result in self.moving and binding.result in self.wanted
-            seen = self._seen(binding) if is_asked else None
-            chosen = self._by_product(binding) if is_asked and seen is None and binding.op == "div" else None
+            seen = self._seen(binding) if is_asked else []
+            chosen = self._by_product(binding) if is_asked and not seen and binding.op == "div" else None
             if not stands.keys().isdisjoint(binding.operands):
                 operands = tuple(stands.get(o, o) for o in binding.operands)
                 binding = binding_with(binding, binding.op, operands, binding.params)
-            chosen = chosen if seen is None else self._chosen(binding, *seen)
+            chosen = self._chosen(binding, seen) if seen else chosen
             if chosen is None:
                 found.append(binding)
                 continue
@@ -116,11 +126,12 @@ class _Removing:
             stands[binding.result] = chosen
         return found
 
-    def _seen(self, binding: Node) -> tuple[Point, tuple[Disc, ...]] | None:
-        """Where a value is regular although what it is made of is not; None elsewhere."""
+    def _seen(self, binding: Node) -> list[Regular]:
+        """Where a value is regular although what it is made of is not: points of the same value."""
+        found: list[Regular] = []
         extreme = _extreme(binding) or binding.op == "abs"
         if not (binding.op in _KNOWN or extreme):
-            return None
+            return found
         followed = binding.operands[: 1 if binding.op in ("div", "pow") else None]
         points = [p for o in dict.fromkeys(followed) for p in self._points.get(o, ())]
         own = [p for point in _singular_points(self.facts, binding) for p in self._zeros(point)]
@@ -131,17 +142,22 @@ class _Removing:
         for point in dict.fromkeys(points + own) if depth <= _DEEP else ():
             steps = self._steps(binding, point.of)
             code = point.of.dtype or "d"
-            forbidden = (_KINKS if is_complex(code) else set()) | (set() if binding.op in _POLYNOMIAL else _COSTLY)
-            if steps is None or any(op in forbidden for op, _ in steps) or sum(op in _KINKS for op, _ in steps) > _DEEP:
+            forbidden = set() if binding.op in _POLYNOMIAL else _FAMILIES
+            if steps is None or sum(op in _KINKS for op, _ in steps) > (0 if is_complex(code) else _DEEP):
+                continue
+            if any(op in forbidden for op, _ in steps):
                 continue
             if point.of.shape != binding.shape or is_complex(code) != is_complex(binding.dtype):
                 continue
+            if found and point.of is not found[0][0].of:
+                continue
             discs = () if is_pole else _discs(steps, point.at, self.order, not is_complex(code))
-            if len(discs) == 1 or (discs and (point in points or _is_bent(steps, point.at))):
-                return point, discs
-            if point in points or steps[-1][0] not in _KINKS:
+            is_kink = not _extreme(binding) and any(locus.kind == "kink" for locus in known_column(binding).loci)
+            if len(discs) == 1 or (discs and (point in points or not (is_kink or _is_tie(steps, point.at)))):
+                found.append((point, discs))
+            elif point in points or steps[-1][0] not in _KINKS:
                 self._points.setdefault(binding.result, []).append(point)
-        return None
+        return found
 
     def _by_product(self, binding: Node) -> Atom | None:
         """u/x, of which u depends on w = a*x alone, as a*(u/w) where that is regular, and the same for powers of x."""
@@ -166,7 +182,7 @@ class _Removing:
             self.moving |= {w, b.bindings[-1].result}
             quotient = b.bindings.pop()
             seen = self._seen(quotient)
-            found = None if seen is None else b.mul(Constant(1 / scale), b.mul(a, self._chosen(quotient, *seen)))
+            found = b.mul(Constant(1 / scale), b.mul(a, self._chosen(quotient, seen))) if seen else None
             b.primal = outer
             if found is None:
                 del b.bindings[start:]
@@ -194,7 +210,16 @@ class _Removing:
             elif missing := [o for o in made.operands if o not in places]:
                 pending += missing
             else:
-                steps.append((_extreme(made) or made.op, tuple(places[o] for o in made.operands)))
+                refs = tuple(places[o] for o in made.operands)
+                first, chain = _PRODUCTS.get(made.op, (_extreme(made) or made.op, ()))
+                if first:
+                    steps.append((first, refs))
+                factor, last = len(steps) if first else refs[0], refs[-1]
+                for op in chain:
+                    steps.append((op, (last,)))
+                    last = len(steps)
+                if chain:
+                    steps.append(("mul", (factor, last)))
                 places[top] = len(steps)
         return tuple(steps)
 
@@ -236,9 +261,7 @@ class _Removing:
                 yield from (Point(operands[0], mpmath.mpf(t)) for t in _TRIED if _is_at(op, t, value))
         elif op in ("mul", "div") and value == 0:
             yield from (Point(o, value) for o in operands[: 1 if op == "div" else 2])
-        elif op in ("add", "sub") and numbers == [None, None]:
-            yield from self._tried(made, value)
-        elif op in ("add", "sub"):
+        elif op in ("add", "sub") and numbers != [None, None]:
             place = 0 if numbers[0] is None else 1
             rest = numbers[1 - place]
             yield Point(operands[place], value - rest if op == "add" else value + rest if place == 0 else rest - value)
@@ -251,6 +274,8 @@ class _Removing:
             yield Point(operands[0], root)
             if root and numbers[1] % 2 == 0:
                 yield Point(operands[0], -root)
+        else:
+            yield from self._tried(made, value)
 
     def _tried(self, made: Node, value: Any = None) -> Iterator[Point]:
         """Where the only value that moves in a sum makes it that number, or, without one, operands equal."""
@@ -271,17 +296,24 @@ class _Removing:
 
     # -- what the sweeps see
 
-    def _chosen(self, binding: Node, point: Point, discs: tuple[Disc, ...]) -> Atom:
-        """A value as its polynomials near a point."""
+    def _chosen(self, binding: Node, seen: list[Regular]) -> Atom:
+        """A value as its polynomials near points."""
         b = self.builder
         outer, b.primal = b.primal, False
-        first = discs[0]
+        found = b.bind(binding.op, binding.operands, binding.shape, binding.dtype, binding.params)
+        for point, discs in seen:
+            found = b.select(*self._near(point, discs), found)
+        b.primal = outer
+        return found
+
+    def _near(self, point: Point, discs: tuple[Disc, ...]) -> tuple[Atom, Atom]:
+        """Whether a value is near a point, and the polynomial there."""
+        b, first = self.builder, discs[0]
         distance = point.of if first.centre.params == 0 else b.emit("sub", (point.of, first.centre))
         radius = min((disc.radius for disc in discs), key=lambda r: r.value)
         near = b.emit("lt", (b.emit("abs", (distance,)), radius))
         if len(discs) == 1 and first.side and self.facts.of(distance).low < 0.0:
             near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: first.side]), near))
-        plain = b.bind(binding.op, binding.operands, binding.shape, binding.dtype, binding.params)
         right, left = (disc.coefficients for disc in (first, discs[-1]))
         pairs = list(itertools.zip_longest(right, left, fillvalue=0.0))
         found = in_horners_form(b, distance, {k: (p + q) / 2 for k, (p, q) in enumerate(pairs)})
@@ -290,15 +322,13 @@ class _Removing:
             found = b.add(found, b.mul(b.emit("sign", (distance,)), odd))
             if right[0] != left[0]:  # at a jump there is no value
                 near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))
-        found = b.select(near, found, plain)
-        b.primal = outer
-        return found
+        return near, found
 
 
 # -- values in many digits
 
 _KINKS, _STEPS = operations("chooses"), operations("steps")
-_TURNED = frozenset({"sqrt", "acos", "acosh"})  # whose other branch, as far as it is met, is the negative
+_BRANCHES = {"sqrt": -1, "acos": -1, "acosh": -1}  # by what the other one that is met is multiplied
 
 
 def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, walk: dict[int, Any] | None = None) -> Any:
@@ -324,10 +354,10 @@ def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, walk: dic
             elif walk is not None and (op in ("log", "cbrt") or (op == "pow" and operands[1] % 1)):
                 found = _continued(op, operands[0], operands[1] if op == "pow" else mpmath.mpf(1) / 3, walk, k)
             else:
-                found = operands[0] if op == "cast" else OPERATIONS[op](*operands)
-            if walk is not None and op in _TURNED:
+                found = operands[0] if op == "cast" else _computed(op, mpmath.mp.prec, *operands)
+            if walk is not None and op in _BRANCHES:
                 before = walk.get(k, found)
-                found = walk[k] = found if abs(found - before) <= abs(found + before) else -found
+                found = walk[k] = min(found, _BRANCHES[op] * found, key=lambda f: abs(f - before))
             parts = [p for p in (mpmath.re(found), mpmath.im(found)) if p]
             if mpmath.mag(found) > _LARGEST or any(mpmath.mag(p) < -_SMALLEST for p in parts):
                 return None  # as in doubles; sinh of exp(1e6) or of exp(-1e6) + 1j would be computed with a million digits
@@ -335,6 +365,12 @@ def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, walk: dic
     except _REFUSED:
         return None
     return values[-1] if mpmath.isfinite(values[-1]) else None
+
+
+@functools.lru_cache(maxsize=8192, typed=True)
+def _computed(op: str, bits: int, *operands: Any) -> Any:
+    """An operation in a precision; values that are made of one another ask for the same."""
+    return OPERATIONS[op](*operands)
 
 
 def _continued(op: str, base: Any, power: Any, walk: dict[int, Any], k: int) -> Any:
@@ -347,16 +383,16 @@ def _continued(op: str, base: Any, power: Any, walk: dict[int, Any], k: int) -> 
     return found if op == "log" else sign * mpmath.exp(found * power)
 
 
-def _is_bent(steps: Steps, at: Any) -> bool:
-    """Whether the slope that an operation's row has at a point may lie outside of those of both sides: not that of a size,
-    which is least there, nor of an extreme whose operands have no kink there."""
-    if steps[-1][0] not in _KINKS or steps[-1][0] == "abs":
-        return steps[-1][0] != "abs"
+def _is_tie(steps: Steps, at: Any) -> bool:
+    """Whether an extreme's operands have no kink where they are equal: half of the slope of each is between those of both
+    sides."""
+    if steps[-1][0] not in _KINKS:
+        return False
     sides: list[dict[int, Any]] = [{}, {}]
     with mpmath.workdps(_MORE):
         for taken, side in zip(sides, (1, -1), strict=True):
             _value(steps[:-1], at + side * _NEAR, taken)
-    return sides[0] != sides[1]
+    return sides[0] == sides[1]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -396,7 +432,8 @@ def _disc(steps: Steps, taken: dict[int, Any] | None, at: Any, side: int, order:
     centre, degree = mpmath.mpf(float(at)), _DEGREE + 2 * max(order - 2, 0)
     circle = partial(_on_circle, steps, taken, centre, side)
     with mpmath.workdps(_MORE):
-        if circle(_NEAR, 4) is None:
+        near = circle(_NEAR, 6)
+        if near is None or any(abs(a) * _NEAR ** (k + 1) > 1 for k, a in enumerate(near[0])):
             return None
     with mpmath.workdps(_DIGITS):
         radius, found = mpmath.mpf(1) / 4, None
@@ -458,14 +495,16 @@ def _on_circle(
         half.append(_value(steps, at, taken, walk))
         if half[-1] is None:
             return None
-    cosines, sines = _turns(nodes)
     half[0], half[-1] = half[0] / 2, half[-1] / 2
     parts = [mpmath.re(v) for v in half] + [mpmath.im(v) for v in half]
-    places = [[j * k % nodes for j in range(len(half))] for k in range(-nodes // 2, nodes // 2)]
-    sums = [mpmath.fdot(parts, [turn[k] for turn in (cosines, sines) for k in row]) * 2 / nodes for row in places]
+    bits = mpmath.mp.prec - max(map(mpmath.mag, filter(None, parts)), default=0)
+    whole = [int(mpmath.ldexp(p, bits)) for p in parts]
+    rows = _turns(nodes, degree, mpmath.mp.prec)
+    scale = -bits - mpmath.mp.prec
+    sums = [mpmath.ldexp(mpmath.mpf(sum(map(operator.mul, whole, row))), scale) * 2 / nodes for row in rows]
     largest = max(map(abs, sums))
-    before, after = sums[: nodes // 2], sums[nodes // 2 :]
-    if not largest < mpmath.inf or max(map(abs, before[-degree:])) > _LEAST * largest:
+    before, after = sums[:degree], sums[degree:]
+    if not largest < mpmath.inf or max(map(abs, before)) > _LEAST * largest:
         return None
     shares = [(k, k * k * abs(a) / (largest or 1)) for k, a in enumerate(after) if k > degree]
     widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
@@ -476,10 +515,13 @@ def _on_circle(
 
 
 @functools.cache
-def _turns(nodes: int) -> tuple[list[Any], list[Any]]:
-    """Cosines and sines of as many angles."""
-    angles = [mpmath.mpf(2 * k) / nodes for k in range(nodes)]
-    return [mpmath.cospi(t) for t in angles], [mpmath.sinpi(t) for t in angles]
+def _turns(nodes: int, degree: int, bits: int) -> list[list[int]]:
+    """Cosines, then sines, of multiples of the angles of half of a circle, times a power of two: one row for each power."""
+    made = [
+        [int(mpmath.ldexp(turn(mpmath.mpf(2 * k) / nodes), bits)) for k in range(nodes)]
+        for turn in (mpmath.cospi, mpmath.sinpi)
+    ]
+    return [[turn[j * k % nodes] for turn in made for j in range(nodes // 2 + 1)] for k in range(-degree, nodes // 2)]
 
 
 def _holds(steps: Steps, centre: Any, within: float, terms: list[Any]) -> bool:
@@ -555,7 +597,9 @@ def outside_discs(bindings: list[Node]) -> set[Atom]:
 
 
 def _followed(binding: Node, made: dict[Atom, Node]) -> tuple[Atom, ...]:
-    """The operands of an operation; of a choice by the distance from a point the near one."""
+    """The operands of an operation but conditions; of a choice by the distance from a point the near one."""
+    if binding.dtype == "?":
+        return ()
     if binding.op != "select":
         return binding.operands
     condition, far = made.get(binding.operands[0]), 2

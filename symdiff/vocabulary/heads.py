@@ -183,16 +183,22 @@ def head_embed(x: Any) -> Any:
 
 def head_cofactors(x: Any) -> Any:
     """The cofactors of square matrices, singular ones included: det(u) det(vh) u diag(products of the other s) vh."""
-    u, s, vh = np.linalg.svd(x)
+    finite, u, s, vh = _singular_vectors(x)
     others = np.stack([np.prod(np.delete(s, i, axis=-1), axis=-1) for i in range(s.shape[-1])], axis=-1)
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh))
+    return np.where(finite, sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh)), np.nan)
+
+
+def _singular_vectors(x: Any) -> tuple[Any, ...]:
+    """Which matrices are finite, and their singular vectors and values; those of zeros for others, which have none."""
+    finite = np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)
+    return finite, *np.linalg.svd(np.where(finite, x, 0.0))
 
 
 def head_cofactors_along(x: Any, e: Any) -> Any:
     """The derivative of the cofactors of x along e, singular matrices included: in the singular vectors, a matrix of products
     of the other singular values."""
-    u, s, vh = np.linalg.svd(x)
+    finite, u, s, vh = _singular_vectors(x)
     n = s.shape[-1]
     rows = [[np.prod(np.delete(s, (i, j), -1), -1) * (i != j) for j in range(n)] for i in range(n)]
     pairs = np.stack([np.stack(row, -1) for row in rows], -2)
@@ -201,7 +207,7 @@ def head_cofactors_along(x: Any, e: Any) -> Any:
     diagonal = np.diagonal(inner, axis1=-2, axis2=-1)
     turned[..., range(n), range(n)] = (pairs @ diagonal[..., None])[..., 0]
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    return sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh))
+    return np.where(finite, sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh)), np.nan)
 
 
 def head_inverse_transposed(x: Any) -> Any:
