@@ -370,6 +370,13 @@ KEPT = [  # truths and integers stay these: sums of truths are truths, and integ
     f"into(np.array([{M} + 1, [1, 2, 3, 4]]))",
     "np.where(np.logical_not(x - 0.7), x, 2 * x)", "np.where(np.logical_not(1 * (x > 1.0)), x, 2 * x)",
     "np.logical_xor(x, 4) | np.logical_xor(4, x)", "np.logical_xor(x - 0.7, 2 * x - 1.4)",
+    f"np.sum({M}) % 0", f"np.sum({M}) // np.sum(x > 5)", f"(1 * {M}) // (1 * (x < 1.0))", f"np.floor_divide(3, 1 * {M})",
+    f"np.divmod(3, 1 * {M})", f"divmod(1 * {M}, 1 * (x < 1.0))", f"np.fmod(5 * (x > 0), 1 * {M})",
+    f"np.outer(1 * {M}, 1 * {M}) % np.outer(1 * {M}, 1 * {M})",
+    "x if np.argmin(x).dtype == int else 2 * x", f"x * np.iinfo((1 * {M}).dtype).bits", "x.astype(np.argsort(x).dtype) / 2",
+    f"np.where({M}, np.int32(2), np.int32(1)).nbytes * x", f"getattr(np.sum({M}), 'dtype').itemsize * x",
+    f"np.full(3, 0.7, dtype={M}.sum().dtype)", f"np.sum(np.where({M}, np.int32(2**31 - 1), np.int32(5)))",
+    f"np.where({M}, 2, 1) * 3 + {M}.astype(np.int32) * np.int32(2**31 - 1)", "True", "np.bool_(x.size > 5)", "(x[0], True)[1]",
     "np.piecewise(x, [x < 1.7, x < 1.0], [np.sin, lambda v: 2 * v, 1.5])",
     "np.piecewise(x, [x > 0, x > 1.0, x > 1.5], [1, 2, 3])",
     "changed(operator.imul, np.zeros_like(x) + 1.0, 3.0)", "changed(operator.setitem, np.ones(4), 0, 0.3)",
@@ -393,9 +400,10 @@ def changed(operation, v, *rest):
 @pytest.mark.parametrize("options", [{}, {"exact": True}, {"scalarize": True}, {"scalarize": False}], ids=str)
 def test_truths_integers_and_operators_are_numpys(line, options):
     f = eval(f"lambda x: {line}", {"np": np, "operator": operator, "into": into, "changed": changed})
-    value, expected = sd.jvp(f, **options)(X, X)[0], f(X)
+    with np.errstate(divide="ignore"):
+        value, expected = sd.jvp(f, **options)(X, X)[0], f(X)
     np.testing.assert_array_equal(value, expected)
-    assert (value.dtype == bool) == (np.asarray(expected).dtype == bool)
+    assert (np.asarray(value).dtype == bool) == (np.asarray(expected).dtype == bool)
 
 
 @pytest.mark.parametrize(
@@ -430,6 +438,32 @@ def test_products_of_many_truths_are_truths(x):
 def test_arithmetic_that_wraps_is_refused(line):
     with pytest.raises(sd.TraceError, match="wraps round"):
         sd.jvp(eval(f"lambda x: {line}", {"np": np}))(X, X)
+
+
+BEYOND = [  # results that int32 does not hold
+    f"np.where({M}, np.int32(2**31 - 1), 5) + 1", f"{M}.astype(np.int32) * np.int32(2**31 - 1) + np.int32(1)",
+    f"abs(np.where({M}, np.int32(-2**31), np.int32(1)))",
+    f"np.where({M}, np.int32(9), np.int32(1)) @ np.full(4, np.int32(2**28))",
+    f"np.kron(np.where({M}, np.int32(70000), np.int32(1)), np.full(2, np.int32(70000)))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", BEYOND)
+def test_integers_beyond_int32_are_refused_and_others_are_not(line):
+    f = eval(f"lambda x: {line}", {"np": np})
+    with pytest.raises(OverflowError, match="beyond int32"):
+        sd.jvp(f)(X, X)
+    np.testing.assert_array_equal(sd.jvp(f)(X - 1.5, X)[0], f(X - 1.5))
+
+
+@pytest.mark.parametrize(
+    "line", [f"into(np.r_[{M}, 2])", f"np.c_[{M}, {M}] + True", f"r_[{M}, True] + True", "np.c_[x, x] * 2"]
+)
+def test_brackets_join_in_functions_without_source(line):
+    f = eval(f"lambda x: {line}", {"np": np, "into": into, "r_": np.r_})
+    value, expected = sd.jvp(f)(X, X)[0], f(X)
+    np.testing.assert_array_equal(value, expected)
+    assert (value.dtype == bool) == (expected.dtype == bool)
 
 
 @pytest.mark.parametrize(

@@ -486,7 +486,7 @@ def traced_outputs(result: Any, builder: Builder, name: str, where: str) -> tupl
         elif isinstance(atom, ArrayConstant):
             atom = builder.array([Constant(v) for v in atom.value.ravel().tolist()], atom.shape, atom_dtype(atom.value.dtype))
         elif isinstance(atom, Constant) and isinstance(atom.value, int):
-            atom = Constant(float(atom.value))
+            atom = Constant(atom.value, "?") if isinstance(atom.value, bool) else Constant(float(atom.value))
         outputs.append(GraphOutput("f" if len(leaves) == 1 else f"f{i}", atom))
     return tuple(outputs), tree
 

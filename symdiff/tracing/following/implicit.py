@@ -32,7 +32,7 @@ from symdiff.vocabulary.libraries import is_library, user_line
 Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
-_JOINING = type(np.r_).__bases__
+JOINING = type(np.r_).__bases__
 _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 # What the running Python's `sum` does: whether it keeps what rounding loses of a term, by the total's type and the term's,
 # which totals it keeps so, and from which total it goes on to which.
@@ -220,15 +220,20 @@ def item(call: Call, owner: Any, key: Any) -> Any:
     method = _method(owner, "__getitem__")
     if method is not None:
         return call(method)(owner, key)
-    if isinstance(owner, _JOINING):  # np.r_ makes new arrays
-        found = fresh_numpy_array(owner[key], ())
-        if not isinstance(found, Tracer):
-            return found
-        asked = asked_with_zeros(owner.__getitem__, (key,), {}).dtype
-        cast = found.builder.cast(found.atom, found.dtype.char if asked.kind in "iu" else asked.char)
-        joined = Tracer(found.builder, cast)  # type: ignore[arg-type]
-        return turned(owner.__getitem__, (key,), {}, Integer.of(joined) if asked.kind in "iu" else joined)
+    if isinstance(owner, JOINING):  # np.r_ makes new arrays
+        return joined_by(owner, key)
     return owner[key]
+
+
+def joined_by(owner: Any, key: Any) -> Any:
+    """`np.r_[key]` or `np.c_[key]`."""
+    found = fresh_numpy_array(owner[key], ())
+    if not isinstance(found, Tracer):
+        return found
+    asked = asked_with_zeros(owner.__getitem__, (key,), {}).dtype
+    cast = found.builder.cast(found.atom, found.dtype.char if asked.kind in "iu" else asked.char)
+    joined = Tracer(found.builder, cast)  # type: ignore[arg-type]
+    return turned(owner.__getitem__, (key,), {}, Integer.of(joined) if asked.kind in "iu" else joined)
 
 
 def iterated(call: Call, values: Any) -> Any:

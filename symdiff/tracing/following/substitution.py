@@ -20,6 +20,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.captures.watching import global_names
+from symdiff.tracing.following.implicit import JOINING, joined_by
 from symdiff.tracing.state.late import Late, itself
 from symdiff.vocabulary.libraries import user_line
 
@@ -60,6 +61,8 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
             renamed.add(name)
         if isinstance(value, types.ModuleType):
             namespace[place] = _Module(value, call)
+        elif isinstance(value, JOINING):
+            namespace[place] = _Joining(value)
         elif isinstance(value, type) or type(value) in _BUILTIN:
             namespace[place] = call(value)
         elif callable(value):
@@ -172,4 +175,16 @@ class _Module:
             return _Module(found, self._call)
         if isinstance(found, type):
             return Late(found, self._call) if found in _MAKING else found
+        if isinstance(found, JOINING):
+            return _Joining(found)
         return self._call(found) if callable(found) else found
+
+
+class _Joining:
+    """`np.r_` or `np.c_`."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def __getitem__(self, key: Any) -> Any:
+        return joined_by(self._owner, key)

@@ -6,6 +6,7 @@ Refuses, with `TraceError`, integers that must be known and are not.
 """
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from symdiff.ir.node import Atom
 from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
-from symdiff.tracing.values.kinds import PYTHON, Kind, asked, dtype_of_points
+from symdiff.tracing.values.kinds import NUMPY, PYTHON, Kind, asked, dtype_of_integers, dtype_of_points
 from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import EXACT, loses_digits
 from symdiff.vocabulary.traits import operations
@@ -39,6 +40,7 @@ _POLYNOMIAL = operations("polynomial") - {"div", "neg"}
 _GROWING = (
     _POLYNOMIAL | {getattr(np, OPS[op].numpy).__name__ for op in _POLYNOMIAL} | set("sum prod cumsum cumprod diff".split())
 )
+_DIVIDING = frozenset({"floordiv", "mod", "floor_divide", "remainder", "fmod"})
 _SIGNED = frozenset(
     {"mul", "floordiv", "mod", "multiply", "floor_divide", "remainder", "negative", "prod", "cumprod"}
 )  # which may give a minus zero, as no integer is
@@ -59,6 +61,14 @@ class Integer(Tracer):
             return cls.showing(value.builder, value.held, value.dtype)
         return cls(value.builder, value.atom, value.kind) if value.atom.op != "const" else value
 
+    @property
+    def dtype(self) -> Any:
+        """NumPy's own for the user; here, integers are held as doubles."""
+        return self._dtype if is_library(sys._getframe(1).f_code.co_filename) else self.own_dtype()
+
+    def own_dtype(self) -> Any:
+        return dtype_of_points(self.atom) or dtype_of_integers(self.atom) or np.dtype(int)
+
     def _number(self, found: Any) -> Any:
         return np.int64(found.value) if found.shape == () else found.value.astype(np.int64)
 
@@ -71,6 +81,7 @@ class Integer(Tracer):
             return self._power(left, right, found)
         if op not in _CLOSED:
             return found
+        found = _by_zero(op, kind_after(op, left, right), right, found)
         if op in _SIGNED and not (type(right) is int and right > 0) and not (type(left) is int and left > 0 and op == "mul"):
             found = _without_sign(found)
         return _exact(Integer.of(found), op)
@@ -143,17 +154,22 @@ class Integer(Tracer):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
-        whole = method == "__call__" and ufunc.__name__ in _UFUNCS and all(map(is_integer_value, inputs))
-        return (
-            _exact(Integer.of(_without_sign(found) if ufunc.__name__ in _SIGNED else found), ufunc.__name__) if whole else found
-        )
+        name = ufunc.__name__
+        if not (method == "__call__" and all(map(is_integer_value, inputs))):
+            return _exact(found, name)
+        if ufunc is np.divmod:
+            return np.floor_divide(*inputs), np.remainder(*inputs)
+        found = _by_zero(name, NUMPY, inputs[-1], found)
+        if name in _UFUNCS:
+            found = Integer.of(_without_sign(found) if name in _SIGNED else found)
+        return _exact(found, name)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         found = super().__array_function__(function, types, args, kwargs)
         name = function.__name__
         of = args[1:] if name == "where" else args
         whole = name in _MOVES and all(v is None or is_integer_value(v) for v in structures.leaves(of, none_is_leaf=True))
-        return _exact(Integer.of(_without_sign(found) if name in _SIGNED else found), name) if whole else found
+        return _exact(Integer.of(_without_sign(found) if name in _SIGNED else found) if whole else found, name)
 
     def decided(self) -> int:
         """The integer itself: a condition tells which it is."""
@@ -180,6 +196,17 @@ class Integer(Tracer):
         return low
 
 
+def _by_zero(op: str, kind: Kind, divisor: Any, found: Any) -> Any:
+    """A quotient or remainder of NumPy's integers: 0 where they are divided by 0."""
+    if op not in _DIVIDING or kind.python:
+        return found
+    known = traced_range(divisor) if isinstance(divisor, Tracer) else None
+    if known is not None and (known.low > 0 or known.high < 0):
+        return found
+    zero = np.equal(divisor, 0)
+    return Integer.of(np.where(zero, 0.0, found).of_kind(found.kind)) if known is not None or np.any(zero) else found
+
+
 def _check_exact(*operands: Any) -> None:
     for value in operands:
         if loses_digits(value):
@@ -191,6 +218,7 @@ def _without_sign(found: Any) -> Any:
     plain, attempt = found + 0.0, current()
     if attempt is not None and isinstance(plain, Tracer):
         attempt.narrow[plain.atom] = dtype_of_points(found.atom)
+        attempt.integers[plain.atom] = dtype_of_integers(found.atom)
     return plain
 
 
@@ -198,7 +226,7 @@ def _exact(found: Any, op: str) -> Any:
     """An integer that is computed exactly; at a point where it is too large, the call raises."""
     if not isinstance(found, Integer) or (found.builder.path is None and op in ("add", "sub")):
         return found  # a sum of truths: where numbers became integers, there is a path
-    known, dtype = traced_range(found), dtype_of_points(found.atom)
+    known, dtype = traced_range(found), dtype_of_points(found.atom) or dtype_of_integers(found.atom)
     if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 8:
         bounds = np.iinfo(dtype)
         above = known.high > bounds.max and np.any(Tracer._binary(found, "gt", found, bounds.max))

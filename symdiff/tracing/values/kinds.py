@@ -271,7 +271,8 @@ def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
         if not missing:
             waiting.pop()
             if found not in known:
-                known[found] = _joined([known[p] for p in parts]) if closed and parts else _of_constant(found)
+                dtype = _joined([known[p] for p in parts]) if closed and parts else _of_constant(found)
+                known[found] = np.dtype(int) if dtype is _WEAK and found.op in ("select", "array") else dtype
     return known[atom]
 
 
@@ -284,7 +285,7 @@ def is_of_integers(held: Atom | np.ndarray) -> bool:
 def check_wrapping(atom: Atom, op: str) -> None:
     """Refuse an operation on integers of a dtype in which it wraps round."""
     dtype = dtype_of_integers(atom)
-    if dtype is not None and (dtype.itemsize < 4 or (dtype.kind == "u" and op in ("sub", "neg", "not"))):
+    if dtype not in (None, _WEAK) and (dtype.itemsize < 4 or (dtype.kind == "u" and op in ("sub", "neg", "not"))):
         refuse_wrapping(dtype)
 
 
@@ -314,7 +315,9 @@ _WEAK = np.dtype(bool)  # of Python's own integers, which take any dtype
 def _of_constant(atom: Atom) -> Any:
     if isinstance(atom, ArrayConstant):
         return atom.value.dtype if atom.value.dtype.kind in "iu" else None
-    return _WEAK if isinstance(atom, Constant) and isinstance(atom.value, (int, np.integer)) else None
+    if not isinstance(atom, Constant) or not isinstance(atom.value, (int, np.integer)):
+        return None
+    return _WEAK if atom.dtype is None else np.dtype(atom.dtype) if np.dtype(atom.dtype).kind in "iu" else None
 
 
 def refuse_integers(what: str) -> None:

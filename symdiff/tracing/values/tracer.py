@@ -507,13 +507,17 @@ class Tracer(Operators):
     def dtype(self) -> Any:
         return self._dtype
 
+    def own_dtype(self) -> Any:
+        """The dtype that NumPy has."""
+        return self._dtype
+
     @dtype.setter
     def dtype(self, value: Any) -> None:
         raise TraceError(f"{user_line()}: x.dtype = {value} reads the same bytes as other numbers; write x = x.astype({value})")
 
     @property
     def itemsize(self) -> int:
-        return self.dtype.itemsize  # type: ignore[no-any-return]
+        return self.own_dtype().itemsize  # type: ignore[no-any-return]
 
     @property
     def nbytes(self) -> int:
