@@ -1,4 +1,5 @@
-"""Kept loops that are left by `return`, and loops with an `else`."""
+# ruff: noqa: B023, E731
+"""Kept loops that are left by `return`, loops with an `else`, and functions that rounds make."""
 
 import ast
 import inspect
@@ -114,9 +115,22 @@ def in_inner_functions(a):
     return s
 
 
+def functions_of_rounds(a):
+    h = np.zeros(9)
+    for t in range(9):
+        gate = lambda v: 1 / (1 + np.exp(-v * a[0, t]))
+        for k in range(3):
+
+            def inner(v, w):
+                return gate(v) * w + 0.1 * k * h[t]
+
+            h = inner(h, np.tanh(a[t]))
+    return h @ h
+
+
 LEFT = (
     newton, until_it_stays, first_large, otherwise, both_ways, otherwise_within, while_otherwise, in_endless_loops,
-    in_inner_functions,
+    in_inner_functions, functions_of_rounds,
 )  # fmt: skip
 OTHERS = (MATRIX.T.copy(), 2 * MATRIX, -MATRIX, 40 * np.abs(MATRIX), -40 * np.abs(MATRIX))
 
@@ -144,3 +158,45 @@ def test_the_rewritten_function_runs_as_it_did(f):
     exec(compile(ast.Module([tree], []), "<rewritten>", "exec"), space)
     for a in (MATRIX, *OTHERS):
         np.testing.assert_equal(space[f.__name__](a), f(a))
+
+
+def with_defaults(a):
+    s = 0.0
+    for t in range(9):
+        f = lambda v, t=t: v * t
+        s = s + f(a[0, t])
+    return s
+
+
+def used_behind(a):
+    s = 0.0
+    for t in range(9):
+        f = lambda v: v * t * s
+        s = s + f(a[0, t])
+    return s + f(a[1, 1])
+
+
+def collected(a):
+    found, s = [], 0.0
+    for t in range(9):
+        f = lambda v: v * t
+        found.append(f)
+        s = s + f(a[0, t])
+    return s + sum(g(a[1, 1]) for g in found)
+
+
+def one_of_two(a):
+    s = 0.0
+    for t in range(9):
+        f = lambda v: v * t
+        s = s + f(a[0, t])
+        f = lambda v: v - t
+        s = s + f(a[1, t])
+    return s
+
+
+@pytest.mark.parametrize("f", [with_defaults, used_behind, collected, one_of_two], ids=lambda f: f.__name__)
+def test_functions_that_a_round_hands_on_are_made_in_it(f):
+    graph = sd.trace(f, MATRIX, loops="keep")
+    assert "kept" not in graph.notes["loops"].values()
+    np.testing.assert_allclose(sd.value_and_grad(f, loops="keep")(MATRIX)[0], f(MATRIX), rtol=1e-12)

@@ -1,7 +1,9 @@
-"""Loops that a `return` leaves, or that have an `else`, as loops that only `break` leaves.
+"""Loops that a `return` leaves, or that have an `else`, as loops that only `break` leaves; functions that every round makes
+anew are made before the loop.
 
 Assumes the tree of one function. Guarantees the same run of it: what is returned is computed behind the loop, where all names
-are as they were when it was left. Leaves a `return` in a `try` or a `with` of a round as it is.
+are as they were when it was left; a function sees the variables around it as they are when it is called, wherever it was made.
+Leaves a `return` in a `try` or a `with` of a round as it is.
 """
 
 import ast
@@ -16,13 +18,14 @@ _LOOPS = (ast.For, ast.While)
 def leave_by_break(function: Any) -> None:
     """Rewrite the loops of a function in place."""
     if isinstance(function, ast.FunctionDef):
-        _Leaving().body(function)
+        _Leaving(function).body(function)
 
 
 class _Leaving:
     """Loops are rewritten from the inside out; flags tell how they were left."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: Any) -> None:
+        self.function = function
         self.flags = 0
 
     def body(self, node: Any) -> None:
@@ -40,7 +43,8 @@ class _Leaving:
             self.body(node)
         if not isinstance(node, _LOOPS):
             return [node]
-        before: list[Any] = []
+        before = [s for s in node.body if (name := _function_name(s)) and _knows_alone(node, name, self.function)]
+        node.body = [s for s in node.body if s not in before] or [ast.copy_location(ast.Pass(), node)]
         behind: list[Any] = []
         returns = _own(node, ast.Return)
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
@@ -70,6 +74,31 @@ class _Leaving:
         name = f".left{self.flags}"
         before.append(_set(name, value, node))
         return name
+
+
+def _function_name(node: Any) -> str:
+    """The name to which a statement gives a function that takes nothing from where it is made; "" for other statements."""
+    if isinstance(node, ast.FunctionDef):
+        parts = [*node.args.defaults, *node.args.kw_defaults, *node.decorator_list, node.returns]
+        notes = [a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg)]
+        return "" if any(p is not None for p in (*parts, *notes)) else node.name
+    made = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+    alone = isinstance(made, ast.Lambda) and not made.args.defaults and not any(made.args.kw_defaults)
+    return node.targets[0].id if alone and isinstance(node.targets[0], ast.Name) else ""
+
+
+def _knows_alone(loop: Any, name: str, function: Any) -> bool:
+    """Whether a name is given once in a function, and called nowhere but in a loop."""
+    called = {id(p.func) for p in ast.walk(loop) if isinstance(p, ast.Call)}
+    given = 0
+    for part in ast.walk(function):
+        if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load):
+            if id(part) not in called:
+                return False
+        else:
+            names = (getattr(part, field, None) for field in ("id", "name", "arg", "asname", "rest"))
+            given += name in names or name in getattr(part, "names", ())
+    return given == 1
 
 
 def _set(name: str, value: bool, node: Any) -> Any:
