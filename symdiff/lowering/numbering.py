@@ -175,9 +175,9 @@ class _Folding(Table):
         numbers = [self.nodes[o].params for o in operands]
         if code not in "fd" or not all(isinstance(n, float) for n in numbers):
             return None
-        rounded = np.float32 if code == "f" else float
+        rounded = (lambda n: float(np.float32(n))) if code == "f" else float
         try:
-            result = float(rounded(_FOLDED[op](*map(float, map(rounded, numbers)))))
+            result = rounded(_FOLDED[op](*map(rounded, numbers)))
         except (ZeroDivisionError, OverflowError):
             return None
         return result if math.isfinite(result) else None
