@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from symdiff.ir.node import Node
-from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding
+from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
-SHORT = 800  # work of a function, and of a loop's rounds together, up to which all is written out
+SHORT = 900  # work of a function, and of a loop's rounds together, up to which all is written out
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
@@ -32,8 +32,7 @@ def work_of_binding(binding: Node) -> int:
     """The operations on cells of a small array, in which they are written out; one of a large array."""
     if binding.op in ("item", "array"):
         return 0
-    cells = cells_of_binding(binding)
-    return max(cells, 1) if cells <= WORK else 1
+    return max(cells_of_binding(binding), 1) if is_small(binding) else 1
 
 
 def check_patience(known: list[int], bindings: list[Node]) -> int:

@@ -33,7 +33,7 @@ def cells_of_binding(binding: Node) -> int:
 
 def chosen_bindings(graph: Graph) -> set[Node]:
     """The bindings to be unrolled: groups that hang together by their operands, where numbers are cheaper than arrays."""
-    candidates = [b for b in graph.bindings if _is_candidate(b)]
+    candidates = [b for b in graph.bindings if is_small(b)]
     groups = _Groups()
     own = set(candidates)
     for binding in candidates:
@@ -66,7 +66,8 @@ def _array_cost(binding: Node) -> int:
     return 0 if binding.op == "item" or (binding.op in HEADS and HEADS[binding.op].view) else _KERNEL
 
 
-def _is_candidate(binding: Node) -> bool:
+def is_small(binding: Node) -> bool:
+    """Whether a binding works on few cells, and may be unrolled."""
     if binding.op in OPS or binding.op in ("item", "array"):
         return math.prod(binding.shape) <= FEW
     head = HEADS.get(binding.op)
