@@ -1,4 +1,4 @@
-"""The stages in order: trace, differentiate, scalarize, number, share, schedule, emit, load.
+"""The stages in order: trace, differentiate, scalarize, number, share, plan, emit, load.
 
 Assumes nothing beyond its stages' own invariants, which it checks between stages when `SYMDIFF_CHECK=1`. Guarantees
 that stages are put together nowhere else, and that emitters are imported when they are first used. Refuses backends and

@@ -71,9 +71,9 @@ class RowNests(TextNests):
         self.work: dict[str, list[tuple[str, int]]] = {}  # the rows of work arrays by dtype: names, and how many
         self.free: dict[str, list[str]] = {}
         self.codes: dict[str, str] = {}  # the dtypes of rows that hold one number after the other
-        self.left: dict[tuple[int, int], tuple[str, int]] = {}  # rows of values, and how often they are read still
+        self.left: dict[tuple[Nest, int], tuple[str, int]] = {}  # rows of values, and how often they are read still
         self.passing: set[str] = set()  # rows of cells that are read once
-        self.readers: dict[int, Counter[int]] = {}
+        self.readers: dict[Nest, Counter[int]] = {}  # how many operations on numbers read each value
         self.growing: set[str] = set()  # memory that is made larger
         self.varied: set[str] = set()  # sizes that differ from point to point
         self.active = ""  # the row of the points that take part, "" where all do
@@ -163,14 +163,14 @@ class RowNests(TextNests):
             return {position: self.real(whole)}
         if not any(isinstance(nest.values[o], Row) for o in node.operands):
             return super().operation(nest, position)
-        readers = self.readers.get(id(nest))
+        readers = self.readers.get(nest)
         if readers is None:
             plain = [n for n in program.nodes if n.op in OPS and not n.shape and not is_leaf(n)]
-            readers = self.readers[id(nest)] = Counter(o for n in plain for o in n.operands)
+            readers = self.readers[nest] = Counter(o for n in plain for o in n.operands)
         dying = []
         for o, times in Counter(node.operands).items():
-            row, left = self.left.get((id(nest), o), ("", 0))
-            self.left[id(nest), o] = row, left - times
+            row, left = self.left.get((nest, o), ("", 0))
+            self.left[nest, o] = row, left - times
             dying += [row] if row and left == times else []
         dying.sort(key=self._order)
         if node.op not in NOT_IN_PLACE:
@@ -183,7 +183,7 @@ class RowNests(TextNests):
             self._freed(*dying)
         if not target:
             kept = position in program.checks or readers[position] < nest.uses[position]
-            self.left[id(nest), position] = found.text, 0 if kept else readers[position]
+            self.left[nest, position] = found.text, 0 if kept else readers[position]
         return {position: found}
 
     def _order(self, row: str) -> tuple[str, int]:

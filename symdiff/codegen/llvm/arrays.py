@@ -69,10 +69,8 @@ class _Writer(CellLines):
     def lines(self) -> list[str]:
         """The body of the function."""
         for result in self.nested.results:
-            if self.partial(result):
+            if self.partial(result) or result.kind == "scatter":
                 self.clear(result)
-            elif result.kind == "scatter":
-                self.erase(result)
         self.nest(0)
         return self.text
 
@@ -297,22 +295,13 @@ class _Writer(CellLines):
         return self.joined(how, 1, code, ends[0], ends[1])
 
     def clear(self, result: Result) -> None:
-        """Nothing in all cells of a sum that is added up in memory."""
-        cells = result.cells
-        code = part_of_code(cells.code)
-        kept = math.prod(n for n, s in zip(self.domain, cells.strides, strict=True) if s)
-        index = self.loop("0", str(kept * parts_of_code(cells.code)), 1)
-        scalar = f"0x{struct.unpack('<Q', struct.pack('<d', REDUCED[result.kind]))[0]:016X}"
-        place = self.put(f"getelementptr {TYPES[code]}, ptr %p{cells.array}, i64 {index}")
-        self.text.append(f"  store {TYPES[code]} {scalar}, ptr {place}")
-        self.end()
-
-    def erase(self, result: Result) -> None:
-        """Zeros in the array to which rows are added."""
-        rows = result.cells.rows
-        assert rows is not None
-        code = part_of_code(result.cells.code)
-        count = rows.many * rows.step * parts_of_code(result.cells.code)
-        place = self.put(f"getelementptr {TYPES[code]}, ptr %p{result.cells.array}, i64 {self.loop('0', str(count), 1)}")
-        self.text.append(f"  store {TYPES[code]} 0.0, ptr {place}")
+        """Nothing in all cells of a result that is added up in memory."""
+        cells, rows = result.cells, result.cells.rows
+        count = math.prod(n for n, s in zip(self.domain, cells.strides, strict=True) if s)
+        count = count if rows is None else rows.many * rows.step
+        kind = TYPES[part_of_code(cells.code)]
+        index = self.loop("0", str(count * parts_of_code(cells.code)), 1)
+        nothing = struct.unpack("<Q", struct.pack("<d", REDUCED.get(result.kind, 0.0)))[0]
+        place = self.put(f"getelementptr {kind}, ptr %p{cells.array}, i64 {index}")
+        self.text.append(f"  store {kind} 0x{nothing:016X}, ptr {place}")
         self.end()

@@ -50,7 +50,7 @@ class BatchModule:
         text = [
             f"define {linkage} void @{name}(ptr noalias %data, ptr noalias %steps, i64 %start, i64 %stop) {{",
             "entry:",
-            *_addresses(arrays),
+            *emit_addresses(arrays),
             "  %last = sub i64 %stop, 1",
             *once.text,
             *(self._packed(arrays, packed, cells, fixed) if packed else self._loop(arrays, cells, fixed)),
@@ -147,7 +147,7 @@ class BatchModule:
         return "\n".join([*declared.values(), *bodies, *self.texts, "!0 = !{i32 1}"]) + "\n"
 
 
-def _addresses(arrays: list[Array]) -> list[str]:
+def emit_addresses(arrays: list[Array]) -> list[str]:
     """The addresses and steps of all arrays, from `%data` and `%steps`."""
     lines = []
     place = len(arrays)

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from symdiff.codegen.llvm.scalar import LINE, emit_gathered, emit_load, emit_scattered
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
-
-LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class Points:
             return self._by_rows(array, cells)
         if array.layout == "last" and not self.last:
             return {cell: self._vector(array, cell) for cell in cells}
-        return {cell: self._gathered(array, cell) for cell in cells}
+        return {cell: emit_gathered(self.lines, self._places(array, cell), array.code) for cell in cells}
 
     def store(self, array: Array, values: list[Value]) -> None:
         """All cells of the points."""
@@ -119,24 +118,10 @@ class Points:
                 self._put_vector(array, cell, value)
         else:
             for cell, value in enumerate(values):
-                for lane, row in enumerate(self.rows(array)):
-                    place = _moved(self.lines, row, array, cell)
-                    for k, part in enumerate(value):
-                        kind = TYPES[array.part]
-                        number = self.lines.put(f"extractelement {self.lines.kind(array.part)} {part}, i32 {lane}")
-                        at = self.lines.put(f"getelementptr {kind}, ptr {place}, i64 {k}")
-                        self.lines.text.append(f"  store {kind} {number}, ptr {at}")
+                emit_scattered(self.lines, self._places(array, cell), value, array.code)
 
-    def _gathered(self, array: Array, cell: int) -> Value:
-        kind, vector = TYPES[array.part], self.lines.kind(array.part)
-        found = ["poison"] * array.parts
-        for lane, row in enumerate(self.rows(array)):
-            place = _moved(self.lines, row, array, cell)
-            for k in range(array.parts):
-                at = self.lines.put(f"getelementptr {kind}, ptr {place}, i64 {k}")
-                number = self.lines.put(f"load {kind}, ptr {at}, align {bytes_of_code(array.part)}")
-                found[k] = self.lines.put(f"insertelement {vector} {found[k]}, {kind} {number}, i32 {lane}")
-        return tuple(found)
+    def _places(self, array: Array, cell: int) -> list[str]:
+        return [_moved(self.lines, row, array, cell) for row in self.rows(array)]
 
     def _vector(self, array: Array, cell: int) -> Value:
         lines, n = self.lines, self.lines.lanes
@@ -227,14 +212,9 @@ class Points:
 def emit_shared_cells(lines: Lines, array: Array, cells: list[int]) -> dict[int, Value]:
     """Cells that all points share, repeated in every lane."""
     found: dict[int, Value] = {}
-    kind = TYPES[array.part]
     for cell in cells:
-        place = _moved(lines, f"%{array.name}", array, cell)
-        numbers = []
-        for k in range(array.parts):
-            at = lines.put(f"getelementptr {kind}, ptr {place}, i64 {k}")
-            numbers.append(lines.put(f"load {kind}, ptr {at}, align {bytes_of_code(array.part)}"))
-        found[cell] = tuple(lines.repeated(kind, number, lines.lanes) for number in numbers)
+        numbers = emit_load(lines, _moved(lines, f"%{array.name}", array, cell), 0, array.code)
+        found[cell] = tuple(lines.repeated(TYPES[array.part], number, lines.lanes) for number in numbers)
     return found
 
 

@@ -9,8 +9,10 @@ a vector, too. Guarantees the arithmetic of `scalar` for every point, whichever 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from symdiff.codegen.llvm.batch import emit_addresses
+from symdiff.codegen.llvm.layouts import Array
 from symdiff.codegen.llvm.nests import LoopWords
-from symdiff.codegen.llvm.scalar import called
+from symdiff.codegen.llvm.scalar import called, emit_gathered, emit_load, emit_scattered
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Cells, Index
 from symdiff.codegen.nests import nest_of
@@ -149,32 +151,9 @@ class _PointWords(LoopWords):
             vector = self.lines.put(f"select <{self.lanes} x i1> {self._mask()}, {kind} {vector}, {kind} zeroinitializer")
         return [self.lines.put(f"extractelement {kind} {vector}, i32 {k}") for k in range(self.lanes)]
 
-    def _loaded(self, pointer: str, code: str) -> str:
-        if code == "?":
-            return self.lines.put(f"trunc i8 {self.lines.put(f'load i8, ptr {pointer}')} to i1")
-        return self.lines.put(f"load {TYPES[code]}, ptr {pointer}, align {bytes_of_code(code)}")
-
-    def _gathered(self, pointers: list[str], code: str) -> Value:
-        """One number a point."""
-        part, count = part_of_code(code), parts_of_code(code)
-        found = []
-        for k in range(count):
-            vector = "poison"
-            for lane, pointer in enumerate(pointers):
-                number = self._loaded(self._at(pointer, str(k * bytes_of_code(part))), part)
-                vector = self.lines.put(f"insertelement {self.lines.kind(part)} {vector}, {TYPES[part]} {number}, i32 {lane}")
-            found.append(vector)
-        return tuple(found)
-
-    def _scattered(self, pointers: list[str], value: Value, code: str) -> None:
-        part = part_of_code(code)
-        for k, vector in enumerate(value):
-            for lane, pointer in enumerate(pointers):
-                number = self.lines.put(f"extractelement {self.lines.kind(part)} {vector}, i32 {lane}")
-                number = self.lines.put(f"zext i1 {number} to i8") if code == "?" else number
-                kind = "i8" if code == "?" else TYPES[part]
-                place = self._at(pointer, str(k * bytes_of_code(part)))
-                self._run(f"store {kind} {number}, ptr {place}, align {bytes_of_code(part)}")
+    def _repeated(self, pointer: str, code: str) -> Value:
+        """A cell that all points share."""
+        return tuple(self._splat(TYPES[part_of_code(code)], n) for n in emit_load(self.lines, pointer, 0, code))
 
     def _at(self, pointer: str, offset: str) -> str:
         return pointer if offset == "0" else self.lines.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
@@ -196,17 +175,15 @@ class _PointWords(LoopWords):
 
     def load(self, buffer: Buffer, index: Index) -> Value:
         place, code = self.flat(buffer, index), buffer.dtype
-        part, count = part_of_code(code), parts_of_code(code)
+        part = part_of_code(code)
         if buffer.name in self.common:
             item, base = bytes_of_code(code), self._base(buffer)
             if self._is_varied(place):
                 own = [self._at(base, self.lines.put(f"mul i64 {p}, {item}")) for p in self._places(place)]
-                return self._gathered(own, code)
-            pointer = self._at(base, self._text(place * item))
-            numbers = [self._loaded(self._at(pointer, str(k * bytes_of_code(part))), part) for k in range(count)]
-            return tuple(self._splat(TYPES[part], number) for number in numbers)
+                return emit_gathered(self.lines, own, code)
+            return self._repeated(self._at(base, self._text(place * item)), code)
         if self._is_varied(place):
-            return tuple(self._gathered(pointers, part)[0] for pointers in self._lanes_at(buffer, place))
+            return tuple(emit_gathered(self.lines, pointers, part)[0] for pointers in self._lanes_at(buffer, place))
         pointers = self._vectors_at(buffer, place)
         if code == "?":
             bytes_ = self.lines.put(f"load <{self.lanes} x i8>, ptr {pointers[0]}, align 1")
@@ -227,7 +204,7 @@ class _PointWords(LoopWords):
                 value = tuple(self.lines.select(mask, part, a, b) for a, b in zip(value, old, strict=True))
         if self._is_varied(place):
             for pointers, own in zip(self._lanes_at(buffer, place), value, strict=True):
-                self._scattered(pointers, (own,), part)
+                emit_scattered(self.lines, pointers, (own,), part)
             return
         for pointer, own in zip(self._vectors_at(buffer, place), value, strict=True):
             if part == "?":
@@ -278,15 +255,8 @@ class _PointWords(LoopWords):
 
     def open(self, leaves: list[tuple[str, Input | Output]], shared: Sequence[bool]) -> None:
         """Read addresses and steps; those of shared inputs from point to point are zero."""
-        lines, place = self.lines, len(leaves)
-        for k, (name, leaf) in enumerate(leaves):
-            for what, kind, start, at in (("", "ptr", "%data", k), (".point", "i64", "%steps", k)):
-                pointer = lines.put(f"getelementptr {kind}, ptr {start}, i64 {at}")
-                self._run(f"%{name}{what} = load {kind}, ptr {pointer}")
-            for axis in range(len(leaf.shape)):
-                pointer = lines.put(f"getelementptr i64, ptr %steps, i64 {place + axis}")
-                self._run(f"%{name}.step{axis} = load i64, ptr {pointer}")
-            place += len(leaf.shape)
+        lines = self.lines
+        lines.text += emit_addresses([Array(name, leaf.shape, leaf.dtype, "any") for name, leaf in leaves])
         count = lines.put("sub i64 %stop, %start")
         self._run(
             "%final = sub i64 %stop, 1", f"%vectors = sdiv i64 {lines.put(f'add i64 {count}, {self.lanes - 1}')}, {self.lanes}"
@@ -323,17 +293,15 @@ class _PointWords(LoopWords):
 
     def reader(self, name: str, leaf: Input | Output):  # type: ignore[no-untyped-def]
         """What gives a cell of an input at all points."""
-        part, count = part_of_code(leaf.dtype), parts_of_code(leaf.dtype)
 
         def at(index: Index) -> Value:
+            places = self._cells(name, index)
             if name in self.shared and not any(map(self._is_varied, index)):
-                pointer = self._cells(name, index)[0]
-                numbers = [self._loaded(self._at(pointer, str(k * bytes_of_code(part))), part) for k in range(count)]
-                return tuple(self._splat(TYPES[part], number) for number in numbers)
-            return self._gathered(self._cells(name, index), leaf.dtype)
+                return self._repeated(places[0], leaf.dtype)
+            return emit_gathered(self.lines, places, leaf.dtype)
 
         return at
 
     def writer(self, name: str, leaf: Input | Output):  # type: ignore[no-untyped-def]
         """What writes a cell of a result at all points."""
-        return lambda index, value: self._scattered(self._cells(name, index), value, leaf.dtype)
+        return lambda index, value: emit_scattered(self.lines, self._cells(name, index), value, leaf.dtype)

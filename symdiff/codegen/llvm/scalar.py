@@ -402,3 +402,21 @@ def emit_store(lines: Lines, pointer: str, cell: int, value: Value, code: str) -
     for k, v in enumerate(value):
         place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * len(value) + k}")
         lines.text.append(f"  store {TYPES[part]} {v}, ptr {place}")
+
+
+def emit_gathered(lines: Lines, pointers: list[str], code: str) -> Value:
+    """A vector of cells, one at each pointer."""
+    cells = [emit_load(lines, pointer, 0, code) for pointer in pointers]
+    part, found = part_of_code(code), []
+    for numbers in zip(*cells, strict=True):
+        vector = "poison"
+        for lane, number in enumerate(numbers):
+            vector = lines.put(f"insertelement {lines.kind(part)} {vector}, {TYPES[part]} {number}, i32 {lane}")
+        found.append(vector)
+    return tuple(found)
+
+
+def emit_scattered(lines: Lines, pointers: list[str], value: Value, code: str) -> None:
+    """The instructions that write a vector's numbers into a cell at each pointer."""
+    for lane, pointer in enumerate(pointers):
+        emit_store(lines, pointer, 0, tuple(lines.lane(part, part_of_code(code), lane) for part in value), code)
