@@ -35,13 +35,14 @@ import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured, hidden_arrays_of, may_be_hidden
+from symdiff.rulebooks.book import functions_outside, outside_word
 from symdiff.rulebooks.declared import is_opaque_function
 from symdiff.tracing.captures.questions import asks
 from symdiff.vocabulary.libraries import Line, is_library, module_of
@@ -243,6 +244,11 @@ class Reach:
     def meet(self, array: np.ndarray) -> None:
         """An array that is compared by content from now on."""
         self._seen[id(array)] = array
+
+    @property
+    def outside(self) -> bool:
+        """Whether some of the code may call what finds something outside its arguments , or draws numbers."""
+        return "open" in self._mentioned or any(_finds(value, self._mentioned) for value in self.seen())
 
     # -- what is kept of a value, and where it leads
 
@@ -920,6 +926,23 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _position(part)
         else:
             yield part
+
+
+def _finds(value: Any, names: Collection[str]) -> bool:
+    """Whether a function, or of a module or a class something of these names, finds something outside its arguments."""
+    if isinstance(value, types.ModuleType):
+        if value in _DRAWING:
+            return True
+        own = {name: vars(value)[name] for name in names if name in vars(value)}
+        within = (v for v in own.values() if isinstance(v, (types.ModuleType, type)) and v is not value)
+        return any(outside_word(value.__name__, name) for name in own) or any(_finds(v, names) for v in within)
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+        return bool(outside_word(value.__module__ or "", value.__name__))
+    kind = value if isinstance(value, type) else type(value)
+    return _root(kind) in functions_outside() and any(outside_word(_root(kind), n) for n in names if hasattr(kind, n))
+
+
+_DRAWING = (random, np.random)
 
 
 @functools.lru_cache(maxsize=4096)

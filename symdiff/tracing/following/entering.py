@@ -1,4 +1,5 @@
-"""Notices code of the user's that runs without being followed, and asks what a traced value is, see `questions`.
+"""Notices code of the user's that runs without being followed, and asks what a traced value is, see `questions`, or calls what
+finds something outside its arguments, see `outside.table`.
 
 Assumes that Python enters such code by itself, for an operator, a property, an item or a loop, or a library's function does.
 Guarantees that a run in which this happens is repeated as a thorough one. Refuses what a thorough run does not follow either,
@@ -12,15 +13,20 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from symdiff.errors import TraceError
+from symdiff.rulebooks.book import outside_word
 from symdiff.tracing.captures.questions import Question, questions
 from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import is_library, name_unless_library
+from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library
 
-_known: dict[int, tuple[types.CodeType, tuple[Question, ...]]] = {}
+_Known = tuple[types.CodeType, tuple[Question, ...], bool, tuple[str, str] | None]
+_known: dict[int, _Known] = {}
+_RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _MOST = 20_000  # functions that are known
 _FURTHEST = 10_000  # objects that are looked at
 
@@ -35,11 +41,15 @@ def noticed(wanted: bool) -> Iterator[None]:
 
     def look(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
-            code = frame.f_code
-            known = _known.get(id(code))
-            found = _remembered(frame) if known is None else known[1]
+            _, found, own, drawn = _known_of(frame)
             if found:
                 _look(frame, found)
+            if drawn:
+                _look_outside(frame, *drawn)
+            elif not own and is_library(frame.f_code.co_filename):
+                _look_outside(frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name)
+        elif event == "c_call":
+            _look_outside(frame, module_of_function(arg), arg.__name__)
         if callable(outer):
             outer(frame, event, arg)
 
@@ -53,31 +63,59 @@ def noticed(wanted: bool) -> Iterator[None]:
             outer.enable()  # a profiler written in C
 
 
-def _remembered(frame: types.FrameType) -> tuple[Question, ...]:
-    """What a function of the user's asks that is no clone."""
-    if len(_known) >= _MOST:
-        _known.clear()
+def _known_of(frame: types.FrameType) -> _Known:
+    """What a function of the user's asks that is no clone, whether it is one, and what of NumPy's it draws numbers by."""
     code = frame.f_code
-    followed = is_library(code.co_filename) or any(name.startswith(".") for name in code.co_freevars)
-    found = () if followed else questions(code, frame.f_globals)
-    _known[id(code)] = code, found
-    return found
+    known = _known.get(id(code))
+    if known is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        own = not (is_library(code.co_filename) or any(name.startswith(".") for name in code.co_freevars))
+        methods = [getattr(np.random, name, None) for name in code.co_names if own]  # whose calls a profiler is not told of
+        drawn = next(((_RANDOM[1], m.__name__) for m in methods if isinstance(m, types.MethodType)), None)
+        known = _known[id(code)] = code, questions(code, frame.f_globals) if own else (), own, drawn
+    return known
 
 
 def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
+    if _repeats(frame):
+        told = next((q for q in found if _meets(frame, q)), None)
+        if told is not None:
+            _stop(frame, told.line, f"asks `{told.what}` of a traced value; ask isinstance(), or call a function instead")
+
+
+def _look_outside(frame: types.FrameType | None, module: str, name: str) -> None:
+    """A function of a library is called: for code of the user's that is not followed, itself or by another library's."""
+    word = "random" if module in _RANDOM else outside_word(module, name)
+    if not word:
+        return
+    while word in ("file", "elsewhere") and frame is not None and is_library(frame.f_code.co_filename):
+        frame = None if frame.f_globals.get("__name__", "").startswith("symdiff.") else frame.f_back
+    if frame is not None and _known_of(frame)[2] and _repeats(frame):
+        _stop(frame, frame.f_lineno, f"calls {name}, whose result may be another one at each call; pass it as an argument")
+
+
+def module_of_function(function: Any) -> str:
+    """The module of a function written in C, or of the class of the object whose method it is."""
+    owner = getattr(function, "__self__", None)
+    return str(function.__module__ if owner is None or isinstance(owner, types.ModuleType) else module_of(type(owner)))
+
+
+def _repeats(frame: types.FrameType) -> bool:
+    """Whether what is noticed matters: in a run that is not to be repeated already."""
     attempt = current()
-    if attempt is None or FOLLOWED in frame.f_globals or (attempt.stuck and not attempt.thorough):
-        return
-    told = next((q for q in found if _meets(frame, q)), None)
-    if told is None:
-        return
+    return attempt is not None and FOLLOWED not in frame.f_globals and (attempt.thorough or not attempt.stuck)
+
+
+def _stop(frame: types.FrameType, line: int, what: str) -> None:
+    attempt = current()
+    assert attempt is not None
     attempt.stuck = True
     if attempt.thorough:
         code = frame.f_code
         place = name_unless_library(code.co_filename) or code.co_filename
         TraceError(
-            f"{place}:{told.line}: {code.co_name} is entered by Python itself, where calls are not followed, and asks "
-            f"`{told.what}` of a traced value; ask isinstance(), or call a function instead"
+            f"{place}:{line}: {code.co_name} is entered by Python itself, where calls are not followed, and {what}"
         )  # noted: the trace ends with it, see `errors`
 
 
