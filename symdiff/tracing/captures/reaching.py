@@ -247,8 +247,9 @@ class Reach:
 
     @property
     def outside(self) -> bool:
-        """Whether some of the code may call what finds something outside its arguments , or draws numbers."""
-        return "open" in self._mentioned or any(_finds(value, self._mentioned) for value in self.seen())
+        """Whether some of the code may call what finds something outside its arguments, or draws numbers."""
+        names = self._mentioned
+        return "open" in names or any(_finds(value, names) for value in _with_modules(self.seen(), names))
 
     # -- what is kept of a value, and where it leads
 
@@ -931,15 +932,26 @@ def _leaves(value: Any) -> Iterator[Any]:
 def _finds(value: Any, names: Collection[str]) -> bool:
     """Whether a function, or of a module or a class something of these names, finds something outside its arguments."""
     if isinstance(value, types.ModuleType):
-        if value in _DRAWING:
-            return True
         own = {name: vars(value)[name] for name in names if name in vars(value)}
-        within = (v for v in own.values() if isinstance(v, (types.ModuleType, type)) and v is not value)
-        return any(outside_word(value.__name__, name) for name in own) or any(_finds(v, names) for v in within)
+        kinds = (v for v in own.values() if isinstance(v, type))
+        return value in _DRAWING or any(outside_word(value.__name__, n) for n in own) or any(_finds(v, names) for v in kinds)
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
-        return bool(outside_word(value.__module__ or "", value.__name__))
+        return bool(outside_word(module_of(value), value.__name__))
     kind = value if isinstance(value, type) else type(value)
     return _root(kind) in functions_outside() and any(outside_word(_root(kind), n) for n in names if hasattr(kind, n))
+
+
+def _with_modules(values: Iterable[Any], names: Collection[str]) -> Iterable[Any]:
+    """These values, and the modules of these names that are found in modules."""
+    found = {id(value): value for value in values}
+    waiting = [value for value in found.values() if isinstance(value, types.ModuleType)]
+    while waiting:
+        space = vars(waiting.pop())
+        held = (space.get(name) for name in names)
+        new = {id(v): v for v in held if isinstance(v, types.ModuleType) and id(v) not in found}
+        found |= new
+        waiting += new.values()
+    return found.values()
 
 
 _DRAWING = (random, np.random)

@@ -24,7 +24,8 @@ from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library
 
-_Known = tuple[types.CodeType, tuple[Question, ...], bool, tuple[str, str] | None]
+_USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and symdiff's own are nobody's
+_Known = tuple[types.CodeType, tuple[Question, ...], str, tuple[str, str] | None]
 _known: dict[int, _Known] = {}
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _MOST = 20_000  # functions that are known
@@ -41,15 +42,15 @@ def noticed(wanted: bool) -> Iterator[None]:
 
     def look(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
-            _, found, own, drawn = _known_of(frame)
+            _, found, whose, drawn = _known_of(frame)
             if found:
                 _look(frame, found)
             if drawn:
                 _look_outside(frame, *drawn)
-            elif not own and is_library(frame.f_code.co_filename):
+            elif whose == _LIBRARYS:
                 _look_outside(frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name)
-        elif event == "c_call":
-            _look_outside(frame, module_of_function(arg), arg.__name__)
+        elif event == "c_call" and _known_of(frame)[2]:
+            _look_outside(frame, _module_of_function(arg), arg.__name__)
         if callable(outer):
             outer(frame, event, arg)
 
@@ -64,17 +65,33 @@ def noticed(wanted: bool) -> Iterator[None]:
 
 
 def _known_of(frame: types.FrameType) -> _Known:
-    """What a function of the user's asks that is no clone, whether it is one, and what of NumPy's it draws numbers by."""
+    """What a function of the user's asks that is no clone, whose it is, and what of NumPy's it draws numbers by."""
     code = frame.f_code
     known = _known.get(id(code))
     if known is None:
         if len(_known) >= _MOST:
             _known.clear()
-        own = not (is_library(code.co_filename) or any(name.startswith(".") for name in code.co_freevars))
-        methods = [getattr(np.random, name, None) for name in code.co_names if own]  # whose calls a profiler is not told of
-        drawn = next(((_RANDOM[1], m.__name__) for m in methods if isinstance(m, types.MethodType)), None)
-        known = _known[id(code)] = code, questions(code, frame.f_globals) if own else (), own, drawn
+        library = is_library(code.co_filename)
+        own = not (library or any(name.startswith(".") for name in code.co_freevars))
+        whose = _USERS if own else _LIBRARYS if library and not _is_ours(frame) else ""
+        known = code, questions(code, frame.f_globals) if own else (), whose, _drawn(frame) if own else None
+        _known[id(code)] = known
     return known
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    """Whether it is of symdiff's own code."""
+    return str(frame.f_globals.get("__name__")).startswith("symdiff.")
+
+
+def _drawn(frame: types.FrameType) -> tuple[str, str] | None:
+    """A method of NumPy's shared generator that code calls, of which a profiler is not told."""
+    names, space = frame.f_code.co_names, frame.f_globals
+    of_module = "random" in names
+    methods = (getattr(np.random, name, None) if of_module else space.get(name) for name in names)
+    return next(
+        ((_RANDOM[1], m.__name__) for m in methods if isinstance(getattr(m, "__self__", None), np.random.RandomState)), None
+    )
 
 
 def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
@@ -89,13 +106,13 @@ def _look_outside(frame: types.FrameType | None, module: str, name: str) -> None
     word = "random" if module in _RANDOM else outside_word(module, name)
     if not word:
         return
-    while word in ("file", "elsewhere") and frame is not None and is_library(frame.f_code.co_filename):
-        frame = None if frame.f_globals.get("__name__", "").startswith("symdiff.") else frame.f_back
-    if frame is not None and _known_of(frame)[2] and _repeats(frame):
+    while word in ("file", "elsewhere") and frame is not None and _known_of(frame)[2] == _LIBRARYS:
+        frame = frame.f_back
+    if frame is not None and _known_of(frame)[2] == _USERS and _repeats(frame):
         _stop(frame, frame.f_lineno, f"calls {name}, whose result may be another one at each call; pass it as an argument")
 
 
-def module_of_function(function: Any) -> str:
+def _module_of_function(function: Any) -> str:
     """The module of a function written in C, or of the class of the object whose method it is."""
     owner = getattr(function, "__self__", None)
     return str(function.__module__ if owner is None or isinstance(owner, types.ModuleType) else module_of(type(owner)))
