@@ -2,6 +2,7 @@
 
 import abc
 import codecs
+import collections
 import copy
 import csv
 import fileinput
@@ -15,13 +16,18 @@ import inspect
 import io
 import itertools
 import logging
+import math
 import mimetypes
 import mmap
 import os
+import pathlib
+import random
+import re
 import socket
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 import weakref
 import zipfile
@@ -361,3 +367,101 @@ def test_the_table_of_what_is_outside_names_functions_that_there_are(module, nam
     of = importlib.import_module(module)
     places = [of, getattr(of, "Path", None), getattr(of, "datetime", None), sys.modules.get(f"_{module}")]
     assert any(hasattr(place, name) for place in places)
+
+
+def read_text():
+    return float(pathlib.Path(setting).read_text())
+
+
+def opened_text():
+    with open(setting) as file:
+        return float(file.read())
+
+
+READS = {"cwd": lambda: float(len(os.getcwd())), "getenv": lambda: float(os.getenv("SYMDIFF_TEST_K")), "path": read_text,
+         "open": opened_text}  # fmt: skip
+setting = ""
+
+
+class Entered:
+    """Python enters this code by itself."""
+
+    def __init__(self, read):
+        self.read = read
+
+    cached = functools.cached_property(lambda self: self.read())
+    own = property(lambda self: self.read())
+    __add__ = __radd__ = __getitem__ = __format__ = __getattr__ = lambda self, *_: self.__dict__["read"]()
+    __float__ = __abs__ = __call__ = lambda self: self.read()
+    __int__ = __index__ = __len__ = __hash__ = lambda self: round(1000 * self.read())
+    __lt__ = __eq__ = __contains__ = lambda self, other: self.read() > other
+
+    def __bool__(self):
+        return self.read() > 1.5
+
+    __iter__ = __reversed__ = lambda self: iter([self.read()])
+    __str__ = __format__ = lambda self, *_: str(self.read())
+
+    def __array__(self, *_, **__):
+        return np.array([self.read()])
+
+    def __enter__(self):
+        return self.read()
+
+    def __exit__(self, *_):
+        return None
+
+
+def within(o):
+    with o as found:
+        return found
+
+
+ENTERING = {
+    "property": lambda o: o.own, "cached": lambda o: Entered(o.read).cached, "add": lambda o: o + 1, "radd": lambda o: 1 + o,
+    "item": lambda o: o[0], "call": lambda o: o(), "with": within, "iter": lambda o: sum(o), "for": lambda o: [v for v in o][0],
+    "abs": abs, "float": float, "len": len, "lt": lambda o: 1 + (o < 1.5), "eq": lambda o: 1 + (o == 1.5),
+    "map": lambda o: sum(map(lambda _: o.read(), "ab")), "key": lambda o: max((1, -1), key=lambda v: v * (o.read() - 1.5)),
+    "int": int, "bool": lambda o: 2 if o else 1, "hash": hash,
+    "in": lambda o: 1 + (1.5 in o), "format": lambda o: float(f"{o}"),
+    "star": lambda o: max(*o, 0), "array": lambda o: np.asarray(o)[0],
+    "attribute": lambda o: o.other, "index": lambda o: range(10**6)[o],
+    "next": lambda o: next(iter(o.read, None)), "listed": lambda o: 1 + (1.5 in [o]),
+    "factory": lambda o: collections.defaultdict(o.read)["a"], "sqrt": math.sqrt,
+    "reversed": lambda o: next(reversed(o)),
+}  # fmt: skip
+MAY_BE_REFUSED = frozenset("call int bool hash in format star array attribute index next listed factory sqrt reversed".split())
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("use", ENTERING)
+def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_path, monkeypatch):
+    o, enter = Entered(READS[read]), ENTERING[use]
+
+    def state(k):
+        (tmp_path / str(k)).mkdir(exist_ok=True)
+        (tmp_path / "k").write_text(str(k))
+        os.utime(tmp_path / "k", ns=(k, k))
+        monkeypatch.chdir(tmp_path / (str(k) if k == 1 else "."))
+        monkeypatch.setenv("SYMDIFF_TEST_K", str(k))
+        monkeypatch.setitem(globals(), "setting", str(tmp_path / "k"))
+
+    def f(x):
+        return x * enter(o)
+
+    g = sd.grad(f)
+    for k in (1, 2, 2, 1):
+        state(k)
+        try:
+            assert g(0.5) == f(1.0)
+        except sd.TraceError as error:
+            assert use in MAY_BE_REFUSED
+            assert re.search(r"test_process_state\.py:\d+: \S+ is entered by Python itself, .* as an argument", str(error))
+
+
+@pytest.mark.parametrize("read", [random.random, lambda: time.perf_counter(), lambda: np.random.rand()])
+@pytest.mark.parametrize("use", ["property", "bool", "hash", "map", "next"])
+def test_code_that_python_enters_reads_no_clock(use, read):
+    o, enter = Entered(read), ENTERING[use]
+    with pytest.raises(sd.TraceError):
+        sd.grad(lambda x: x * enter(o))(0.5)

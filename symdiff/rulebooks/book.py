@@ -6,6 +6,7 @@ the function itself: another one of the same name has none. Refuses malformed ta
 """
 
 import copy
+import fnmatch
 import functools
 import hashlib
 import sys
@@ -202,6 +203,13 @@ def functions_outside() -> Mapping[str, list[tuple[str, str]]]:
         for module in modules.split():
             found.setdefault(module, []).extend((name, cells[1]) for name in names.split())
     return found
+
+
+@functools.lru_cache(maxsize=4096)
+def outside_word(module: str, name: str) -> str:
+    """What a trace does with a function for what it finds outside, a word of `outside.table`; empty for most."""
+    rows = functions_outside().get(module.partition(".")[0].lstrip("_"), ())
+    return next((word for pattern, word in rows if fnmatch.fnmatchcase(name, pattern)), "")
 
 
 @functools.cache

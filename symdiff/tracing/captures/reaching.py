@@ -35,13 +35,14 @@ import threading
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured, hidden_arrays_of, may_be_hidden
+from symdiff.rulebooks.book import functions_outside, outside_word
 from symdiff.rulebooks.declared import is_opaque_function
 from symdiff.tracing.captures.questions import asks
 from symdiff.vocabulary.libraries import Line, is_library, module_of
@@ -243,6 +244,12 @@ class Reach:
     def meet(self, array: np.ndarray) -> None:
         """An array that is compared by content from now on."""
         self._seen[id(array)] = array
+
+    @property
+    def outside(self) -> bool:
+        """Whether some of the code may call what finds something outside its arguments, or draws numbers."""
+        names = self._mentioned
+        return "open" in names or any(_finds(value, names) for value in _with_modules(self.seen(), names))
 
     # -- what is kept of a value, and where it leads
 
@@ -920,6 +927,34 @@ def _leaves(value: Any) -> Iterator[Any]:
             yield from _position(part)
         else:
             yield part
+
+
+def _finds(value: Any, names: Collection[str]) -> bool:
+    """Whether a function, or of a module or a class something of these names, finds something outside its arguments."""
+    if isinstance(value, types.ModuleType):
+        own = {name: vars(value)[name] for name in names if name in vars(value)}
+        kinds = (v for v in own.values() if isinstance(v, type))
+        return value in _DRAWING or any(outside_word(value.__name__, n) for n in own) or any(_finds(v, names) for v in kinds)
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+        return bool(outside_word(module_of(value), value.__name__))
+    kind = value if isinstance(value, type) else type(value)
+    return _root(kind) in functions_outside() and any(outside_word(_root(kind), n) for n in names if hasattr(kind, n))
+
+
+def _with_modules(values: Iterable[Any], names: Collection[str]) -> Iterable[Any]:
+    """These values, and the modules of these names that are found in modules."""
+    found = {id(value): value for value in values}
+    waiting = [value for value in found.values() if isinstance(value, types.ModuleType)]
+    while waiting:
+        space = vars(waiting.pop())
+        held = (space.get(name) for name in names)
+        new = {id(v): v for v in held if isinstance(v, types.ModuleType) and id(v) not in found}
+        found |= new
+        waiting += new.values()
+    return found.values()
+
+
+_DRAWING = (random, np.random)
 
 
 @functools.lru_cache(maxsize=4096)

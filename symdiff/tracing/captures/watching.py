@@ -240,8 +240,8 @@ class Watch:
 
     @property
     def asks(self) -> bool:
-        """Whether Python may enter code of the user's by itself that asks what a value is."""
-        return self._reach is not None and self._reach.asking and self._reach.entered
+        """Whether Python may enter code of the user's by itself that asks what a value is, or finds something outside."""
+        return self._reach is not None and ((self._reach.asking and self._reach.entered) or self._reach.outside)
 
     @property
     def personal(self) -> bool:

@@ -1,4 +1,5 @@
-"""Notices code of the user's that runs without being followed, and asks what a traced value is, see `questions`.
+"""Notices code of the user's that runs without being followed, and asks what a traced value is, see `questions`, or calls what
+finds something outside its arguments, see `outside.table`.
 
 Assumes that Python enters such code by itself, for an operator, a property, an item or a loop, or a library's function does.
 Guarantees that a run in which this happens is repeated as a thorough one. Refuses what a thorough run does not follow either,
@@ -12,15 +13,21 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from symdiff.errors import TraceError
+from symdiff.rulebooks.book import outside_word
 from symdiff.tracing.captures.questions import Question, questions
 from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import is_library, name_unless_library
+from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library
 
-_known: dict[int, tuple[types.CodeType, tuple[Question, ...]]] = {}
+_USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and symdiff's own are nobody's
+_Known = tuple[types.CodeType, tuple[Question, ...], str, tuple[str, str] | None]
+_known: dict[int, _Known] = {}
+_RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _MOST = 20_000  # functions that are known
 _FURTHEST = 10_000  # objects that are looked at
 
@@ -35,11 +42,15 @@ def noticed(wanted: bool) -> Iterator[None]:
 
     def look(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
-            code = frame.f_code
-            known = _known.get(id(code))
-            found = _remembered(frame) if known is None else known[1]
+            _, found, whose, drawn = _known_of(frame)
             if found:
                 _look(frame, found)
+            if drawn:
+                _look_outside(frame, *drawn)
+            elif whose == _LIBRARYS:
+                _look_outside(frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name)
+        elif event == "c_call" and _known_of(frame)[2]:
+            _look_outside(frame, _module_of_function(arg), arg.__name__)
         if callable(outer):
             outer(frame, event, arg)
 
@@ -53,31 +64,75 @@ def noticed(wanted: bool) -> Iterator[None]:
             outer.enable()  # a profiler written in C
 
 
-def _remembered(frame: types.FrameType) -> tuple[Question, ...]:
-    """What a function of the user's asks that is no clone."""
-    if len(_known) >= _MOST:
-        _known.clear()
+def _known_of(frame: types.FrameType) -> _Known:
+    """What a function of the user's asks that is no clone, whose it is, and what of NumPy's it draws numbers by."""
     code = frame.f_code
-    followed = is_library(code.co_filename) or any(name.startswith(".") for name in code.co_freevars)
-    found = () if followed else questions(code, frame.f_globals)
-    _known[id(code)] = code, found
-    return found
+    known = _known.get(id(code))
+    if known is None:
+        if len(_known) >= _MOST:
+            _known.clear()
+        library = is_library(code.co_filename)
+        own = not (library or any(name.startswith(".") for name in code.co_freevars))
+        whose = _USERS if own else _LIBRARYS if library and not _is_ours(frame) else ""
+        known = code, questions(code, frame.f_globals) if own else (), whose, _drawn(frame) if own else None
+        _known[id(code)] = known
+    return known
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    """Whether it is of symdiff's own code."""
+    return str(frame.f_globals.get("__name__")).startswith("symdiff.")
+
+
+def _drawn(frame: types.FrameType) -> tuple[str, str] | None:
+    """A method of NumPy's shared generator that code calls, of which a profiler is not told."""
+    names, space = frame.f_code.co_names, frame.f_globals
+    of_module = "random" in names
+    methods = (getattr(np.random, name, None) if of_module else space.get(name) for name in names)
+    return next(
+        ((_RANDOM[1], m.__name__) for m in methods if isinstance(getattr(m, "__self__", None), np.random.RandomState)), None
+    )
 
 
 def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
+    if _repeats(frame):
+        told = next((q for q in found if _meets(frame, q)), None)
+        if told is not None:
+            _stop(frame, told.line, f"asks `{told.what}` of a traced value; ask isinstance(), or call a function instead")
+
+
+def _look_outside(frame: types.FrameType | None, module: str, name: str) -> None:
+    """A function of a library is called: for code of the user's that is not followed, itself or by another library's."""
+    word = "random" if module in _RANDOM else outside_word(module, name)
+    if not word:
+        return
+    while word in ("file", "elsewhere") and frame is not None and _known_of(frame)[2] == _LIBRARYS:
+        frame = frame.f_back
+    if frame is not None and _known_of(frame)[2] == _USERS and _repeats(frame):
+        _stop(frame, frame.f_lineno, f"calls {name}, whose result may be another one at each call; pass it as an argument")
+
+
+def _module_of_function(function: Any) -> str:
+    """The module of a function written in C, or of the class of the object whose method it is."""
+    owner = getattr(function, "__self__", None)
+    return str(function.__module__ if owner is None or isinstance(owner, types.ModuleType) else module_of(type(owner)))
+
+
+def _repeats(frame: types.FrameType) -> bool:
+    """Whether what is noticed matters: in a run that is not to be repeated already."""
     attempt = current()
-    if attempt is None or FOLLOWED in frame.f_globals or (attempt.stuck and not attempt.thorough):
-        return
-    told = next((q for q in found if _meets(frame, q)), None)
-    if told is None:
-        return
+    return attempt is not None and FOLLOWED not in frame.f_globals and (attempt.thorough or not attempt.stuck)
+
+
+def _stop(frame: types.FrameType, line: int, what: str) -> None:
+    attempt = current()
+    assert attempt is not None
     attempt.stuck = True
     if attempt.thorough:
         code = frame.f_code
         place = name_unless_library(code.co_filename) or code.co_filename
         TraceError(
-            f"{place}:{told.line}: {code.co_name} is entered by Python itself, where calls are not followed, and asks "
-            f"`{told.what}` of a traced value; ask isinstance(), or call a function instead"
+            f"{place}:{line}: {code.co_name} is entered by Python itself, where calls are not followed, and {what}"
         )  # noted: the trace ends with it, see `errors`
 
 

@@ -7,7 +7,6 @@ are recorded; Python's and NumPy's own that need a number or make an array have 
 user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
 """
 
-import fnmatch
 import functools
 import inspect
 import operator
@@ -23,7 +22,7 @@ import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
-from symdiff.rulebooks.book import functions_outside
+from symdiff.rulebooks.book import outside_word
 from symdiff.rulebooks.sites import OWN
 from symdiff.tracing.captures.reaching import HOLDING, Asked, Cache, File, Found, Imported, Unfollowed, Used, is_opaque_capture
 from symdiff.tracing.following import reading
@@ -301,7 +300,7 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _OfCells(f)
     if module_of(type(owner)) in _RANDOM:
         return _drawing(f, owner, attempt)
-    if _outside(module_of(owner), f.__name__) == "clock":
+    if outside_word(module_of(owner), f.__name__) == "clock":
         return _clocked(f)
     if isinstance(owner, type) and f.__name__ == "__subclasses__":
         return _asking(f, attempt)
@@ -414,13 +413,6 @@ _OUTSIDE: dict[str, Anything] = {
 }
 
 
-@functools.lru_cache(maxsize=4096)
-def _outside(module: str, name: str) -> str:
-    """What a trace does with a function for what it finds outside, a word of `outside.table`; empty for most."""
-    rows = functions_outside().get(module.partition(".")[0].lstrip("_"), ())
-    return next((word for pattern, word in rows if fnmatch.fnmatchcase(name, pattern)), "")
-
-
 def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
     """A method of a plain array: with traced arguments, NumPy's function of that name."""
     function = getattr(np, f.__name__, None)
@@ -440,7 +432,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
     module = getattr(f, "__module__", None) or ""
     name = getattr(f, "__name__", "")
     root = module.partition(".")[0]
-    outside = _outside(module, name)
+    outside = outside_word(module, name)
     if outside in _OUTSIDE:
         return _OUTSIDE[outside](f, attempt)
     if name in _SEEDED or (name == "seed" and module == "numpy.random"):
