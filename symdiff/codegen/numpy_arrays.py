@@ -199,6 +199,7 @@ class ArrayWriter(Shell):
         steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], f") -> {kind}:", "")
         shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
         work = [name for name in kept if name not in dict(self.constants)]
+        work = work if len(work) < 5 else [*work[:2], "...", work[-1]]
         shown += f"; {', '.join(work)} hold intermediate values, one after another." if work else "."
         steps += [f'{INDENT}"""{shown}"""', *(INDENT + line for line in body)]
         shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
