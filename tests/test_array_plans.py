@@ -207,6 +207,27 @@ def test_terms_of_a_derivative_that_cancel_leave_nothing_behind():
     np.testing.assert_allclose(sd.grad(cross_entropy, exact=True)(W, X, Y), df(W, X, Y), rtol=1e-12, atol=1e-15)
 
 
+def test_jacobians_and_hessians_multiply_no_unit_matrices():
+    X, w = RNG.standard_normal((500, 20)), RNG.standard_normal(20)
+    slope = sd.jacobian(lambda w: np.tanh(X @ w))
+    assert slope.cost(w).derivative.by_kind["matmul"] == 2 * 500 * 20  # X @ w, as in f
+    np.testing.assert_allclose(slope(w), (1 - np.tanh(X @ w) ** 2)[:, None] * X, rtol=1e-9, atol=1e-12)
+    bend = sd.hessian(lambda w: np.sum(np.exp(X @ w)))
+    assert bend.cost(w).derivative.by_kind["matmul"] == 2 * 500 * 20 + 2 * 500 * 20 * 20
+    np.testing.assert_allclose(bend(w), (X * np.exp(X @ w)[:, None]).T @ X, rtol=1e-12)
+    x = RNG.standard_normal((30, 20))
+    many = sd.vmap(sd.grad(lambda w: np.sum(np.tanh(X @ w) ** 2)))
+    np.testing.assert_allclose(many(x)[3], sd.grad(lambda w: np.sum(np.tanh(X @ w) ** 2))(x[3]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("transform", [sd.hessian, sd.hvp, lambda f: sd.jacobian(sd.grad(f))])
+def test_steps_have_names_of_their_own(transform):
+    X, w = RNG.standard_normal((500, 20)), RNG.standard_normal(20)
+    graph = transform(lambda w: np.sum(np.exp(X @ w))).graph(*((w, w) if transform is sd.hvp else (w,)))
+    names = [b.name for b in graph.bindings]
+    assert len(names) == len(set(names))
+
+
 SINGLE = {
     "mean": lambda x: np.mean(x**2),
     "layer": lambda x: np.mean(np.tanh(x @ x.T)),

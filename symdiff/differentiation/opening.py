@@ -33,6 +33,7 @@ class Opened:
         b.sums = {(b.operands[0], b.params.params["axes"]): b.result for b in self.graph.bindings if b.op == "sum"}
         b.origin = graph.origin
         b._count = 2 * len(self.graph.bindings) + len(graph.bindings)
+        b.after(self.graph.bindings)
         b.primal = False
         self.arrays = Arrays(b)
         self._cells: dict[tuple[Atom, int], Node] = {}

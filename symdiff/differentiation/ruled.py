@@ -112,7 +112,8 @@ def _pulled(site: Site, active: tuple[bool, ...], code: str, mirrored: bool, rul
         raise _no_direction(site)
     if is_complex(code) and not is_complex(site.code):
         b = Builder()
-        b.inputs, b.bindings, b._count = list(other.inputs), list(other.bindings), 2 * len(other.bindings)
+        b.inputs, b.bindings = list(other.inputs), list(other.bindings)
+        b.after(other.bindings)
         other = b.graph(other.name, (GraphOutput("r0", b.cast(other.outputs[0].atom, code)),), origin=other.origin)
     return _transposed(other, site, rules, True)
 

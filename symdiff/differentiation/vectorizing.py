@@ -50,6 +50,7 @@ def vectorize_graph(graph: Graph, axes: list[int | None], count: int, out_axis: 
 def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> list[Atom]:
     """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs, each with that axis."""
     batch = _Batch(builder, seeds, count)
+    builder.after(graph.bindings)
     known = {b.result for b in builder.bindings}
     for binding in graph.bindings:
         if any(o in batch.points or o in batch.sparse for o in binding.operands):
@@ -296,6 +297,9 @@ class _Batch:
             flat = a.reshape(x, (int(np.prod(x.shape[:-1])), x.shape[-1]))
             if a.made_by(x, "broadcast_to") is None:
                 return a.reshape(a.matmul(flat, second), (*x.shape[:-1], second.shape[-1]))
+        if first not in self.points and len(first.shape) == 2 and second.shape == (first.shape[1], 1):
+            rows = a.reshape(self.points[second], (self.count, first.shape[1]))  # columns of all points: one product
+            return a.reshape(a.matmul(rows, a.swapped(first)), (self.count, first.shape[0], 1))
         rank = max(len(first.shape), len(second.shape))
         return a.matmul(self.aligned(first, rank, a), self.aligned(second, rank, a))
 

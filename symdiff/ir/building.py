@@ -149,6 +149,11 @@ class Builder:
             self.signs.note(bound)
         return bound
 
+    def after(self, bindings: list[Node]) -> None:
+        """Go on with names that none of some bindings has, which are to stand beside new ones."""
+        taken = (int(b.name[1:]) for b in bindings if b.name[1:].isdecimal())
+        self._count = max(self._count, 1 + max(taken, default=-1))
+
     def at(self, binding: Node) -> None:
         """Go on at the line of a binding, in its precision."""
         self.origin = binding.origin
