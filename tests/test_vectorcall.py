@@ -324,3 +324,22 @@ def test_calls_of_whole_arrays_enter_the_generated_code_and_see_what_has_changed
     assert same(g(p, X=X), plain(p, X)) and same(g(p, X[::-1]), plain(p, X[::-1]))
     with pytest.raises(sd.SymdiffError):
         g(p, X[:, 1:])
+
+
+@pytest.mark.parametrize("order", ["strided", "fortran"])
+@pytest.mark.parametrize("size", [4, 40])
+def test_arrays_whose_cells_lie_apart_or_in_columns_take_a_short_way(order, size):
+    pytest.importorskip("llvmlite")
+    rng = np.random.default_rng(5)
+    plain = rng.normal(size=(size, size)), rng.normal(size=size)
+    wide = np.repeat(np.repeat(plain[0], 2, 0), 2, 1)[::2, ::2], np.repeat(plain[1], 2)[::2]
+    given = wide if order == "strided" else (np.asfortranarray(plain[0]), plain[1])
+    g = sd.grad(lambda A, x: np.sum(np.tanh(A @ x)) + A.reshape(-1, order="A")[1], (0, 1))
+    for args in (given, given, plain, given, given):
+        A, x = args
+        slope = (1 - np.tanh(A @ x) ** 2)[:, None] * x
+        slope[(1, 0) if A.flags.f_contiguous else (0, 1)] += 1.0
+        found = g(*args)
+        np.testing.assert_allclose(found[0], slope, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found[1], A.T @ (1 - np.tanh(A @ x) ** 2), rtol=1e-9, atol=1e-12)
+    assert not {"_call", "attempt"} & {*entered(g, *given)}

@@ -46,6 +46,11 @@ KEPT_BYTES = 2**26  # of their machine code
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
 
 
+def packed(value: Any) -> Any:
+    """An array whose cells lie apart as one whose cells lie together, which doors take."""
+    return np.ascontiguousarray(value) if type(value) is np.ndarray and not value.flags.c_contiguous else value
+
+
 class Kept(dict[Any, Any]):
     """Specialisations by their keys: the newest, as many as `KEPT` and `KEPT_BYTES` allow; `dropped` counts the others."""
 
@@ -118,7 +123,11 @@ class Compiled:
         fill, own, count = self.hidden.fill, visible_input_count(self.graph), len(self.program.inputs)
 
         def through(*args: Any, out: Any = None) -> Any:
-            return door(*fill(args, count), out=out) if len(args) == own else MISS
+            if len(args) != own:
+                return MISS
+            given = fill(args, count)
+            found = door(*given, out=out)
+            return door(*map(packed, given), out=out) if found is MISS else found
 
         return through
 

@@ -23,6 +23,7 @@ from symdiff.api.compiled import (
     add_specialisation,
     compiled_of,
     kept_specialisation,
+    packed,
     try_specialisation,
 )
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
@@ -351,9 +352,15 @@ class Function:
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if self.compares or any(traced_order(call.leaves[i]) for i in call.traced):
-            return  # doors are for arrays in C order, and decline others
-        if len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
+        if self.compares:
+            return
+        orders = [traced_order(call.leaves[i]) for i in call.traced]
+        if any(orders):  # doors are for arrays in C order
+            alone = not (self.extra or self._kinds) and len(orders) == len(call.leaves)
+            if flat and alone and compiled.direct and compiled.entry:
+                self._door = ordered_door(compiled.entry, orders)
+                self._quicken(_guarded_door(self._door))
+        elif len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif self._kinds and not self._fits_doors(call, compiled):
             self._door = specialised_door(compiled.entry, call.leaves) if compiled.direct and flat else None
@@ -467,6 +474,10 @@ class Function:
     def _any_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         if self._forms:
             found = self._known(args, kwargs, out)
+            if found is not MISS:
+                return found
+        if self._door is not None and not kwargs and _lies_apart(args):
+            found = _tried(self._door, args, out)
             if found is not MISS:
                 return found
         shorter = self._near  # another thread may drop it meanwhile
@@ -731,9 +742,16 @@ def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:
     if active_builders():  # traced values may be among the arguments, whose refusals the trace would note
         return MISS
     try:
-        return door(*args, out=out)
+        found = door(*args, out=out)
+        return door(*map(packed, args), out=out) if found is MISS and _lies_apart(args) else found
     except _MISSED:
         return MISS
+
+
+def _lies_apart(args: tuple[Any, ...]) -> bool:
+    """Whether cells of arrays lie apart, and all in the order of their axes."""
+    apart = [a for a in args if type(a) is np.ndarray and not a.flags.c_contiguous]
+    return bool(apart) and not any(map(traced_order, apart))
 
 
 def _guarded_door(door: Any) -> Door:
@@ -760,6 +778,15 @@ def specialised_door(door: Any, leaves: list[Any]) -> Callable[..., Any]:
         if tuple(map(type, args)) != types or any(args[place].shape != shape for place, shape in arrays):
             return MISS
         return door(*args, out=out)
+
+    return through
+
+
+def ordered_door(door: Any, orders: list[Any]) -> Callable[..., Any]:
+    """A door for arrays that lie in memory in these orders of their axes."""
+
+    def through(*args: Any, out: Any = None) -> Any:
+        return door(*map(packed, args), out=out) if list(map(traced_order, args)) == orders else MISS
 
     return through
 
