@@ -54,6 +54,7 @@ class Words:
 
     def __init__(self) -> None:
         self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
+        self.varied: set[str] = set()  # sizes that differ from point to point, where a target takes many together
 
     def calls(self, program: Program) -> Any:
         """The order of a program's values."""
@@ -177,6 +178,10 @@ class Words:
         else:
             with self.rounds("i", shape[0]) as i:
                 self.each(shape[1:], action, (*before, i))
+
+    def is_varied(self, whole: Count) -> bool:
+        """Whether a whole number differs from point to point."""
+        return isinstance(whole, Extent) and any(size.name in self.varied for size, _ in whole.terms)
 
     def within(self, whole: Count, size: Count) -> bool:
         """Whether a whole number is known to be among 0 to size - 1."""

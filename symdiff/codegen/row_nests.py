@@ -75,7 +75,6 @@ class RowNests(TextNests):
         self.passing: set[str] = set()  # rows of cells that are read once
         self.readers: dict[Nest, Counter[int]] = {}  # how many operations on numbers read each value
         self.growing: set[str] = set()  # memory that is made larger
-        self.varied: set[str] = set()  # sizes that differ from point to point
         self.active = ""  # the row of the points that take part, "" where all do
         self.notes: dict[int, str] = {}  # beside lines, by their numbers
         self.counted: list[str] = []  # the names of the rounds of points in open loops
@@ -218,31 +217,28 @@ class RowNests(TextNests):
 
     # -- whole numbers
 
-    def _is_varied(self, whole: Count) -> bool:
-        return isinstance(whole, Extent) and any(size.name in self.varied for size, _ in whole.terms)
-
     def _size(self, name: str, text: str, varied: bool = False) -> Extent:
         self.varied.update([name] if varied else [])
         return super()._size(name, text)
 
     def _most(self, whole: Count) -> Count:
         """The largest of the whole numbers of points."""
-        if not self._is_varied(whole):
+        if not self.is_varied(whole):
             return whole
         text = f"int(np.max({self._text(whole)}))"
         return self._size(text, text)
 
     def real(self, whole: Count) -> Expression:
         text = self._text(whole)
-        return Row(text) if self._is_varied(whole) else Expression(f"float({text})", ATOM, 0)
+        return Row(text) if self.is_varied(whole) else Expression(f"float({text})", ATOM, 0)
 
     def product(self, a: Count, b: Count) -> Count:
         text = f"{self._grouped(a)}*{self._grouped(b)}"
-        return self._size(text, text, self._is_varied(a) or self._is_varied(b))
+        return self._size(text, text, self.is_varied(a) or self.is_varied(b))
 
     def whole(self, value: Expression, size: Count) -> Extent:
         name = self._name("", "i")
-        varied, last = isinstance(value, Row) or self._is_varied(size), self._text(size - 1)
+        varied, last = isinstance(value, Row) or self.is_varied(size), self._text(size - 1)
         rounded = f"np.fmin(np.fmax({value.text}, 0), {last}).astype(int)"
         self._say(f"{name} = {rounded if varied else f'int(min({last}, max(0, {value.text})))'}")
         self._passed(value)
@@ -290,7 +286,7 @@ class RowNests(TextNests):
         named = self.named_rows.get(buffer.name)
         if named and not isinstance(place, Extent):
             return named[place]
-        if not self._is_varied(place):
+        if not self.is_varied(place):
             return super()._cell(buffer, index)
         points = "" if buffer.name in self.shared else f", np.arange({self._points()})"
         return f"{buffer.name}[{self._text(place)}{points}]"
@@ -302,14 +298,14 @@ class RowNests(TextNests):
         return "points"
 
     def load(self, buffer: Buffer, index: Index) -> Expression:
-        cell, shared = self._cell(buffer, index), buffer.name in self.shared and not self._is_varied(self.flat(buffer, index))
+        cell, shared = self._cell(buffer, index), buffer.name in self.shared and not self.is_varied(self.flat(buffer, index))
         return Expression(cell, ATOM, 1 if buffer.shape else 0) if shared else Row(cell)
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
         """Points that take no part keep what they have."""
         cell = self._cell(buffer, index)
         shown = f"{cell} {'+=' if add else '='} {value}"
-        if self._is_varied(self.flat(buffer, index)):
+        if self.is_varied(self.flat(buffer, index)):
             own = f"np.where({self.active}, {value.text}, {0.0 if add else cell})" if self.active else value.text
             self._say(f"{cell} {'+=' if add else '='} {own}")
         elif add or cell != value.text:
@@ -346,7 +342,7 @@ class RowNests(TextNests):
     @contextmanager
     def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
         self.outside.append({row for row in self.codes if row not in self.free.get(self.codes[row], [])})
-        varied, outer = count is not None and self._is_varied(count), self.active
+        varied, outer = count is not None and self.is_varied(count), self.active
         if size or varied:
             own = self._row("?", "active")
             if size:

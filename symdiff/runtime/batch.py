@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.llvm.batch import BatchModule, Layout
-from symdiff.codegen.llvm.layouts import LINE
 from symdiff.codegen.llvm.point_nests import looped_points_module
-from symdiff.codegen.llvm.scalar import lacking_in_llvm
+from symdiff.codegen.llvm.scalar import LINE, lacking_in_llvm
 from symdiff.codegen.math.lines import lanes_of
 from symdiff.ir.node import has_loops
 from symdiff.lowering.program import Input, Output, Program

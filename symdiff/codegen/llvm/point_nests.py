@@ -65,7 +65,6 @@ class _PointWords(LoopWords):
 
     def __init__(self, lines: Lines, ordered: bool) -> None:
         super().__init__(lines, ordered)
-        self.varied: set[str] = set()  # sizes that are vectors
         self.common: set[str] = set()  # places that all points share
         self.active = ""  # the variable with the points that take part, "" where all do
         self.rows: dict[str, list[str]] = {}
@@ -79,15 +78,12 @@ class _PointWords(LoopWords):
             self.varied.add(found.terms[0][0].name)
         return found
 
-    def _is_varied(self, whole: Count) -> bool:
-        return isinstance(whole, Extent) and any(size.name in self.varied for size, _ in whole.terms)
-
     def _splat(self, kind: str, text: str) -> str:
         return self.lines.repeated(kind, text, self.lanes)
 
     def _vector(self, whole: Count) -> str:
         """A whole number of each point."""
-        if not isinstance(whole, Extent) or not self._is_varied(whole):
+        if not isinstance(whole, Extent) or not self.is_varied(whole):
             return self._splat("i64", self._text(whole))
         kind = f"<{self.lanes} x i64>"
         shared = Extent(whole.constant, tuple(t for t in whole.terms if t[0].name not in self.varied))
@@ -101,7 +97,7 @@ class _PointWords(LoopWords):
 
     def _most(self, whole: Count) -> str:
         """The largest of the whole numbers of the points that take part."""
-        if not self._is_varied(whole):
+        if not self.is_varied(whole):
             return self._text(whole)
         kind, vector = f"<{self.lanes} x i64>", self._vector(whole)
         if self.active:
@@ -111,7 +107,7 @@ class _PointWords(LoopWords):
         return self.lines.put(f"call i64 @{name}({kind} {vector})")
 
     def real(self, whole: Count) -> Value:
-        if self._is_varied(whole):
+        if self.is_varied(whole):
             return (self.lines.put(f"sitofp <{self.lanes} x i64> {self._vector(whole)} to <{self.lanes} x double>"),)
         return (self._splat("double", super().real(whole)[0]),)
 
@@ -127,10 +123,10 @@ class _PointWords(LoopWords):
         return self.size(found, True)
 
     def nearest(self, whole: Count, size: Count) -> Count:
-        return self.whole(self.real(whole), size) if self._is_varied(whole) else super().nearest(whole, size)
+        return self.whole(self.real(whole), size) if self.is_varied(whole) else super().nearest(whole, size)
 
     def product(self, a: Count, b: Count) -> Count:
-        if self._is_varied(a) or self._is_varied(b):
+        if self.is_varied(a) or self.is_varied(b):
             return self.size(self.lines.put(f"mul <{self.lanes} x i64> {self._vector(a)}, {self._vector(b)}"), True)
         return super().product(a, b)
 
@@ -178,11 +174,11 @@ class _PointWords(LoopWords):
         part = part_of_code(code)
         if buffer.name in self.common:
             item, base = bytes_of_code(code), self._base(buffer)
-            if self._is_varied(place):
+            if self.is_varied(place):
                 own = [self._at(base, self.lines.put(f"mul i64 {p}, {item}")) for p in self._places(place)]
                 return emit_gathered(self.lines, own, code)
             return self._repeated(self._at(base, self._text(place * item)), code)
-        if self._is_varied(place):
+        if self.is_varied(place):
             return tuple(emit_gathered(self.lines, pointers, part)[0] for pointers in self._lanes_at(buffer, place))
         pointers = self._vectors_at(buffer, place)
         if code == "?":
@@ -202,7 +198,7 @@ class _PointWords(LoopWords):
             if self.active:
                 mask = self._mask()
                 value = tuple(self.lines.select(mask, part, a, b) for a, b in zip(value, old, strict=True))
-        if self._is_varied(place):
+        if self.is_varied(place):
             for pointers, own in zip(self._lanes_at(buffer, place), value, strict=True):
                 emit_scattered(self.lines, pointers, (own,), part)
             return
@@ -216,7 +212,7 @@ class _PointWords(LoopWords):
 
     @contextmanager
     def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
-        if not size and not (count is not None and self._is_varied(count)):
+        if not size and not (count is not None and self.is_varied(count)):
             with super().rounds(name, count, backward) as k:
                 yield k
             return
@@ -284,7 +280,7 @@ class _PointWords(LoopWords):
         """The addresses of a cell at all points."""
         pointers = self.rows[name]
         for axis, place in enumerate(index):
-            if self._is_varied(place):
+            if self.is_varied(place):
                 offsets = [self.lines.put(f"mul i64 {p}, %{name}.step{axis}") for p in self._places(place)]
             else:
                 offsets = [self.lines.put(f"mul i64 {self._text(place)}, %{name}.step{axis}")] * self.lanes
@@ -296,7 +292,7 @@ class _PointWords(LoopWords):
 
         def at(index: Index) -> Value:
             places = self._cells(name, index)
-            if name in self.shared and not any(map(self._is_varied, index)):
+            if name in self.shared and not any(map(self.is_varied, index)):
                 return self._repeated(places[0], leaf.dtype)
             return emit_gathered(self.lines, places, leaf.dtype)
 
