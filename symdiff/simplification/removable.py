@@ -60,7 +60,7 @@ _SMALLEST = 2**16  # the one below zero at which parts of a number are too far a
 _COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
 _FAMILIES = {n for n, row in OPS.items() if row.is_special and row.arity > 1} - {"iv"}  # of some mpmath's never end
 _WIDE = 8  # the exponent from which these take too long
-_REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
+_REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError, RecursionError)
 
 
 class Point(NamedTuple):
