@@ -131,7 +131,19 @@ def test_slopes_of_determinants_that_are_no_numbers(cell, tmp_path):
 def test_squares_of_signs_that_stand_still():
     assert sd.grad(sd.grad(lambda p, x: np.log1p(1 + p * np.sign(x))))(-1.3, 0.0) == 0.0
     assert sd.grad(sd.grad(lambda p, x: np.hypot(np.sign(x), p)))(1.5, 0.0) == 0.0
-    assert sd.derivative(lambda x: np.log1p(1 + x * np.sign(x * x)), order=2)(0.0) == -0.25
+    for f in (lambda x: np.sign(x) * np.abs(x), lambda x: np.sign(x) * np.log1p(np.abs(x)), lambda x: abs(x) * np.sign(2 * x)):
+        assert sd.derivative(f)(0.0) == 1.0
+    assert sd.derivative(lambda x: np.sign(-x) * np.abs(x))(0.0) == -1.0
+
+
+def test_squares_of_signs_of_what_is_zero_all_around():
+    def positive(x):
+        return np.sign(np.maximum(x, 0))
+
+    assert sd.derivative(lambda x: x * positive(x) * positive(x))(-1.0) == 0.0
+    assert sd.derivative(lambda x: np.hypot(x, positive(x)), order=2)(-1.0) == 0.0
+    assert sd.derivative(lambda x: np.log(2 + x * positive(x)), order=2)(-1.0) == 0.0
+    assert sd.derivative(lambda x: np.log(2 + x * positive(x)), order=2)(1.0) == pytest.approx(-1 / 9)
 
 
 def test_powers_and_logarithms_where_both_operands_decide():
