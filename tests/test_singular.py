@@ -73,6 +73,7 @@ BESIDE = {
     "a special function at its least": (lambda x: abs(special.xlog1py(x, x)), 0.0, 0.0, 2.0),
     "a special function's kinks": (lambda x: np.minimum(np.abs(x), special.j1(x)), 0.0, 0.5, 0.0),
     "a function with a patched slope": (lambda x: special.spence(np.cbrt(x)), 1.0, -1 / 3, math.nan),
+    "a function of a parameter over its power": (lambda x: special.gammainc(2.0, x) / x**2, 0.0, -1 / 3, 0.25),
     "one of two points": (
         lambda x: np.sin(x) * np.expm1(x - 1) / (x * (x - 1)),
         0.0,
@@ -130,7 +131,19 @@ def test_slopes_of_determinants_that_are_no_numbers(cell, tmp_path):
 def test_squares_of_signs_that_stand_still():
     assert sd.grad(sd.grad(lambda p, x: np.log1p(1 + p * np.sign(x))))(-1.3, 0.0) == 0.0
     assert sd.grad(sd.grad(lambda p, x: np.hypot(np.sign(x), p)))(1.5, 0.0) == 0.0
-    assert sd.derivative(lambda x: np.log1p(1 + x * np.sign(x * x)), order=2)(0.0) == -0.25
+    for f in (lambda x: np.sign(x) * np.abs(x), lambda x: np.sign(x) * np.log1p(np.abs(x)), lambda x: abs(x) * np.sign(2 * x)):
+        assert sd.derivative(f)(0.0) == 1.0
+    assert sd.derivative(lambda x: np.sign(-x) * np.abs(x))(0.0) == -1.0
+
+
+def test_squares_of_signs_of_what_is_zero_all_around():
+    def positive(x):
+        return np.sign(np.maximum(x, 0))
+
+    assert sd.derivative(lambda x: x * positive(x) * positive(x))(-1.0) == 0.0
+    assert sd.derivative(lambda x: np.hypot(x, positive(x)), order=2)(-1.0) == 0.0
+    assert sd.derivative(lambda x: np.log(2 + x * positive(x)), order=2)(-1.0) == 0.0
+    assert sd.derivative(lambda x: np.log(2 + x * positive(x)), order=2)(1.0) == pytest.approx(-1 / 9)
 
 
 def test_powers_and_logarithms_where_both_operands_decide():

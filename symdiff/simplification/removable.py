@@ -44,10 +44,9 @@ _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  #
 _KNOWN = {*OPERATIONS, "cast"} - {"select", "edge"} - SLOW - _MANIFOLD
 _POLYNOMIAL = operations("polynomial")
 _PRODUCTS = {  # of a function of all operands, or of the first, and of what is made of the last
-    **{scaled: (plain, ("abs", "neg", "exp")) for scaled, plain in {"i0e": "i0", "i1e": "i1", "ive": "iv"}.items()},
-    "xlogy": ("", ("log",)),
-    "xlog1py": ("", ("log1p",)),
-}
+    "i0e": ("i0", "abs neg exp"), "i1e": ("i1", "abs neg exp"), "ive": ("iv", "abs neg exp"),
+    "xlogy": ("", "log"), "xlog1py": ("", "log1p"),
+}  # fmt: skip
 Steps = tuple[tuple[str, tuple[Any, ...]], ...]  # operations on the results of those before, 0 the value that they depend on
 _DEGREE, _DIGITS, _MORE = 16, 60, 160
 _FEWER = (5, 8, 12)  # degrees that are enough where the value beyond has its digits
@@ -61,7 +60,7 @@ _SMALLEST = 2**16  # the one below zero at which parts of a number are too far a
 _COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
 _FAMILIES = {n for n, row in OPS.items() if row.is_special and row.arity > 1} - {"iv"}  # of some mpmath's never end
 _WIDE = 8  # the exponent from which these take too long
-_REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError)
+_REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError, RecursionError)
 
 
 class Point(NamedTuple):
@@ -140,16 +139,15 @@ class _Removing:
         self._depths[binding.result] = depth
         is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1])
         for point in dict.fromkeys(points + own) if depth <= _DEEP else ():
+            if found and point.of is not found[0][0].of:
+                continue
             steps = self._steps(binding, point.of)
             code = point.of.dtype or "d"
-            forbidden = set() if binding.op in _POLYNOMIAL else _FAMILIES
             if steps is None or sum(op in _KINKS for op, _ in steps) > (0 if is_complex(code) else _DEEP):
                 continue
-            if any(op in forbidden for op, _ in steps):
+            if binding.op not in _POLYNOMIAL and any(op in _FAMILIES for op, _ in steps):
                 continue
             if point.of.shape != binding.shape or is_complex(code) != is_complex(binding.dtype):
-                continue
-            if found and point.of is not found[0][0].of:
                 continue
             discs = () if is_pole else _discs(steps, point.at, self.order, not is_complex(code))
             is_kink = not _extreme(binding) and any(locus.kind == "kink" for locus in known_column(binding).loci)
@@ -211,11 +209,11 @@ class _Removing:
                 pending += missing
             else:
                 refs = tuple(places[o] for o in made.operands)
-                first, chain = _PRODUCTS.get(made.op, (_extreme(made) or made.op, ()))
+                first, chain = _PRODUCTS.get(made.op, (_extreme(made) or made.op, ""))
                 if first:
                     steps.append((first, refs))
                 factor, last = len(steps) if first else refs[0], refs[-1]
-                for op in chain:
+                for op in chain.split():
                     steps.append((op, (last,)))
                     last = len(steps)
                 if chain:
@@ -314,8 +312,8 @@ class _Removing:
         near = b.emit("lt", (b.emit("abs", (distance,)), radius))
         if len(discs) == 1 and first.side and self.facts.of(distance).low < 0.0:
             near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: first.side]), near))
-        right, left = (disc.coefficients for disc in (first, discs[-1]))
-        pairs = list(itertools.zip_longest(right, left, fillvalue=0.0))
+        right, left = _padded((first, discs[-1]))
+        pairs = list(zip(right, left, strict=True))
         found = in_horners_form(b, distance, {k: (p + q) / 2 for k, (p, q) in enumerate(pairs)})
         if len(discs) == 2:
             odd = in_horners_form(b, distance, {k: (p - q) / 2 for k, (p, q) in enumerate(pairs)})
@@ -508,19 +506,15 @@ def _on_circle(
         return None
     shares = [(k, k * k * abs(a) / (largest or 1)) for k, a in enumerate(after) if k > degree]
     widest = radius * min((_ERROR / s) ** (mpmath.mpf(1) / k) if s else 16 for k, s in shares)
-    terms = [
-        a / (side * radius) ** k if abs(a) > _LEAST * largest else mpmath.mpf(0) for k, a in enumerate(after[: degree + 1])
-    ]
+    terms = [a / (side * radius) ** k if abs(a) > _LEAST * largest else a * 0 for k, a in enumerate(after[: degree + 1])]
     return terms, widest * mpmath.mpf("0.95")
 
 
 @functools.cache
 def _turns(nodes: int, degree: int, bits: int) -> list[list[int]]:
     """Cosines, then sines, of multiples of the angles of half of a circle, times a power of two: one row for each power."""
-    made = [
-        [int(mpmath.ldexp(turn(mpmath.mpf(2 * k) / nodes), bits)) for k in range(nodes)]
-        for turn in (mpmath.cospi, mpmath.sinpi)
-    ]
+    angles, turns = [mpmath.mpf(2 * k) / nodes for k in range(nodes)], (mpmath.cospi, mpmath.sinpi)
+    made = [[int(mpmath.ldexp(turn(t), bits)) for t in angles] for turn in turns]
     return [[turn[j * k % nodes] for turn in made for j in range(nodes // 2 + 1)] for k in range(-degree, nodes // 2)]
 
 

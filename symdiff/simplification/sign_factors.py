@@ -1,5 +1,5 @@
 """Products of signs in derivatives: sign(x)*sign(x) is 1, at zero too, which is the mean of the limits from both sides, where x
-moves.
+moves, and one of them is the slope of a size. Two that the user wrote are not: x may be zero all around, as maximum(x, 0) is.
 
 Assumes bindings in order, then those that a builder makes for a derivative. Guarantees that a factor sign(x) that two values
 share, or a sum's terms with another value, is left out of their product. Of the signs of more than a few
@@ -31,7 +31,8 @@ def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom]) -> None:
 
 
 class SignFactors:
-    """The factors sign(x) of the values on a builder, each by the number of x's direction, and those of terms of sums."""
+    """The factors sign(x) of the values on a builder, each by the number of x's direction, and those of terms of sums;
+    by the complement of the number where the user wrote the sign."""
 
     def __init__(self, builder: Builder, facts: Facts, moving: set[Atom]) -> None:
         self.builder = builder
@@ -51,7 +52,7 @@ class SignFactors:
         if op == "sign" and operands[0] in self.moving and not is_complex(binding.dtype):
             direction = self.facts.direction(operands[0])[0]
             self._signs.setdefault(direction, binding.result)
-            factors = terms = frozenset({direction})
+            factors = terms = frozenset({~direction if binding.primal else direction})
         else:
             places = _LINEAR.get(op)
             if places is None or not any(o in self._terms for o in operands):
@@ -67,10 +68,10 @@ class SignFactors:
     def product(self, a: Atom, b: Atom) -> Atom | None:
         """a*b without the signs that both have; None where they have none in common."""
         for x, y in ((a, b), (b, a)):
-            shared = self._terms.get(x, NONE) & self._factors.get(y, NONE)
-            if shared:
-                direction = min(shared)
-                return self.builder.mul(self._times(x, direction), self._times(y, direction))
+            pairs = [(s, t) for s in self._terms.get(x, NONE) for t in self._factors.get(y, NONE) if s == t >= 0 or s == ~t]
+            if pairs:
+                sign, other = min(pairs)
+                return self.builder.mul(self._times(x, sign), self._times(y, other))
         return None
 
     def _times(self, atom: Atom, direction: int) -> Atom:
@@ -106,8 +107,8 @@ class SignFactors:
         return b.emit(op, tuple(self._times(o, direction) for o in operands))
 
     def _plain(self, atom: Atom, direction: int) -> Atom:
-        return self.builder.emit("mul", (atom, self._signs[direction]))
+        return self.builder.emit("mul", (atom, self._signs[max(direction, ~direction)]))
 
     def _orientation(self, direction: int) -> float:
         """What has the sign that the sign of a direction stands for: that of its first value, or of the opposite."""
-        return self.facts.direction(self.made[self._signs[direction]].operands[0])[1]
+        return self.facts.direction(self.made[self._signs[max(direction, ~direction)]].operands[0])[1]
