@@ -184,9 +184,29 @@ def two_of_one(x):
     return s.q + t.p
 
 
+@dataclasses.dataclass
+class Sums:
+    total: float = 0.0
+    items: list = dataclasses.field(default_factory=list)
+
+    def add(self, value):
+        self.total += value
+        self.items.append(value)
+
+
+def of_defaults(x):
+    t = 0.0
+    for k in range(12):
+        sums = Sums()
+        for j in range(3):
+            sums.add(x * j + k)
+        t = t + sums.total * len(sums.items) + sums.items[-1]
+    return t
+
+
 KEPT = (
     vectors, frozen, replaced, plain, slotted, named, of_keys, items_set, collected, filled, nested, one_of_two, until,
-    generated, two_of_one,
+    generated, two_of_one, of_defaults,
 )  # fmt: skip
 
 

@@ -74,7 +74,7 @@ def _fill(made: Any, init: Any, args: tuple[Any, ...], kwargs: dict[str, Any], c
         if field.init and name in given:
             value = given[name]
         elif _has_factory(field):
-            value = call(field.default_factory)()
+            value = note_made(call(field.default_factory)())
         elif field.init:
             value = signature.parameters[name].default
         elif field.default is not dataclasses.MISSING:
