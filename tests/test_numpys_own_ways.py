@@ -373,6 +373,10 @@ KEPT = [  # truths and integers stay these: sums of truths are truths, and integ
     f"np.sum({M}) % 0", f"np.sum({M}) // np.sum(x > 5)", f"(1 * {M}) // (1 * (x < 1.0))", f"np.floor_divide(3, 1 * {M})",
     f"np.divmod(3, 1 * {M})", f"divmod(1 * {M}, 1 * (x < 1.0))", f"np.fmod(5 * (x > 0), 1 * {M})",
     f"np.outer(1 * {M}, 1 * {M}) % np.outer(1 * {M}, 1 * {M})",
+    f"np.fmod(2, {M})", f"2 % {M}", f"np.int64(2) % {M}", f"np.array([1, 0, 2, 3]) // {M}",
+    f"into({M} ** np.array([1, 0, 2, 3]))", "np.min(x).flags.writeable * x",
+    f"(len(x[{M}]) < 9) + True", f"len(x[{M}]) + np.float32(0.1)",
+    f"x[{M}].size / np.float32(3)", "x.astype('f4') < float(x[1])", "x.astype('f4') // float(x[1])",
     "x if np.argmin(x).dtype == int else 2 * x", f"x * np.iinfo((1 * {M}).dtype).bits", "x.astype(np.argsort(x).dtype) / 2",
     f"np.where({M}, np.int32(2), np.int32(1)).nbytes * x", f"getattr(np.sum({M}), 'dtype').itemsize * x",
     f"np.full(3, 0.7, dtype={M}.sum().dtype)", f"np.sum(np.where({M}, np.int32(2**31 - 1), np.int32(5)))",
@@ -432,7 +436,7 @@ def test_products_of_many_truths_are_truths(x):
     [
         "np.where(x > 1.0, np.uint8(200), np.uint8(100)) * np.uint8(2)",
         "(x > 1.0).astype(np.uint8) * np.uint8(200) * np.uint8(2)",
-        "np.where(x > 1.0, np.int8(100), np.int8(1)) + np.int8(100)",
+        "np.where(x > 1.0, np.int8(100), np.int8(1)) + np.int8(100)", "np.conj(x > 1.0) + True",
     ],
 )  # fmt: skip
 def test_arithmetic_that_wraps_is_refused(line):
@@ -511,3 +515,42 @@ def test_paths_join_known_truths_in_sums():
         value, slope = sd.value_and_grad(f)(x)
         np.testing.assert_allclose(value, f(x), rtol=1e-14)
         np.testing.assert_allclose(np.sum(slope), (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-8)
+
+
+SHUFFLED = [
+    "np.random.default_rng(3).shuffle(v)", "np.random.default_rng(3).shuffle(v, axis=1)", "np.random.RandomState(3).shuffle(v)",
+    "np.random.default_rng(3).shuffle(v.T)", "np.random.default_rng(3).shuffle(v[0])",
+    "np.random.default_rng(3).shuffle(v[::2])", "random.Random(3).shuffle(v[0])",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", SHUFFLED)
+def test_rows_are_shuffled_as_numpys_are(line, tmp_path):
+    text = f"import random\nimport numpy as np\n\n\ndef f(x):\n    v = 2 * x\n    {line}\n    return v\n"
+    path = tmp_path / "shuffled.py"
+    path.write_text(text)
+    space = {}
+    exec(compile(text, str(path), "exec"), space)
+    f = space["f"]
+    x = np.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(sd.jvp(f)(x, x)[0], f(x))
+
+
+@pytest.mark.parametrize("name", "sqrt log log2 log10 arccos arcsin arctanh power logn".split())
+def test_functions_of_emath_are_real_ones_or_raise(name):
+    f = {"power": lambda x: np.emath.power(x, 0.3), "logn": lambda x: np.emath.logn(2, x)}.get(name)
+    f = f or (lambda x: getattr(np.emath, name)(x))
+    x = np.array([0.3, 0.7])
+    value, slope = sd.jvp(f)(x, np.ones(2))
+    np.testing.assert_allclose(value, f(x), rtol=1e-15)
+    np.testing.assert_allclose(slope, (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-8)
+    with pytest.raises(ValueError, match="is complex here"):
+        sd.jvp(f)(x - 2, x)
+    z = x - 2 + 0j
+    np.testing.assert_allclose(sd.jvp(f)(z, z)[0], f(z), rtol=1e-15)
+
+
+@pytest.mark.parametrize("line", ["np.var(x, dtype=bool)", "np.std(x, dtype=int, ddof=1)", "x.var(dtype=int)"])
+def test_variances_in_integers_are_refused(line):
+    with pytest.raises(sd.TraceError, match="leave dtype= away"):
+        sd.jvp(eval(f"lambda x: {line}", {"np": np}))(X, X)

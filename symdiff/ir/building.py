@@ -188,7 +188,7 @@ class Builder:
             code = payload
         else:
             code = dtype_of_atoms(operands)
-            if code == "?" and op not in ("conj", "real"):
+            if code == "?" and op != "real":
                 # NumPy counts Booleans as small integers in arithmetic; as floats they count the same.
                 operands = tuple(self.emit("cast", (o,), "d", origin) if o.dtype == "?" else o for o in operands)
                 code = "d"

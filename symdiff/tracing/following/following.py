@@ -755,10 +755,23 @@ def _seeding(f: Any, attempt: Attempt) -> Anything:
 def _drawing(f: Any, owner: Any, attempt: Attempt) -> Any:
     """A method of a random generator: allowed where the generator was made in this run, with a seed."""
     if any(owner is s for s in attempt.seeded) or (None in attempt.seeded and _is_shared(owner)):
-        return f
+        return _shuffling(f) if f.__name__ == "shuffle" else f
     if f.__name__ == "seed":
         return _seeding(f, attempt)
     raise TraceError(_drawn(f))
+
+
+def _shuffling(f: Any) -> Anything:
+    """`rng.shuffle`, asked where it moves the cells of an array of this shape."""
+
+    def shuffling(x: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(x, Tracer):
+            return f(x, *args, **kwargs)
+        places = np.arange(x.size).reshape(x.shape)
+        f(places, *args, **kwargs)
+        x[...] = np.ravel(x)[places]  # type: ignore[call-overload]
+
+    return shuffling
 
 
 def _drawn(f: Any) -> str:

@@ -9,11 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from symdiff.errors import TraceError
 from symdiff.ir.arrays import moving, products, reducing
 from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.standing import stands_for
+from symdiff.vocabulary.libraries import user_line
 
 _VIEWS = frozenset(
     """reshape ravel transpose matrix_transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to flip
@@ -156,6 +158,8 @@ def _spread(root: bool) -> Callable[..., Any]:
 
     def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
               mean: Any = None, correction: Any = None) -> Any:  # fmt: skip
+        if dtype is not None and np.dtype(dtype).kind not in "fc":
+            raise TraceError(f"{user_line()}: a variance in {np.dtype(dtype)}, whose steps NumPy rounds; leave dtype= away")
         x, ddof = typed(a, dtype), ddof if correction is None else correction
         if where is True and mean is None:
             found = typed(_var(x, axis, ddof, keepdims), dtype)

@@ -23,7 +23,7 @@ from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awaited
 from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_written
 from symdiff.tracing.values.assigning import compute_untraced, untraced
-from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.integers import Integer, by_zero
 from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
@@ -107,7 +107,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         rounds = op in ARITHMETIC and not any(getattr(value, "whole", False) for value in inputs)
         operands = tuple(traced_atom(value, builder, origin, rounds) for value in inputs)
         return _checked(
-            ufunc, inputs, origin, Tracer(builder, narrow_traced(builder, record(builder, op, operands, origin), *inputs))
+            ufunc, inputs, origin, Tracer(builder, record(builder, op, narrow_traced(builder, operands, *inputs), origin))
         )
     book = default_rules()
     module = "scipy.special" if special else "numpy"
@@ -127,7 +127,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
 def _checked(ufunc: np.ufunc, inputs: tuple[Any, ...], origin: str, found: Any) -> Any:
     """A result of NumPy's in its order in memory, where NumPy raises no floating error."""
     name = ufunc.__name__
-    found = check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
+    found = by_zero(name, NUMPY, inputs[-1], check_answer(ufunc, f"np.{name}", inputs, {}, found, origin))
     if awaits():
         check_awaited_floating(name, inputs, found)
     return in_traced_order(found, inputs)
@@ -383,7 +383,7 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
     if row is not None:
         return call_standing(function, row, args, kwargs, origin)
     name = getattr(function, "__name__", str(function))
-    rule = default_rules().lookup("numpy", name, len(args))
+    rule = default_rules().lookup("numpy", name, len(args)) if getattr(np, name, None) is function else None
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
         return trace_rule_call(rule, args, origin)
     raise TraceError(f"{origin}: {name_of(function)} of a traced value is not supported; {way_out(name_of(function))}")

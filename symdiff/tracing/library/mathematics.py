@@ -1,4 +1,4 @@
-"""What stands for the functions of `math`, `cmath` and `statistics` in a trace.
+"""What stands for the functions of `math`, `cmath`, `statistics` and `np.emath` in a trace.
 
 Assumes numbers, traced or not; without traced ones Python's own functions are called. Guarantees IEEE results where Python
 raises: `math.sqrt(-1.0)` of a traced value is NaN, `math.log(0.0)` is -inf, `math.exp(1000.0)` is inf. Refuses, with
@@ -20,7 +20,7 @@ from symdiff.rulebooks.book import default_rules
 from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.library.summing import traced_fsum
 from symdiff.tracing.state.raising import awaited_complex, awaited_mathematics, check_awaited_range, raise_if_awaited
-from symdiff.tracing.values.assigning import array_of
+from symdiff.tracing.values.assigning import array_dtype, array_of
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import PYTHON, resulting, traced_form
 from symdiff.tracing.values.standing import stands_for
@@ -275,6 +275,27 @@ def _enter() -> None:
     for (module, name), stand in found.items():
         if hasattr(module, name):  # older versions of Python have fewer
             stands_for(getattr(module, name), always=True)(stand)
+
+
+def _extended(native: Any, function: Any, lowest: float, highest: float) -> None:
+    """A function of `np.emath`, where it is that of NumPy's name; elsewhere its numbers are complex ones."""
+
+    @stands_for(native)
+    def standing(x: Any, *p: Any) -> Any:
+        if array_dtype(x).kind != "c" and np.any(np.logical_or(np.less(x, lowest), np.greater(x, highest))):
+            raise ValueError(f"{user_line()}: np.emath.{native.__name__} is complex here; give it x.astype(complex)")
+        return function(x, *p)
+
+
+for _name in "sqrt log log2 log10 power".split():
+    _extended(getattr(np.emath, _name), getattr(np, _name), 0.0, math.inf)
+for _name in "arccos arcsin arctanh".split():
+    _extended(getattr(np.emath, _name), getattr(np, _name), -1.0, 1.0)
+
+
+@stands_for(np.emath.logn)
+def _logn(n: Any, x: Any) -> Any:
+    return np.emath.log(x) / np.emath.log(n)
 
 
 _enter()

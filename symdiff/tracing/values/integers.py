@@ -17,7 +17,7 @@ from symdiff.ir.node import Atom
 from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
-from symdiff.tracing.values.kinds import NUMPY, PYTHON, Kind, asked, dtype_of_integers, dtype_of_points
+from symdiff.tracing.values.kinds import PYTHON, Kind, asked, dtype_of_integers, dtype_of_points
 from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import is_library, user_line
@@ -81,21 +81,21 @@ class Integer(Tracer):
             return self._power(left, right, found)
         if op not in _CLOSED:
             return found
-        found = _by_zero(op, kind_after(op, left, right), right, found)
+        found = by_zero(op, kind_after(op, left, right), right, Integer.of(found))
         if op in _SIGNED and not (type(right) is int and right > 0) and not (type(left) is int and left > 0 and op == "mul"):
             found = _without_sign(found)
         return _exact(Integer.of(found), op)
 
     def _power(self, left: Any, right: Any, found: Any) -> Any:
-        """A power is an integer where its exponent is not negative."""
+        """A power is an integer where its exponent is not negative, of NumPy's always."""
         if isinstance(right, (int, np.integer)) and right >= 0:
             return _exact(Integer.of(found), "pow")
         kind = kind_after("pow", left, right)
         check_traced_power(kind, right)
         asked(kind)
-        if not kind.python or not isinstance(right, Tracer) or bool(right < 0):
+        if kind.python and (not isinstance(right, Tracer) or bool(right < 0)):
             return found
-        return _exact(Integer.of(found._unary("rint").of_kind(PYTHON)), "pow")
+        return _exact(Integer.of(found._unary("rint").of_kind(found.kind)), "pow")
 
     def _unary(self, op: str) -> Any:
         found = super()._unary(op)
@@ -159,7 +159,6 @@ class Integer(Tracer):
             return _exact(found, name)
         if ufunc is np.divmod:
             return np.floor_divide(*inputs), np.remainder(*inputs)
-        found = _by_zero(name, NUMPY, inputs[-1], found)
         if name in _UFUNCS:
             found = Integer.of(_without_sign(found) if name in _SIGNED else found)
         return _exact(found, name)
@@ -196,9 +195,9 @@ class Integer(Tracer):
         return low
 
 
-def _by_zero(op: str, kind: Kind, divisor: Any, found: Any) -> Any:
+def by_zero(op: str, kind: Kind, divisor: Any, found: Any) -> Any:
     """A quotient or remainder of NumPy's integers: 0 where they are divided by 0."""
-    if op not in _DIVIDING or kind.python:
+    if op not in _DIVIDING or (kind.python and not found.shape) or not isinstance(found, Integer):
         return found
     known = traced_range(divisor) if isinstance(divisor, Tracer) else None
     if known is not None and (known.low > 0 or known.high < 0):

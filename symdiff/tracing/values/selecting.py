@@ -17,7 +17,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import ARRAY
+from symdiff.tracing.values.kinds import ARRAY, PYTHON
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.tracer import Tracer
@@ -112,7 +112,7 @@ class Selected(Tracer):
         return (
             self.known.size
             if parts.values is None
-            else count_mask(parts.mask) * math.prod(parts.values.shape[parts.mask.ndim :])
+            else count_mask(parts.mask).of_kind(PYTHON) * math.prod(parts.values.shape[parts.mask.ndim :])
         )
 
     @property
@@ -122,7 +122,7 @@ class Selected(Tracer):
 
     def count(self) -> Any:
         """`len` of the cells."""
-        return count_mask(self.parts.mask)
+        return count_mask(self.parts.mask).of_kind(PYTHON)
 
     def __len__(self) -> int:
         return len(self.known)

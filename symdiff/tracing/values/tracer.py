@@ -529,7 +529,7 @@ class Tracer(Operators):
 
     @property
     def flags(self) -> Any:
-        return self._place().flags
+        return self._place().flags if self.has_memory() else self.dtype.type(0).flags
 
     def _place(self) -> np.ndarray:
         return self.shared().layout() if self.has_memory() else np.zeros((), np.int8)
@@ -921,26 +921,28 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         asked(kinds)
         if kinds.python:
             raise TypeError(f"{origin}: {op!r} of complex numbers, which have no order; compare their abs, real or imag")
-    result = record(builder, op, operands, origin)
-    found = Tracer(builder, narrow_traced(builder, result, left, right), kind or kind_after(op, left, right))
+    result = record(builder, op, narrow_traced(builder, operands, left, right), origin)
+    found = Tracer(builder, result, kind or kind_after(op, left, right))
     if awaits():
         check_awaited_operator(op, left, right, found)
     return in_traced_order(found, (left, right))
 
 
-def narrow_traced(builder: Builder, result: Node, *operands: Any) -> Any:
-    """A value in single precision where numbers of Python's meet NumPy's numbers and arrays of single precision."""
-    if result.dtype not in _NARROW or len(operands) < 2 or any(type(v) in _PLAIN for v in operands):
-        return result
-    if all(type(v) is Tracer and v._dtype.char in "dD" for v in operands):
-        return result
-    forms = tuple(map(traced_form, operands))
+def narrow_traced(builder: Builder, operands: tuple[Atom, ...], *values: Any) -> tuple[Atom, ...]:
+    """Operands, numbers of Python's in single precision where they meet NumPy's numbers and arrays of it alone."""
+    if len(values) < 2 or any(type(v) in _PLAIN for v in values):
+        return operands
+    if all(type(v) is Tracer and v._dtype.char in "dD" for v in values):
+        return operands
+    forms = tuple(map(traced_form, values))
     if not any(form.code in "fF" for form in forms) or any(form.kind.several for form in forms):
-        return result
+        return operands
     for form in forms:
         asked(form.kind)
-    typed = [form.code in "fF" for form in forms if not form.kind.python]
-    return builder.cast(result, _NARROW[result.dtype]) if all(typed) else result
+    if not all(form.code in "fF" for form in forms if not form.kind.python):
+        return operands
+    return tuple(builder.cast(o, _NARROW.get(o.dtype, o.dtype)) if f.kind.python else o
+                 for o, f in zip(operands, forms, strict=True))  # fmt: skip
 
 
 def in_traced_order(value: Any, operands: tuple[Any, ...]) -> Any:
