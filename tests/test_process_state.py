@@ -29,6 +29,7 @@ import sys
 import threading
 import time
 import tracemalloc
+import types
 import weakref
 import zipfile
 
@@ -379,8 +380,9 @@ def opened_text():
 
 
 READS = {"cwd": lambda: float(len(os.getcwd())), "getenv": lambda: float(os.getenv("SYMDIFF_TEST_K")), "path": read_text,
-         "open": opened_text}  # fmt: skip
-setting = ""
+         "open": opened_text, "array": lambda: float(large[2]),
+         "matrix": lambda: float(np.trace(large.reshape(10, 10)))}  # fmt: skip
+setting, large = "", np.ones(100)
 
 
 class Entered:
@@ -391,13 +393,19 @@ class Entered:
 
     cached = functools.cached_property(lambda self: self.read())
     own = property(lambda self: self.read())
-    __add__ = __radd__ = __getitem__ = __format__ = __getattr__ = lambda self, *_: self.__dict__["read"]()
+    reads = lambda self, _: self.read()  # noqa: E731
+    __add__ = __radd__ = __getitem__ = lambda self, *_: self.read()
     __float__ = __abs__ = __call__ = lambda self: self.read()
     __int__ = __index__ = __len__ = __hash__ = lambda self: round(1000 * self.read())
     __lt__ = __eq__ = __contains__ = lambda self, other: self.read() > other
 
     def __bool__(self):
         return self.read() > 1.5
+
+    def __getattr__(self, name):
+        if name != "other":
+            raise AttributeError(name)
+        return self.read()
 
     __iter__ = __reversed__ = lambda self: iter([self.read()])
     __str__ = __format__ = lambda self, *_: str(self.read())
@@ -412,6 +420,36 @@ class Entered:
         return None
 
 
+class Only:
+    """No function stands in the body of this class."""
+
+    own = property(lambda self: read_now[0]())
+
+
+class OfClass:
+    def __get__(self, owner, kind):
+        return read_now[0]()
+
+
+class Meta(type):
+    own = property(lambda cls: read_now[0]())
+    __call__ = __getitem__ = lambda cls, *_: read_now[0]()
+
+
+class Made(metaclass=Meta):
+    described = OfClass()
+
+
+class Subscripted:
+    def __class_getitem__(cls, _):
+        return read_now[0]()
+
+
+read_now, only = [float], Only()
+computed = types.ModuleType("computed")
+computed.__getattr__ = lambda name: read_now[0]()
+
+
 def within(o):
     with o as found:
         return found
@@ -419,24 +457,31 @@ def within(o):
 
 ENTERING = {
     "property": lambda o: o.own, "cached": lambda o: Entered(o.read).cached, "add": lambda o: o + 1, "radd": lambda o: 1 + o,
-    "item": lambda o: o[0], "call": lambda o: o(), "with": within, "iter": lambda o: sum(o), "for": lambda o: [v for v in o][0],
+    "item": lambda o: o[0], "call": lambda o: o(), "with": within, "iter": lambda o: sum(o),
+    "for": lambda o: max([v + 0 for v in o]),
     "abs": abs, "float": float, "len": len, "lt": lambda o: 1 + (o < 1.5), "eq": lambda o: 1 + (o == 1.5),
-    "map": lambda o: sum(map(lambda _: o.read(), "ab")), "key": lambda o: max((1, -1), key=lambda v: v * (o.read() - 1.5)),
+    "map": lambda o: sum(map(o.reads, "ab")), "key": lambda o: max((1, -1), key=lambda v: v * (o.read() - 1.5)),
     "int": int, "bool": lambda o: 2 if o else 1, "hash": hash,
     "in": lambda o: 1 + (1.5 in o), "format": lambda o: float(f"{o}"),
     "star": lambda o: max(*o, 0), "array": lambda o: np.asarray(o)[0],
     "attribute": lambda o: o.other, "index": lambda o: range(10**6)[o],
     "next": lambda o: next(iter(o.read, None)), "listed": lambda o: 1 + (1.5 in [o]),
-    "factory": lambda o: collections.defaultdict(o.read)["a"], "sqrt": math.sqrt,
-    "reversed": lambda o: next(reversed(o)),
+    "sqrt": math.sqrt, "factory": lambda o: collections.defaultdict(o.read)["a"],
+    "reversed": lambda o: next(reversed(o)), "only": lambda o: only.own, "of class": lambda o: Made.described,
+    "meta": lambda o: Made.own, "made": lambda o: Made(), "meta item": lambda o: Made[0],
+    "class item": lambda o: Subscripted[0],
+    "module": lambda o: computed.other,
 }  # fmt: skip
-MAY_BE_REFUSED = frozenset("call int bool hash in format star array attribute index next listed factory sqrt reversed".split())
+MAY_BE_REFUSED = frozenset(
+    "call int bool hash in format star array attribute index next listed factory sqrt reversed made module".split()
+) | {"of class", "class item"}
 
 
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("use", ENTERING)
 def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_path, monkeypatch):
     o, enter = Entered(READS[read]), ENTERING[use]
+    read_now[0] = READS[read]
 
     def state(k):
         (tmp_path / str(k)).mkdir(exist_ok=True)
@@ -444,6 +489,7 @@ def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_p
         os.utime(tmp_path / "k", ns=(k, k))
         monkeypatch.chdir(tmp_path / (str(k) if k == 1 else "."))
         monkeypatch.setenv("SYMDIFF_TEST_K", str(k))
+        large[[2, 22]] = k
         monkeypatch.setitem(globals(), "setting", str(tmp_path / "k"))
 
     def f(x):

@@ -565,6 +565,8 @@ class Reach:
         for free, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
             if id(cell) not in self._seen:
                 self._of_cell(cell, free)
+            if users and isinstance(_contents(cell), types.FunctionType) and free in _names(f.__code__)[3]:
+                self.entered = True
         if users:
             self._watch.state("function", _function, f, list(_function(f)))
             self._of_code(f.__code__, f.__globals__)
@@ -636,6 +638,7 @@ class Reach:
         space = vars(module)
         prefix = f"{module.__name__.rpartition('.')[2]}."
         if not _is_constant(module):
+            self.entered = self.entered or "__getattr__" in space
             self._of_names(space, [*names, "__getattr__"], prefix)
             if not COMPUTED.isdisjoint(self._mentioned):
                 self._of_namespace(space, module.__name__)
@@ -968,15 +971,22 @@ def _builds_class(code: types.CodeType) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[tuple[int, str], ...], frozenset[str]]:
     """The globals that code reads, all names and words that it mentions, the modules that it imports, with their levels, and
-    the globals that it does more with than call them.
+    the globals and names of cells that it does more with than call them.
     """
     loaded: set[str] = set()
     read: set[str] = set()
     mentioned = {*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier())}
     imported: list[tuple[int, str]] = []
     constants: list[Any] = []
-    more = 0
+    more = last = 0
+    held = ""  # the name of a cell that the last step loaded, unless it is called
     for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
+        if op == opcode.opmap["CACHE"]:
+            continue
+        if held and op != _CALLED:
+            read.add(held)
+        held = code._varname_from_oparg(more | arg) if op == _CELL and last != _CALLED else ""  # type: ignore[attr-defined]
+        last = last if op == opcode.EXTENDED_ARG else op
         full, more = more | arg, 0
         if op == opcode.EXTENDED_ARG:
             more = full << 8
@@ -1003,5 +1013,7 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
     return frozenset(loaded), frozenset(mentioned), tuple(imported), frozenset(read)
 
 
-_GLOBAL, _NAME, _CONSTANT, _IMPORT = (opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME"))
+_GLOBAL, _NAME, _CONSTANT, _IMPORT, _CELL, _CALLED = (
+    opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME", "LOAD_DEREF", "PUSH_NULL")
+)
 _INTEGER = opcode.opmap.get("LOAD_SMALL_INT")  # from Python 3.14 on

@@ -240,8 +240,11 @@ class Watch:
 
     @property
     def asks(self) -> bool:
-        """Whether Python may enter code of the user's by itself that asks what a value is, or finds something outside."""
-        return self._reach is not None and ((self._reach.asking and self._reach.entered) or self._reach.outside)
+        """Whether Python may enter code of the user's by itself that asks what a value is, finds something outside, or reads
+        larger arrays.
+        """
+        reach = self._reach
+        return reach is not None and ((reach.entered and bool(reach.asking or self.large)) or reach.outside)
 
     @property
     def personal(self) -> bool:

@@ -1,5 +1,5 @@
 """Notices code of the user's that runs without being followed, and asks what a traced value is, see `questions`, or calls what
-finds something outside its arguments, see `outside.table`.
+finds something outside its arguments, see `outside.table`, or reads captured arrays that stand as inputs.
 
 Assumes that Python enters such code by itself, for an operator, a property, an item or a loop, or a library's function does.
 Guarantees that a run in which this happens is repeated as a thorough one. Refuses what a thorough run does not follow either,
@@ -7,6 +7,8 @@ with `TraceError` at the line that asks.
 """
 
 import contextlib
+import dis
+import functools
 import gc
 import sys
 import types
@@ -28,6 +30,7 @@ _USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and sy
 _Known = tuple[types.CodeType, tuple[Question, ...], str, tuple[str, str] | None]
 _known: dict[int, _Known] = {}
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
+_READING = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_SUPER", "CALL")
 _MOST = 20_000  # functions that are known
 _FURTHEST = 10_000  # objects that are looked at
 
@@ -45,6 +48,8 @@ def noticed(wanted: bool) -> Iterator[None]:
             _, found, whose, drawn = _known_of(frame)
             if found:
                 _look(frame, found)
+            if whose == _USERS:
+                _look_at_arrays(frame)
             if drawn:
                 _look_outside(frame, *drawn)
             elif whose == _LIBRARYS:
@@ -99,6 +104,22 @@ def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
         told = next((q for q in found if _meets(frame, q)), None)
         if told is not None:
             _stop(frame, told.line, f"asks `{told.what}` of a traced value; ask isinstance(), or call a function instead")
+
+
+def _look_at_arrays(frame: types.FrameType) -> None:
+    """Code of the user's that is not followed reads captured arrays as they stand: a trace takes them as constants."""
+    attempt = current()
+    if attempt is None or attempt.reading is None or FOLLOWED in frame.f_globals or not frame.f_builtins:
+        return  # what `namedtuple` writes has no builtins
+    if _reads(frame.f_code):
+        attempt.reading.needed = list(attempt.reading.captured)
+
+
+@functools.lru_cache(maxsize=4096)
+def _reads(code: types.CodeType) -> bool:
+    """Whether code reads anything beside its arguments; what `dataclass` writes does not."""
+    generated = code.co_qualname.startswith("__create_fn__")
+    return not generated and any(step.opname.startswith(_READING) for step in dis.get_instructions(code))
 
 
 def _look_outside(frame: types.FrameType | None, module: str, name: str) -> None:
