@@ -74,6 +74,12 @@ BESIDE = {
     "a special function's kinks": (lambda x: np.minimum(np.abs(x), special.j1(x)), 0.0, 0.5, 0.0),
     "a function with a patched slope": (lambda x: special.spence(np.cbrt(x)), 1.0, -1 / 3, math.nan),
     "a function of a parameter over its power": (lambda x: special.gammainc(2.0, x) / x**2, 0.0, -1 / 3, 0.25),
+    "a tie with an angle": (
+        lambda x: np.minimum(np.maximum(x**3, np.expm1(x)), np.arctan2(x**3, np.square(x))),
+        0.0,
+        1.0,
+        0.0,
+    ),
     "one of two points": (
         lambda x: np.sin(x) * np.expm1(x - 1) / (x * (x - 1)),
         0.0,

@@ -349,6 +349,8 @@ def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, walk: dic
                 found = ways[taken.setdefault(k, sizes.index(max(sizes)))]
             elif op in _STEPS and taken is not None:
                 found = taken.setdefault(k, OPERATIONS[op](*operands))
+            elif op == "atan2" and taken is not None:
+                found = _angle(*operands, taken, k)
             elif walk is not None and (op in ("log", "cbrt") or (op == "pow" and operands[1] % 1)):
                 found = _continued(op, operands[0], operands[1] if op == "pow" else mpmath.mpf(1) / 3, walk, k)
             else:
@@ -369,6 +371,15 @@ def _value(steps: Steps, at: Any, taken: dict[int, Any] | None = None, walk: dic
 def _computed(op: str, bits: int, *operands: Any) -> Any:
     """An operation in a precision; values that are made of one another ask for the same."""
     return OPERATIONS[op](*operands)
+
+
+def _angle(y: Any, x: Any, taken: dict[int, Any], k: int) -> Any:
+    """An angle as the arc tangent of a quotient, the one that is small beside a point, and a number of right angles."""
+    if k not in taken:
+        turns = mpmath.nint(mpmath.atan2(y, x) / (mpmath.pi / 2))
+        taken[k] = abs(y) > abs(x), int(turns)
+    is_steep, turns = taken[k]
+    return (-mpmath.atan(x / y) if is_steep else mpmath.atan(y / x)) + turns * mpmath.pi / 2
 
 
 def _continued(op: str, base: Any, power: Any, walk: dict[int, Any], k: int) -> Any:
