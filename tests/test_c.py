@@ -209,3 +209,12 @@ def test_headers_are_c_plus_plus_whatever_arguments_are_called(tmp_path):
     sd.grad(f, tuple(range(len(CPP)))).export(tmp_path / "f.c", *np.linspace(0.5, 1.5, len(CPP)), target="c")
     (tmp_path / "use.cpp").write_text('#include "f.h"\n')
     subprocess.run(["g++", "-std=c++20", "-fsyntax-only", "use.cpp"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("target", ["c", "cuda", "cupy"])
+def test_a_function_of_empty_arrays_has_a_file(target):
+    assert "f_of_nothing_grad" in sd.grad(f_of_nothing).source(np.ones(0), target=target)
+
+
+def f_of_nothing(x):
+    return np.sum(x * x)

@@ -404,9 +404,11 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
     asked = program_cone(program, program.checks)  # before which no result is written
     for output, buffer in zip(program.outputs, outputs, strict=True):
         value = whole_value(program, output)
+        if value < 0 or not output.shape:
+            continue
         node = program.nodes[value]
         early = value in asked or (node.op == "part" and node.operands[0] in asked)
-        if value >= 0 and output.shape and not early and node.op not in ("input", "const", "reshape"):
+        if not early and node.op not in ("input", "const", "reshape"):
             whole.setdefault(value, buffer)
     nest = Nest(words, program, inputs, [None] * len(inputs), whole)
     nest.run()
