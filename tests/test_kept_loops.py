@@ -598,3 +598,27 @@ def test_places_that_captured_integers_tell(f, loops):
     np.testing.assert_allclose(value, f(x))
     np.testing.assert_allclose(slope, [(f(x + h) - f(x - h)) / 2e-6 for h in 1e-6 * np.eye(5)], rtol=1e-5, atol=1e-5)
     assert "for" in df.source(x, target="c") or loops == "unroll"
+
+
+def grown(x, n):
+    for i in range(n):
+        x = x + 0.01 * np.sin(x) * i
+    return x
+
+
+def grown_briefly_and_long(x):
+    return grown(x, 12) * grown(x, 400)
+
+
+def beside_many_cells(a):
+    total = 0.0
+    for i in range(400):
+        total += np.tanh(a[i, i])
+    return np.sum((a + total) ** 2)
+
+
+@pytest.mark.parametrize("f, x", [(grown_briefly_and_long, 0.5), (beside_many_cells, np.linspace(0, 1, 160_000).reshape(400, 400))])
+def test_loops_that_are_kept_although_they_look_short(f, x):
+    df = sd.grad(f)
+    assert set(df.graph(x).notes["loops"].values()) == {"kept"}
+    np.testing.assert_allclose(df(x), sd.grad(f, loops="unroll")(x), rtol=1e-10)

@@ -374,14 +374,16 @@ def emitted_constant(name: str, value: np.ndarray) -> str:
 def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     """The value of one cell."""
     if code == "?":
-        place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")
-        return (lines.put(f"trunc i8 {lines.put(f'load i8, ptr {place}')} to {TYPES['?']}"),)
+        return (lines.put(f"trunc i8 {lines.put(f'load i8, ptr {_place(lines, pointer, cell, code)}')} to {TYPES['?']}"),)
     part, step = part_of_code(code), parts_of_code(code)
-    found = []
-    for k in range(step):
-        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * step + k}")
-        found.append(lines.put(f"load {TYPES[part]}, ptr {place}"))
-    return tuple(found)
+    places = (_place(lines, pointer, cell * step + k, part) for k in range(step))
+    return tuple(lines.put(f"load {TYPES[part]}, ptr {place}") for place in places)
+
+
+def _place(lines: Lines, pointer: str, number: int, part: str) -> str:
+    """Where a number lies behind a pointer."""
+    kind = "i8" if part == "?" else TYPES[part]
+    return lines.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}") if number else pointer
 
 
 def emit_clear(lines: Lines, pointer: str, output: Output) -> None:
@@ -394,14 +396,12 @@ def emit_clear(lines: Lines, pointer: str, output: Output) -> None:
 def emit_store(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> None:
     """The instructions that write one cell."""
     if code == "?":
-        place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")
         byte = lines.put(f"zext i1 {value[0]} to i8")
-        lines.text.append(f"  store i8 {byte}, ptr {place}")
+        lines.text.append(f"  store i8 {byte}, ptr {_place(lines, pointer, cell, code)}")
         return
     part = part_of_code(code)
     for k, v in enumerate(value):
-        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * len(value) + k}")
-        lines.text.append(f"  store {TYPES[part]} {v}, ptr {place}")
+        lines.text.append(f"  store {TYPES[part]} {v}, ptr {_place(lines, pointer, cell * len(value) + k, part)}")
 
 
 def emit_gathered(lines: Lines, pointers: list[str], code: str) -> Value:
