@@ -293,6 +293,10 @@ class LoopWords(Words):
         self._run(f"br label %{label}.latch", f"{label}.latch:", f"%{label}.next = add nsw i64 %{label}.k, {step}")
         self._run(f"br label %{label}", f"{label}.exit:")
 
+    def tell(self, size: str, count: Count) -> None:
+        super().tell(size, count)
+        self.sizes[size] = self._text(count)
+
     def leave_unless(self, condition: Value) -> None:
         label = f"g{next(self.names)}"
         self._run(f"br i1 {condition[0]}, label %{label}, label %{self.exits[-1]}", f"{label}:")
