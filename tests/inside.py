@@ -13,6 +13,7 @@ NAMES = {
     "symdiff.codegen.cuda.header": "lacking_in_cuda",
     "symdiff.codegen.cuda.points": "point_kernel",
     "symdiff.codegen.cuda.wide": "wide_kernel",
+    "symdiff.codegen.llvm.nests": "looped_function",
     "symdiff.codegen.llvm.batch": "BatchModule",
     "symdiff.codegen.llvm.scalar": "point_function",
     "symdiff.codegen.llvm.functions": "FUNCTIONS llvm_vector_functions",

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from inside import looped_function, program_of
 
 import symdiff as sd
 
@@ -598,3 +599,76 @@ def test_places_that_captured_integers_tell(f, loops):
     np.testing.assert_allclose(value, f(x))
     np.testing.assert_allclose(slope, [(f(x + h) - f(x - h)) / 2e-6 for h in 1e-6 * np.eye(5)], rtol=1e-5, atol=1e-5)
     assert "for" in df.source(x, target="c") or loops == "unroll"
+
+
+def grown(x, n):
+    for i in range(n):
+        x = x + 0.01 * np.sin(x) * i
+    return x
+
+
+def grown_briefly_and_long(x):
+    return grown(x, 12) * grown(x, 400)
+
+
+def beside_many_cells(a):
+    total = 0.0
+    for i in range(600):
+        total += np.tanh(a[i, i])
+    return np.sum((a + total) ** 2)
+
+
+@pytest.mark.parametrize(
+    "f, x", [(grown_briefly_and_long, 0.5), (beside_many_cells, np.linspace(0, 1, 360_000).reshape(600, 600))]
+)
+def test_loops_that_are_kept_although_they_look_short(f, x):
+    df = sd.grad(f)
+    assert set(df.graph(x).notes["loops"].values()) == {"kept"}
+    np.testing.assert_allclose(df(x), sd.grad(f, loops="unroll")(x), rtol=1e-10)
+
+
+def pairs_of_atoms(p):
+    energy = 0.0
+    for i in range(len(p)):
+        for j in range(i):
+            d = p[i] - p[j]
+            s = 1 / (d @ d) ** 3
+            energy = energy + s * s - s
+    return energy
+
+
+def later_pairs(p):
+    total = 0.0
+    for i in range(len(p)):
+        for j in range(i + 1, len(p)):
+            for k in range(j, i, -1):
+                total -= p[i, 0] * np.sin(p[j] - p[k])[1]
+    return total
+
+
+def chosen_pairs(p):
+    total = 0.0
+    for i in range(len(p)):
+        for j in range(i - 3, min(i + 2, len(p))):
+            total += p[i, 0] * p[j, 1] ** 3
+    return total
+
+
+@pytest.mark.parametrize("f, told", [(pairs_of_atoms, True), (later_pairs, True), (chosen_pairs, False)])
+def test_rounds_that_an_outer_loop_tells(f, told):
+    x = np.random.default_rng(3).uniform(0, 5, (20, 3))
+    df = sd.value_and_grad(f, loops="keep")
+    value, slope = df(x)
+    np.testing.assert_allclose(value, f(x), rtol=1e-12)
+    np.testing.assert_allclose(slope, sd.grad(f, loops="unroll")(x), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(sd.vmap(df)(np.stack([x, 2 * x]))[1][0], slope, rtol=1e-12, atol=1e-14)
+    text = df.source(x, target="c")
+    assert ("while" not in text) == told and "energy =" not in text.replace("double energy =", "")
+    scope = {}
+    exec(df.source(x, target="python"), scope)
+    np.testing.assert_allclose(scope[f"{f.__name__}_value_and_grad"](x.tolist())[1], slope, rtol=1e-9, atol=1e-12)
+
+
+def test_machine_code_of_loops_multiplies_for_powers():
+    program = program_of(sd.value_and_grad(pairs_of_atoms, loops="keep").graph(np.ones((20, 3))), loops=True)
+    assert "pow" not in looped_function(program, "pairs").text

@@ -31,7 +31,7 @@ from symdiff.api.expressions import argument_function, argument_positions, formu
 from symdiff.api.fitting import SizedCompiled
 from symdiff.api.sizing import graphs_for_sizes
 from symdiff.codegen.source import MISS
-from symdiff.differentiation.mapping import loops_as_arrays
+from symdiff.differentiation.mapping import loops_as_arrays, loops_pay
 from symdiff.errors import (
     ArgumentError,
     BackendError,
@@ -45,7 +45,6 @@ from symdiff.errors import (
 from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import Derivation, Graph, derivation_of, note_derivation, note_written
 from symdiff.ir.hidden import NONE, Captured, Hidden, Replaced
-from symdiff.ir.loops import loops_pay
 from symdiff.ir.node import has_loops
 from symdiff.pipeline import Options, program_of
 from symdiff.rulebooks.declared import depend_on_rules, rules_in_force

@@ -203,8 +203,8 @@ def _onto_first(part: Callable[..., None]) -> Callable[..., None]:
 
 @_onto_zeros
 def _put(nest: Values, node: Node, write: Write, add: bool = False) -> None:
-    moved = _region(node.params["key"], node.shape)
-    nest.fill(nest.values[node.operands[0]], lambda index, value, add: write(moved(index), value, add), add)
+    region, moved = HEADS["getitem"].shape(node.shape, key=node.params["key"]), _region(node.params["key"], node.shape)
+    nest.words.each(region, lambda index: write(moved(index), nest.value_at(node.operands[0], index), add))
 
 
 @_onto_zeros
@@ -249,7 +249,7 @@ def _cells(nest: Values, node: Node, write: Write, add: bool = False) -> None:
 
 @_onto_zeros
 def _embed(nest: Values, node: Node, write: Write, add: bool = False) -> None:
-    nest.fill(nest.values[node.operands[0]], lambda index, value, add: write((*index, index[-1]), value, add), add)
+    nest.words.each(node.shape[:-1], lambda index: write((*index, index[-1]), nest.value_at(node.operands[0], index), add))
 
 
 def _set(nest: Values, node: Node, write: Write) -> None:

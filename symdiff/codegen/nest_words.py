@@ -111,6 +111,10 @@ class Words:
         """A loop around what is said inside; the round's number, which is the size `size` afterwards."""
         raise NotImplementedError
 
+    def tell(self, size: str, count: Count) -> None:
+        """What a size is that a loop counts, where it is known before."""
+        self.bounds[size] = count
+
     def end_where(self, place: int, condition: Number) -> None:
         """The end of the function where the check of this place holds."""
         raise NotImplementedError

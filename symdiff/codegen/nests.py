@@ -21,7 +21,7 @@ from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words, is_s
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
-from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.extents import Count, Extent, Size
 from symdiff.vocabulary.ops import OPS
 
 _DEEP = 50  # arrays inside one another, at which one is put into memory
@@ -294,8 +294,13 @@ class Nest(Values):
                     self.fill(given[place], Writer(words, buffer))
             elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
                 words.clear(buffer)
-        count = loop.limit if loop.tested else loop.rounds
-        with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted or "") as k:
+        told = self._told_rounds(node) if loop.tested else None
+        if told is not None:
+            words.tell(loop.counted, told)
+            if len(results) == 1:  # it only counts
+                return [words.real(loop.rounds)]
+        count = told if told is not None else loop.limit if loop.tested else loop.rounds
+        with words.rounds(body.inputs[0].name, count, loop.backward, "" if told is not None else loop.counted or "") as k:
             leaves: list[Any] = [words.real(k)]
             wholes: list[Count | None] = [k]
             for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
@@ -303,14 +308,31 @@ class Nest(Values):
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 wholes.append(self.whole_of(node.operands[place]) if place >= carried and row is None else None)
-            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers)
+            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers, told is None and loop.tested)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
 
-    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer]) -> None:
+    def _told_rounds(self, node: Node) -> Count | None:
+        """How many rounds a loop has that goes on while the number of a round is below another, where both are known."""
+        loop, k = node.params, Extent(0, ((Size("#", 0), 1),))
+        places = enumerate(zip(node.operands, loop.places(), strict=True))
+        wholes = [self.whole_of(o) if place >= loop.carried and row is None else None for place, (o, row) in places]
+        test = loop.body.nodes[loop.body.outputs[-1].value]
+        if test.op not in ("lt", "le", "gt", "ge") or loop.limit is None:
+            return None
+        inner = Nest(self.words, loop.body, [], [k, *wholes])
+        less, more = (inner.whole_of(o) for o in (test.operands if test.op in ("lt", "le") else reversed(test.operands)))
+        if less is None or more is None:
+            return None
+        count = more - less + k + (test.op in ("le", "ge"))
+        if isinstance(count, Extent) and any(size.name == "#" for size, _ in count.terms):
+            return None
+        return count if self.words.within(count, loop.limit + 1) else self.words.nearest(count, loop.limit + 1)
+
+    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], tested: bool) -> None:
         words, body, carried = self.words, loop.body, loop.carried
         sums = carried + len(loop.stacks)
-        if loop.tested:
+        if tested:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)

@@ -161,6 +161,10 @@ class TextNests(Words):
 
     # -- loops
 
+    def tell(self, size: str, count: Count) -> None:
+        super().tell(size, count)
+        self.sizes[size] = self._grouped(count)
+
     @contextmanager
     def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
         says, stop, test = self.syntax, "" if count is None else self._text(count), ""

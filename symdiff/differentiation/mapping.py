@@ -14,17 +14,47 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays, full_key
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, outputs_at
-from symdiff.ir.loops import Loop, Place
-from symdiff.ir.node import Atom, has_loops
+from symdiff.ir.loops import Loop, Place, repeated_bindings, work_of
+from symdiff.ir.node import Atom, Node, has_loops
 from symdiff.tracing.unrolling.rounds import unroll_loops
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import Slice
 
 CELLS = 10**7  # of an array up to which a loop becomes one: 80 MB
+_FEW = 640  # operations on an array up to which elementary functions are no matter
 
 
 def loops_as_arrays(graph: Graph) -> Graph:
     """The graph with such loops as operations on whole arrays."""
     return unroll_loops(graph, _spread)
+
+
+def loops_pay(graph: Graph) -> bool:
+    """Whether loops are as good as what is written out: those that become arrays are, unless others are in them, and where
+    rounds are more work than the arrays around, as far as they are known.
+
+    Elementary functions of arrays take a quarter of their time in kernels of their own, which compute several cells at once.
+    """
+    around = inside = 0.0
+    nested = any(b.op == "loop" and has_loops(b.params.body.bindings) for b in graph.bindings)
+    for binding in (graph if nested else loops_as_arrays(graph)).bindings:
+        if binding.op == "loop":
+            loop: Loop = binding.params
+            if not isinstance(loop.rounds, int):
+                return True
+            slow = sum(work_of(b) * _cells(b) for b in loop.body.bindings if b.shape and work_of(b) > 1)
+            known = loop.body.operations()
+            if isinstance(known, int) and slow > max(known, _FEW):
+                return False
+            inside += repeated_bindings((binding,), _cells)
+        elif binding.op != "part":
+            around += _cells(binding)
+    return not inside or around <= 4 * inside
+
+
+def _cells(binding: Node) -> int:
+    """How many numbers a binding makes, as far as sizes are known."""
+    return 0 if any(isinstance(n, Extent) for n in binding.shape) else math.prod(binding.shape)
 
 
 def _spread(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequence[Atom] | None:

@@ -27,7 +27,7 @@ from symdiff.vocabulary.traits import operations
 
 MOST = 2.0**50  # rounds that a loop with a condition does not reach
 _SLOW = operations("libm") - operations("cheap")
-_FUNCTION, _FEW = 10, 64  # operations that an elementary function takes; cells up to which it is no matter
+_FUNCTION = 10  # operations that an elementary function takes
 SEVERAL = "*"  # the dtype code of a binding with several results
 pushed_through = Seam("the tangents of a loop")
 pulled_through = Seam("the cotangents of a loop")
@@ -413,27 +413,6 @@ def repeated_bindings(bindings: Iterable[Node], weight: Callable[[Node], float] 
     return total
 
 
-def loops_pay(graph: Graph) -> bool:
-    """Whether the rounds of a graph's loops, if it has any, are more work than the arrays around, as far as they are known.
-
-    Elementary functions of arrays take a quarter of their time in kernels of their own, which compute several cells at once.
-    """
-    around = inside = 0.0
-    for binding in graph.bindings:
-        if binding.op == "loop":
-            loop: Loop = binding.params
-            if not isinstance(loop.rounds, int):
-                return True
-            slow = _FUNCTION * sum(_cells(b) for b in loop.body.bindings if b.op in _SLOW and b.shape)
-            known = loop.body.operations()
-            if isinstance(known, int) and slow > max(known, _FUNCTION * _FEW):
-                return False
-            inside += repeated_bindings((binding,), _cells)
-        elif binding.op != "part":
-            around += _cells(binding)
-    return not inside or around <= 4 * inside
-
-
-def _cells(binding: Node) -> int:
-    """How many numbers a binding makes, as far as sizes are known."""
-    return 0 if any(isinstance(n, Extent) for n in binding.shape) else math.prod(binding.shape)
+def work_of(binding: Node) -> int:
+    """About how many operations a binding is in machine code, that on an array being one."""
+    return _FUNCTION if binding.op in _SLOW else 1

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from symdiff.codegen.math.lines import LIBM, VECTORS
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
+from symdiff.lowering.sharing.sharing import integer_power
 
 # The calls from which on one of a vector takes less time than those of libm; two of any other function of our own.
 _WORTH = dict.fromkeys(LIBM, 3) | {"sincos": 1, "pow": 4}
@@ -51,7 +52,8 @@ class Calls:
 
     def _is_real(self, node: Node) -> bool:
         codes = {node.dtype, *(self._nodes[o].dtype for o in node.operands)}
-        return node.op in VECTORS and not node.shape and codes <= {"d", "f"}
+        whole = node.op == "pow" and integer_power(self._nodes, node) is not None
+        return node.op in VECTORS and not node.shape and codes <= {"d", "f"} and not whole
 
     def needed(self, position: int) -> list[int]:
         """The operands of an instruction and of those that are made together with it."""

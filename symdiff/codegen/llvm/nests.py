@@ -110,6 +110,8 @@ class LoopWords(Words):
         self.memory = 0
         self.grown: list[str] = []
         self.sizes: dict[str, str] = {}
+        self.known: dict[str, str] = {}  # numbers of the block by their instructions, as the text was when it was so long:
+        self.seen = 0
         self.exits: list[str] = []
 
     # -- instructions
@@ -155,9 +157,19 @@ class LoopWords(Words):
         total = ""
         for size, times in whole.terms:
             text = self.sizes[size.name]
-            term = text if times == 1 else self.lines.put(f"mul nsw i64 {text}, {times}")
-            total = self.lines.put(f"add nsw i64 {total}, {term}") if total else term
-        return self.lines.put(f"add nsw i64 {total}, {whole.constant}") if whole.constant else total
+            term = text if times == 1 else self._once(f"mul nsw i64 {text}, {times}")
+            total = self._once(f"add nsw i64 {total}, {term}") if total else term
+        return self._once(f"add nsw i64 {total}, {whole.constant}") if whole.constant else total
+
+    def _once(self, instruction: str) -> str:
+        """What an instruction gives, which stands once in a block."""
+        text = self.lines.text
+        if any(line.endswith(":") for line in text[self.seen :]):
+            self.known.clear()
+        if instruction not in self.known:
+            self.known[instruction] = self.lines.put(instruction)
+        self.seen = len(text)
+        return self.known[instruction]
 
     # -- memory
 
@@ -280,6 +292,10 @@ class LoopWords(Words):
         self.exits.pop()
         self._run(f"br label %{label}.latch", f"{label}.latch:", f"%{label}.next = add nsw i64 %{label}.k, {step}")
         self._run(f"br label %{label}", f"{label}.exit:")
+
+    def tell(self, size: str, count: Count) -> None:
+        super().tell(size, count)
+        self.sizes[size] = self._text(count)
 
     def leave_unless(self, condition: Value) -> None:
         label = f"g{next(self.names)}"

@@ -18,7 +18,8 @@ from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Output, Program, zero_value_number
+from symdiff.lowering.program import Input, Output, Program, zero_value_number
+from symdiff.lowering.sharing.sharing import expand_powers, integer_power
 from symdiff.vocabulary.ops import (
     OPS,
     bytes_of_code,
@@ -84,6 +85,12 @@ def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[in
         return (lines.literal(number, code),)
     codes = [program.nodes[o].dtype for o in node.operands]
     operands = [values[o] for o in node.operands]
+    if node.op == "pow" and (exponent := integer_power(program.nodes, node)) is not None:
+        product = _product(exponent, code)
+        found: dict[int, Value] = {}
+        for position, factor in enumerate(product.nodes):
+            found[position] = operands[0] if factor.op == "input" else emit_instruction(product, factor, lines, found)
+        return found[product.outputs[0].cells[0]]
     if code in ("d", "f") and node.op in _REAL and codes.count(code) == len(codes):
         return (emit_real(lines, node.op, code, [value[0] for value in operands]),)
     if node.op == "select":
@@ -107,6 +114,13 @@ def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[in
         return (lines.put(f"icmp {node.op} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
     parts = [emit_conversion(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
     return (emit_real(lines, node.op, common, parts),)
+
+
+@functools.cache
+def _product(exponent: int, code: str) -> Program:
+    """A power as multiplications."""
+    nodes = [Node("input", (), (), code, (0, 0)), Node("const", (), (), "d", float(exponent)), Node("pow", (0, 1), (), code)]
+    return expand_powers(Program("", (Input("x", (), code),), (Output("y", (), code, (2,)),), nodes))
 
 
 def _is_imaginary(program: Program, position: int) -> bool:
@@ -374,14 +388,16 @@ def emitted_constant(name: str, value: np.ndarray) -> str:
 def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
     """The value of one cell."""
     if code == "?":
-        place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")
-        return (lines.put(f"trunc i8 {lines.put(f'load i8, ptr {place}')} to {TYPES['?']}"),)
+        return (lines.put(f"trunc i8 {lines.put(f'load i8, ptr {_place(lines, pointer, cell, code)}')} to {TYPES['?']}"),)
     part, step = part_of_code(code), parts_of_code(code)
-    found = []
-    for k in range(step):
-        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * step + k}")
-        found.append(lines.put(f"load {TYPES[part]}, ptr {place}"))
-    return tuple(found)
+    places = (_place(lines, pointer, cell * step + k, part) for k in range(step))
+    return tuple(lines.put(f"load {TYPES[part]}, ptr {place}") for place in places)
+
+
+def _place(lines: Lines, pointer: str, number: int, part: str) -> str:
+    """Where a number lies behind a pointer."""
+    kind = "i8" if part == "?" else TYPES[part]
+    return lines.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}") if number else pointer
 
 
 def emit_clear(lines: Lines, pointer: str, output: Output) -> None:
@@ -394,14 +410,12 @@ def emit_clear(lines: Lines, pointer: str, output: Output) -> None:
 def emit_store(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> None:
     """The instructions that write one cell."""
     if code == "?":
-        place = lines.put(f"getelementptr i8, ptr {pointer}, i64 {cell}")
         byte = lines.put(f"zext i1 {value[0]} to i8")
-        lines.text.append(f"  store i8 {byte}, ptr {place}")
+        lines.text.append(f"  store i8 {byte}, ptr {_place(lines, pointer, cell, code)}")
         return
     part = part_of_code(code)
     for k, v in enumerate(value):
-        place = lines.put(f"getelementptr {TYPES[part]}, ptr {pointer}, i64 {cell * len(value) + k}")
-        lines.text.append(f"  store {TYPES[part]} {v}, ptr {place}")
+        lines.text.append(f"  store {TYPES[part]} {v}, ptr {_place(lines, pointer, cell * len(value) + k, part)}")
 
 
 def emit_gathered(lines: Lines, pointers: list[str], code: str) -> Value:

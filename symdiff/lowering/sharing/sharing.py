@@ -106,14 +106,21 @@ def expand_powers(program: Program) -> Program:
     for node in program.nodes:
         operands = tuple([place[o] for o in node.operands])
         exponent = program.nodes[node.operands[1]] if node.op == "pow" else None
-        n = exponent.params if exponent is not None and exponent.op == "const" else None
-        if isinstance(n, float) and n.is_integer() and abs(n) <= 1024 and table.nodes[operands[0]].dtype == node.dtype:
-            place.append(_power(table, operands[0], int(n), node))
-        elif n == 0.5 and node.dtype in "fd":
+        if exponent is not None and (n := integer_power(program.nodes, node)) is not None:
+            place.append(_power(table, operands[0], n, node))
+        elif exponent is not None and exponent.op == "const" and exponent.params == 0.5 and node.dtype in "fd":
             place.append(table.put("sqrt", operands[:1], node.dtype, None, node.origin, node.primal))
         else:
             place.append(table.put(node.op, operands, node.dtype, node.params, node.origin, node.primal))
     return live_only(program.over(table.nodes, place))
+
+
+def integer_power(nodes: list[Node], node: Node) -> int | None:
+    """The exponent of a power that is a product of factors of its own dtype, or divided by one; None for others."""
+    n = nodes[node.operands[1]].params if nodes[node.operands[1]].op == "const" else None
+    if not (isinstance(n, float) and n.is_integer() and abs(n) <= 1024):
+        return None
+    return int(n) if nodes[node.operands[0]].dtype == node.dtype else None
 
 
 def _power(table: Table, base: int, n: int, node: Node) -> int:

@@ -66,6 +66,7 @@ class _Maker:
                      *([] if found.test is None else [found.test])))  # fmt: skip
         self.live = needed_bindings(found.builder.bindings, ends)
         self.uses: dict[Atom, int] = {}
+        self.users: dict[Atom, Node] = {o: b for b in self.live for o in b.operands}
         for atom in (*(o for b in self.live for o in b.operands), *(o.atom for o in ends)):
             self.uses[atom] = self.uses.get(atom, 0) + 1
         self.outside: dict[Atom, Atom] = {}
@@ -80,7 +81,8 @@ class _Maker:
 
     def results(self) -> tuple[list[Atom], list[Atom]]:
         """The loop is bound outside."""
-        sums = {c.symbol: t for c in self.carried if (t := self._term(c)) is not None}
+        chains = {c.symbol: added for c in self.carried if (added := self._added(c))}
+        sums = {c.symbol: self._term(c, chains[c.symbol]) for c in self.carried if c.symbol in chains}
         kept = [c for c in self.carried if c.symbol not in sums]
         self.names.update(c.name for c in self.carried)
         k = self.inside.input("k", (), "d")
@@ -89,7 +91,7 @@ class _Maker:
         for c in kept:
             self.made[c.symbol] = self.inside.input(c.name, c.symbol.shape, c.symbol.dtype or "d")
             begun.append(self.inside.inputs[-1])
-        added = {self._adding(c) for c in self.carried if c.symbol in sums}
+        added = {b for chain in chains.values() for b in chain}
         for binding in self.live:
             if binding not in added:
                 self._put(binding)
@@ -132,18 +134,35 @@ class _Maker:
 
     # -- sums
 
-    def _adding(self, c: Carried) -> Atom:
-        return c.end
+    def _added(self, c: Carried) -> list[Node]:
+        """The sums, and differences, through which a carried value goes, where it has no other use; none where it has."""
+        found: list[Node] = []
+        atom: Atom = c.symbol
+        while self.uses.get(atom) == 1 and atom is not c.end:
+            user = self.users.get(atom)
+            if user is None or user.op not in ("add", "sub") or (user.op == "sub" and user.operands[0] is not atom):
+                return []
+            other = user.operands[1] if user.operands[0] is atom else user.operands[0]
+            if {user.shape, other.shape} != {c.symbol.shape} or (other.dtype or "d") != c.symbol.dtype:
+                return []
+            found.append(user)
+            atom = user
+        return found if atom is c.end and self.uses.get(atom) == 1 and c.symbol.dtype in ("d", "D") else []
 
-    def _term(self, c: Carried) -> Atom | None:
-        """What a round adds to a carried value that it has no other use for; None where there is more to it."""
-        end = c.end
-        if end.op != "add" or self.uses.get(c.symbol) != 1 or self.uses.get(end) != 1 or c.symbol not in end.operands:
-            return None
-        other = end.operands[0] if end.operands[1] is c.symbol else end.operands[1]
-        if other is c.symbol or other.shape != c.symbol.shape or (other.dtype or "d") != c.symbol.dtype:
-            return None
-        return other if c.symbol.dtype in ("d", "D") and end.shape == c.symbol.shape else None
+    def _term(self, c: Carried, added: list[Node]) -> Atom:
+        """What a round adds to a carried value."""
+        builder, atom, term = self.found.builder, c.symbol, None
+        for b in added:
+            other = b.operands[1] if b.operands[0] is atom else b.operands[0]
+            start = len(builder.bindings)
+            if term is not None:
+                term = builder.emit(b.op, (term, other), None, b.origin)
+            else:
+                term = other if b.op == "add" else builder.emit("neg", (other,), None, b.origin)
+            self.live += builder.bindings[start:]
+            atom = b
+        assert term is not None
+        return term
 
     # -- inside and outside
 

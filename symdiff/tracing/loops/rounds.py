@@ -17,7 +17,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
-from symdiff.ir.loops import MOST, Place, repeated_bindings
+from symdiff.ir.loops import MOST, Place, repeated_bindings, work_of
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
@@ -786,7 +786,8 @@ class KeptRounds:
     def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
-        operations = math.inf if count is None else count * repeated_bindings(run.builder.bindings, work_of_binding)
+        work = repeated_bindings(run.builder.bindings, lambda b: work_of(b) * work_of_binding(b))
+        operations = math.inf if count is None else count * work
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []
