@@ -221,6 +221,10 @@ class RowNests(TextNests):
         self.varied.update([name] if varied else [])
         return super()._size(name, text)
 
+    def tell(self, size: str, count: Count) -> None:
+        super().tell(size, count)
+        self.varied.update([size] if self.is_varied(count) else [])
+
     def _most(self, whole: Count) -> Count:
         """The largest of the whole numbers of points."""
         if not self.is_varied(whole):

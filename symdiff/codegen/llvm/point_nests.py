@@ -236,8 +236,8 @@ class _PointWords(LoopWords):
             self.varied.add(size)
 
     def tell(self, size: str, count: Count) -> None:
-        super().tell(size, count if not self._is_varied(count) else 0)
-        if self._is_varied(count):
+        super().tell(size, count if not self.is_varied(count) else 0)
+        if self.is_varied(count):
             self.bounds[size], self.sizes[size] = count, self._vector(count)
             self.varied.add(size)
 
