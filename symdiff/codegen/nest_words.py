@@ -114,6 +114,7 @@ class Words:
     def tell(self, size: str, count: Count) -> None:
         """What a size is that a loop counts, where it is known before."""
         self.bounds[size] = count
+        self.varied.update([size] if self.is_varied(count) else [])
 
     def end_where(self, place: int, condition: Number) -> None:
         """The end of the function where the check of this place holds."""

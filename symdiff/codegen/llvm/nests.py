@@ -295,7 +295,11 @@ class LoopWords(Words):
 
     def tell(self, size: str, count: Count) -> None:
         super().tell(size, count)
-        self.sizes[size] = self._text(count)
+        self.sizes[size] = self._vector(count) if self.is_varied(count) else self._text(count)
+
+    def _vector(self, whole: Count) -> str:
+        """A whole number of each point, where there are several."""
+        raise NotImplementedError
 
     def leave_unless(self, condition: Value) -> None:
         label = f"g{next(self.names)}"

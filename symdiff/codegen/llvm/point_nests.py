@@ -235,12 +235,6 @@ class _PointWords(LoopWords):
             self.sizes[size] = self.lines.put(f"load {numbers}, ptr {own}.count")
             self.varied.add(size)
 
-    def tell(self, size: str, count: Count) -> None:
-        super().tell(size, count if not self.is_varied(count) else 0)
-        if self.is_varied(count):
-            self.bounds[size], self.sizes[size] = count, self._vector(count)
-            self.varied.add(size)
-
     def leave_unless(self, condition: Value) -> None:
         mask, numbers, label = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>", f"g{next(self.names)}"
         active = self.lines.put(f"and {mask} {self._mask()}, {condition[0]}")
