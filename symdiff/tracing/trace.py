@@ -258,7 +258,7 @@ def trace_leaves(
             wary = watch.asks
             watch.compare([c for c in watch.large if not hide or c.now() is None])
             reading = Reading(watch) if watch.large else None
-            with noticed(wary):
+            with noticed(wary, watch.outside):
                 result = _read(tried, reading)
             if result is not None:
                 watch.require_unmoved(definition_line(f))

@@ -244,7 +244,12 @@ class Watch:
         larger arrays.
         """
         reach = self._reach
-        return reach is not None and ((reach.entered and bool(reach.asking or self.large)) or reach.outside)
+        return reach is not None and ((reach.entered and bool(reach.asking or self.large)) or self.outside)
+
+    @property
+    def outside(self) -> bool:
+        """Whether some of the code may call what finds something outside its arguments, or starts threads."""
+        return self._reach is not None and self._reach.outside
 
     @property
     def personal(self) -> bool:

@@ -24,20 +24,23 @@ from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library
+from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library, user_line
 
 _USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and symdiff's own are nobody's
 _Known = tuple[types.CodeType, tuple[Question, ...], str, tuple[str, str] | None]
 _known: dict[int, _Known] = {}
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _READING = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_SUPER", "CALL")
+_STARTING = ("start_new_thread", "start_joinable_thread")
 _MOST = 20_000  # functions that are known
 _FURTHEST = 10_000  # objects that are looked at
 
 
 @contextlib.contextmanager
-def noticed(wanted: bool) -> Iterator[None]:
-    """A block in which this thread looks at each function that starts; a profiler is told, too."""
+def noticed(wanted: bool, outside: bool) -> Iterator[None]:
+    """A block in which this thread looks at each function that starts; a profiler is told, too. `outside`: whether some code
+    may call what finds something outside its arguments.
+    """
     outer = sys.getprofile()
     if not wanted or getattr(outer, "notices", False):
         yield
@@ -55,6 +58,8 @@ def noticed(wanted: bool) -> Iterator[None]:
             elif whose == _LIBRARYS:
                 _look_outside(frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name)
         elif event == "c_call" and _known_of(frame)[2]:
+            if arg.__name__ in _STARTING and _module_of_function(arg) == "_thread":
+                _look_at_thread(outside)
             _look_outside(frame, _module_of_function(arg), arg.__name__)
         if callable(outer):
             outer(frame, event, arg)
@@ -113,6 +118,22 @@ def _look_at_arrays(frame: types.FrameType) -> None:
         return  # what `namedtuple` writes has no builtins
     if _reads(frame.f_code):
         attempt.reading.needed = list(attempt.reading.captured)
+
+
+def _look_at_thread(outside: bool) -> None:
+    """A thread is started, in which no calls are noticed."""
+    attempt = current()
+    if attempt is None:
+        return
+    if attempt.reading is not None:
+        attempt.reading.needed = list(attempt.reading.captured)
+    if outside:
+        attempt.stuck = True
+        if attempt.thorough:
+            TraceError(
+                f"{user_line()}: a thread is started, in which calls are not followed, and which may read the state of the "
+                "process; pass what it gives as an argument"
+            )  # noted
 
 
 @functools.lru_cache(maxsize=4096)
