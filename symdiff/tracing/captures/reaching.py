@@ -96,7 +96,7 @@ COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller"
 _TRAPPING = frozenset(("FloatingPointError", "ArithmeticError"))  # what NumPy raises where it is told to
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
 _BUILTINS = frozenset(vars(builtins))
-_ENTERING = frozenset("eval exec __call__ Thread Timer ThreadPoolExecutor start_new_thread".split())  # names of what enters code
+_ENTERING = frozenset("eval exec __call__ Thread Timer ThreadPoolExecutor start_new_thread".split())  # what enters code
 
 
 class File:
