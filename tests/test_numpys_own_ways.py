@@ -417,7 +417,7 @@ def test_truths_integers_and_operators_are_numpys(line, options):
     "f",
     [
         lambda x: np.c_[x > 1.0, x > 1.5] + True, lambda x: np.r_[x > 1.0, True] + True,
-        lambda x: into(np.r_[1 * (x > 1.0), 3]),
+        lambda x: into(np.r_[1 * (x > 1.0), 3]), lambda x: np.r_["-1", np.float64(3.0) + (2 * x).flat, x],
         lambda x: np.r_[x.astype("f4"), 0.5], lambda x: np.c_[x.astype("f4"), x], lambda x: np.r_[1:3, x],
         lambda x: np.r_["0,2", x, x],
     ],
