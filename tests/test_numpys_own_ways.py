@@ -591,3 +591,10 @@ def test_files_of_results_without_cells(f, target, n):
         assert [np.size(v) for v in (found if several else (found,))] == [
             np.size(v) for v in (expected if several else (expected,))
         ]
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"scalarize": True}, {"scalarize": False}], ids=str)
+def test_no_truths_beside_whole_arrays(options):
+    value, _ = sd.jvp(lambda x: (np.zeros(0, bool), x * 2, np.isin([], [0, 1])), **options)(X, X)
+    assert value[0].shape == value[2].shape == (0,) and value[0].dtype == value[2].dtype == bool
+    np.testing.assert_array_equal(value[1], 2 * X)
