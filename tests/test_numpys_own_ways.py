@@ -598,3 +598,10 @@ def test_no_truths_beside_whole_arrays(options):
     value, _ = sd.jvp(lambda x: (np.zeros(0, bool), x * 2, np.isin([], [0, 1])), **options)(X, X)
     assert value[0].shape == value[2].shape == (0,) and value[0].dtype == value[2].dtype == bool
     np.testing.assert_array_equal(value[1], 2 * X)
+
+
+def test_shuffles_in_functions_without_source_are_refused():
+    space = {"np": np}
+    exec("def f(x):\n    v = 2 * x\n    np.random.default_rng(3).shuffle(v)\n    return v\n", space)
+    with pytest.raises(sd.TraceError, match="shuffles"):
+        sd.jvp(space["f"])(np.ones((3, 2)), np.ones((3, 2)))
