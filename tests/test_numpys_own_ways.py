@@ -369,7 +369,10 @@ KEPT = [  # truths and integers stay these: sums of truths are truths, and integ
     f"into(np.array(list(np.outer(1 * {M}, [1, 2]))))", f"into(np.array([1 * {M}, {M}]))",
     f"into(np.array([{M} + 1, [1, 2, 3, 4]]))",
     "np.where(np.logical_not(x - 0.7), x, 2 * x)", "np.where(np.logical_not(1 * (x > 1.0)), x, 2 * x)",
-    "np.logical_xor(x, 4) | np.logical_xor(4, x)", "np.logical_xor(x - 0.7, 2 * x - 1.4)",
+    "np.logical_or(x, 4) + 0.7", "np.logical_and(x, 3 * x) + 0.7", "np.logical_and(x - 0.7, x).sum()",
+    "np.logical_not(x) + 0.7",
+    "np.logical_or(0.0, x) | np.logical_and(1 * (x > 1), 2)", "np.logical_xor(x, 4) | np.logical_xor(4, x)",
+    "np.logical_xor(x - 0.7, 2 * x - 1.4)",
     f"np.sum({M}) % 0", f"np.sum({M}) // np.sum(x > 5)", f"(1 * {M}) // (1 * (x < 1.0))", f"np.floor_divide(3, 1 * {M})",
     f"np.divmod(3, 1 * {M})", f"divmod(1 * {M}, 1 * (x < 1.0))", f"np.fmod(5 * (x > 0), 1 * {M})",
     f"np.outer(1 * {M}, 1 * {M}) % np.outer(1 * {M}, 1 * {M})",
@@ -414,7 +417,7 @@ def test_truths_integers_and_operators_are_numpys(line, options):
     "f",
     [
         lambda x: np.c_[x > 1.0, x > 1.5] + True, lambda x: np.r_[x > 1.0, True] + True,
-        lambda x: into(np.r_[1 * (x > 1.0), 3]),
+        lambda x: into(np.r_[1 * (x > 1.0), 3]), lambda x: np.r_["-1", np.float64(3.0) + (2 * x).flat, x],
         lambda x: np.r_[x.astype("f4"), 0.5], lambda x: np.c_[x.astype("f4"), x], lambda x: np.r_[1:3, x],
         lambda x: np.r_["0,2", x, x],
     ],
@@ -554,3 +557,51 @@ def test_functions_of_emath_are_real_ones_or_raise(name):
 def test_variances_in_integers_are_refused(line):
     with pytest.raises(sd.TraceError, match="leave dtype= away"):
         sd.jvp(eval(f"lambda x: {line}", {"np": np}))(X, X)
+
+
+SHOWN_TWICE = [  # arrays that show cells more than once: what stays of them is not what they showed before
+    "w[k] = 5.0", "w[w > 1] = 5.0", "w[x > 1] = 5.0", "np.copyto(w, 5.0, where=x > 1)", "np.putmask(w, w > 1, 5.0)",
+    "np.add(w, 5.0, out=w, where=[True, False, False, True])", "np.place(w, w > 1, 5.0)",
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:future versions:FutureWarning", "ignore:Numpy has detected:DeprecationWarning")
+@pytest.mark.parametrize("line", SHOWN_TWICE)
+@pytest.mark.parametrize("view", ["np.meshgrid(v, v, copy=False)[0]", "np.lib.stride_tricks.as_strided(v, (4, 4), (0, 8))"])
+def test_cells_shown_twice_are_not_assigned_to_by_conditions(line, view, tmp_path):
+    path = tmp_path / "twice.py"
+    body = f"    v = 2 * x\n    w = {view}\n    k = int(np.argmax(x))\n    {line}\n    return np.sum(v)\n"
+    path.write_text(f"import numpy as np\n\n\ndef f(x):\n{body}")
+    space = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    with pytest.raises(sd.TraceError, match="more than once"):
+        sd.jvp(space["f"])(X, X)
+
+
+@pytest.mark.parametrize("f", [lambda x: x[:0], lambda x: np.zeros((2, 0)), lambda x: (x * 2, x[:0])], ids=["0", "2x0", "both"])
+@pytest.mark.parametrize("target", ["c", "python", "numpy"])
+@pytest.mark.parametrize("n", [0, 2])
+def test_files_of_results_without_cells(f, target, n):
+    text = sd.jvp(f).source(np.ones(n), np.ones(n), target=target)
+    if target != "c":
+        space = {}
+        exec(text, space)
+        found, expected = space[space["__all__"][0]](np.ones(n).tolist(), np.ones(n).tolist())[0], f(np.ones(n))
+        several = isinstance(expected, tuple)
+        assert [np.size(v) for v in (found if several else (found,))] == [
+            np.size(v) for v in (expected if several else (expected,))
+        ]
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"scalarize": True}, {"scalarize": False}], ids=str)
+def test_no_truths_beside_whole_arrays(options):
+    value, _ = sd.jvp(lambda x: (np.zeros(0, bool), x * 2, np.isin([], [0, 1])), **options)(X, X)
+    assert value[0].shape == value[2].shape == (0,) and value[0].dtype == value[2].dtype == bool
+    np.testing.assert_array_equal(value[1], 2 * X)
+
+
+def test_shuffles_in_functions_without_source_are_refused():
+    space = {"np": np}
+    exec("def f(x):\n    v = 2 * x\n    np.random.default_rng(3).shuffle(v)\n    return v\n", space)
+    with pytest.raises(sd.TraceError, match="shuffles"):
+        sd.jvp(space["f"])(np.ones((3, 2)), np.ones((3, 2)))

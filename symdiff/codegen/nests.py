@@ -440,4 +440,6 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
         if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
             if output.shape:
                 words.reserve(buffer, output.shape[0])
+            if 0 in output.shape:
+                words.clear(buffer)
             nest.give(output, Writer(words, buffer))

@@ -26,6 +26,7 @@ _SINGLE = {int: "f", float: "f", complex: "F"}
 _FLOATING = "fdFD?"
 _FACTORS = operations("scales") - {"cast"}  # operations that derivatives of whole arrays remember
 _COMPARING = operations("compares")
+_LOGIC = operations("logic")
 _SCALING = operations("scales", "termwise")
 _BLOCK = 2**16 - 1  # bindings after which memory is looked at
 _BYTES = 3_000  # that a binding takes, with all that is made of it: 6000 rounds of a loop, 84 000 bindings, 200 MB
@@ -181,6 +182,8 @@ class Builder:
                 operands = (operands[0], *(self._as_number(o, code, origin) for o in operands[1:]))
         elif row.result == "bool":
             code = "?"
+            if op in _LOGIC:  # of numbers whether they are 0
+                operands = tuple(o if _is_truth(o) else self.emit("ne", (o, Constant(0)), None, origin) for o in operands)
             if op in _COMPARING and dtype_of_atoms(operands) != "?":  # a truth beside a number is 0 or 1
                 operands = tuple(self._as_number(o, "d", origin) for o in operands)
         elif op == "cast":

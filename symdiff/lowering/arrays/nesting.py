@@ -169,9 +169,11 @@ def picking_nest(nodes: list[Node], value: int) -> Nest | None:
     """The loops of rows that are taken from an array, or added to one, at places known ahead; None where an operand needs a
     copy, or rows do not lie in one line.
     """
-    node, source = nodes[value], nodes[nodes[value].operands[0]]
-    found = layout(nodes, node.operands[0])
-    if node.op not in ("take", "scatter") or node.dtype == "?" or found is None or source.dtype != node.dtype:
+    node = nodes[value]
+    if node.op not in ("take", "scatter") or node.dtype == "?":
+        return None
+    source, found = nodes[node.operands[0]], layout(nodes, node.operands[0])
+    if found is None or source.dtype != node.dtype:
         return None
     indices = node.params["indices"]
     inner = (source if node.op == "take" else node).shape[1:]

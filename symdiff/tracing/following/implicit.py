@@ -230,7 +230,8 @@ def joined_by(owner: Any, key: Any) -> Any:
     found = fresh_numpy_array(owner[key], ())
     if not isinstance(found, Tracer):
         return found
-    asked = asked_with_zeros(owner.__getitem__, (key,), {}).dtype
+    asked = getattr(asked_with_zeros(owner.__getitem__, (key,), {}), "dtype", found.dtype)
+    asked = found.dtype if asked.kind == "O" else asked
     cast = found.builder.cast(found.atom, found.dtype.char if asked.kind in "iu" else asked.char)
     joined = Tracer(found.builder, cast)  # type: ignore[arg-type]
     return turned(owner.__getitem__, (key,), {}, Integer.of(joined) if asked.kind in "iu" else joined)

@@ -43,6 +43,8 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
             f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file"
         )
     mentioned = global_names(f.__code__)
+    if "shuffle" in mentioned:  # rows, which are views of each other
+        raise TraceError(f"{user_line()}: {f.__name__} has no source, and shuffles; write it in a file")
     if any(any(f.__globals__.get(name) is d for d in (datetime, *_DATES)) for name in mentioned):
         for name in {*mentioned}.intersection(dir(datetime.datetime)):
             call(getattr(datetime.datetime, name))  # which refuses what reads the clock

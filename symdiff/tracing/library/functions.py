@@ -30,7 +30,7 @@ from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
 from symdiff.tracing.values.storage import Lens, Storage, View, storage_cells
 from symdiff.tracing.values.stretches import Stretch
-from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts
+from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import (
     ARITHMETIC,
     Flat,
@@ -171,7 +171,7 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
             raise TraceError(
                 f"{origin}: np.{name}.{function.__name__}: out= has shape {target.shape}, the result {np.shape(result)}"
             )
-        result = result if where is True else np.where(where, result, target)  # type: ignore[call-overload]
+        result = result if where is True else written_where(where, result, target)
         target[...] = result.__array__(copy=True) if isinstance(target, np.ndarray) and isinstance(result, Tracer) else result
         found.append(target)
     return tuple(found) if isinstance(results, tuple) else found[0]

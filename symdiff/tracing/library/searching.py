@@ -19,7 +19,7 @@ from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.operands import as_array, traced_operands
 from symdiff.tracing.values.selecting import count_mask, pattern, truths_of
 from symdiff.tracing.values.standing import stands_for
-from symdiff.tracing.values.traced_keys import read, traced_key_parts
+from symdiff.tracing.values.traced_keys import read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -153,7 +153,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     if not np.size(values):
         return
     values = values if np.ndim(values) == 0 or np.shape(values) == a.shape else np.resize(values, a.shape)
-    a[...] = np.where(mask, values, a)
+    a[...] = written_where(mask, values, a)
 
 
 @stands_for(np.place, memory="itself")
@@ -162,7 +162,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     check_own(arr, "place")
     if np.size(vals) == 1:
         cells = np.array(vals, dtype=object) if isinstance(vals, (list, tuple)) else vals
-        arr[...] = np.where(mask, np.ravel(cells)[0] if np.ndim(cells) else cells, arr)
+        arr[...] = written_where(mask, np.ravel(cells)[0] if np.ndim(cells) else cells, arr)
         return
     if isinstance(vals, Tracer) and arr.shared().overlaps(vals.shared()):
         raise TraceError(f"{user_line()}: np.place reads values from the array while it changes it; give a copy: vals.copy()")

@@ -21,6 +21,7 @@ from symdiff.tracing.values.assigning import array_dtype
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.traced_keys import written_where
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -374,4 +375,4 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     check_own(dst, "copyto")
     if not np.can_cast(array_dtype(as_array(src)), array_dtype(dst), casting):  # type: ignore[arg-type]
         raise TypeError(f"{array_dtype(src)} is not cast to {array_dtype(dst)} by the rule {casting!r}")
-    dst[...] = src if where is True else np.where(where, src, dst)
+    dst[...] = src if where is True else written_where(where, src, dst)

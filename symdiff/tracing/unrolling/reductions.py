@@ -29,8 +29,8 @@ def unrolled_reduction(name: str) -> Callable[..., Any]:
 
     def reduced(x: Any, axes: tuple[int, ...]) -> Any:
         kept = [a for a in range(x.ndim) if a not in axes]
-        rows = x.transpose([*kept, *axes]).reshape([*(x.shape[a] for a in kept), -1])
-        flat = [_of_cells(name, row) for row in rows.reshape(-1, rows.shape[-1])]
+        of, count = (math.prod(x.shape[a] for a in part) for part in (kept, axes))
+        flat = [_of_cells(name, row) for row in x.transpose([*kept, *axes]).reshape(of, count)]
         result = np.empty(len(flat), dtype=object)
         result[:] = flat
         return result.reshape([x.shape[a] for a in kept])[()]

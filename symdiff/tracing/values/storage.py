@@ -349,6 +349,11 @@ class View:
         """The numbers of the cells in the storage."""
         return numbers(self.place, self.storage.memory)
 
+    def repeats(self) -> bool:
+        """Whether a cell is shown more than once."""
+        place = self.place
+        return not (place.flags.c_contiguous or place.flags.f_contiguous) and np.unique(self.numbers()).size < place.size
+
     def is_at(self, other: "View") -> bool:
         """Whether two views show the same cells in the same order."""
         a, b = self.place, other.place

@@ -347,7 +347,19 @@ def _write_selected(target: Any, mask: Tracer, value: Any, origin: str) -> None:
     elif isinstance(value, Selected) or np.ndim(value) > rest:
         target[pattern(mask)] = value
         return
-    target[...] = np.where(mask.reshape((*mask.shape, *(1,) * rest)), value, target)  # type: ignore[call-overload]
+    target[...] = written_where(mask.reshape((*mask.shape, *(1,) * rest)), value, target)
+
+
+def written_where(condition: Any, value: Any, target: Any) -> Any:
+    """What an array becomes of which cells are written where a condition holds."""
+    _check_shown_once(target)
+    return np.where(condition, value, target)  # type: ignore[call-overload]
+
+
+def _check_shown_once(target: Any) -> None:
+    """Refuse views that show cells more than once: written as a whole, what they showed before stays of some."""
+    if isinstance(target, Tracer) and target.held is not None and target.held.repeats():
+        raise TraceError(f"{user_line()}: cells of an array that shows some more than once are assigned to; take a copy first")
 
 
 def _write_each(target: Any, parts: list[Any], value: Any, origin: str) -> None:
@@ -389,6 +401,7 @@ def _write_rows(target: Any, places: list[Any], axes: int, value: Any, origin: s
     arrays, rest = Arrays(builder, origin), target.shape[axes:]
     grid = _grid(arrays, places, target.shape, axes)
     assert grid is not None
+    _check_shown_once(target)
     cells = (*grid.at.shape, *rest)
     value = np.broadcast_to(value, cells) if np.ndim(value) else value
     row = builder.cast(traced_atom(value, builder, origin), target.dtype.char)
@@ -416,7 +429,7 @@ def _write_where(target: Any, written: list[Any], bounded: list[Any], value: Any
     if np.ndim(value):
         rest = tuple(n for k, n in enumerate(region.shape) if k not in axes)
         value = np.expand_dims(np.broadcast_to(value, rest), tuple(axes))
-    region[...] = np.where(here, value, region)
+    region[...] = written_where(here, value, region)
 
 
 def _without_new_axes(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
