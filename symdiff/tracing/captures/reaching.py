@@ -508,7 +508,9 @@ class Reach:
             self._reach(File(value.name), name)  # type: ignore[attr-defined]
         if not isinstance(value, _RANDOM):
             for item in gc.get_referents(value):
-                self._reach(item, name, value)
+                own = item.f_locals.values() if isinstance(item, types.FrameType) else (item,)  # what a generator goes on with
+                for held in own:
+                    self._reach(held, name, value)
 
     def _of_cell(self, cell: types.CellType, name: str) -> None:
         self._seen[id(cell)] = cell
