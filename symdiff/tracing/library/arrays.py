@@ -121,12 +121,13 @@ def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) 
             return _OF_TRUTHS[name](a, axis=axis, keepdims=keepdims, where=where)
         x = typed(a, dtype)
         whole = name in _OF_TRUTHS and x.dtype == np.bool_
+        integral = whole or is_integer_value(x)
         x = x if where is True else np.where(where, x, nothing)
         found = one(x, None if not x.ndim and axis in (0, -1) else axis, keepdims)
-        found = Integer.of(found) if whole else found
+        found = Integer.of(found * 1) if whole else found  # of a single truth there is nothing to add
         if initial is None or join is None:
             return found
-        return join(typed(initial, int if whole or is_integer_value(x) else as_array(found).dtype), found)
+        return join(typed(initial, int if integral else as_array(found).dtype), found)
 
     return stand
 
