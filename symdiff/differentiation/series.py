@@ -207,7 +207,8 @@ class Series:
         if atom in self._grown:
             return self._times(float(k + 1), self._term(self._grown[atom], k + 1))
         binding = self._made.get(atom, atom)
-        b.origin = self.arrays.origin = binding.origin
+        b.at(binding)
+        self.arrays.origin = binding.origin
         op, operands = binding.op, binding.operands
         if self._slope(binding) is not None:
             return self._by_rate(atom, k)

@@ -54,7 +54,7 @@ def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Spar
     known = {b.result for b in builder.bindings}
     for binding in graph.bindings:
         if any(o in batch.points or o in batch.sparse for o in binding.operands):
-            builder.origin = binding.origin
+            builder.at(binding)
             batch.append(binding)
         elif binding.result not in known:
             builder.bindings.append(binding)

@@ -49,7 +49,8 @@ class _Shifting:
         found: list[Node] = []
         start = len(self.builder.bindings)
         for binding in self.bindings:
-            self.builder.origin = self.arrays.origin = binding.origin
+            self.builder.at(binding)
+            self.arrays.origin = binding.origin
             seen = self._seen(binding) if binding.dtype in "fd" else None
             found += self.builder.bindings[start:]
             start = len(self.builder.bindings)
