@@ -49,6 +49,31 @@ def test_poles_that_are_left_out_do_not_count(f, pole):
             assert sd.grad(g, scalarize=scalarize)(x)[0] == 0.0 and sd.jvp(g, scalarize=scalarize)(x, one)[1] == 0.0
 
 
+# parts of what comes after a root, which has an infinite slope at 0, and which together are all of it
+ALL_OF_IT = {
+    "columns": lambda u: np.sum(np.cross(u, np.arange(3.0)) ** 2),
+    "a cell and the rest": lambda u: np.sum(u[0, 0] * u[0, 1:]) + np.sum(u[1:] ** 3),
+    "rows": lambda u: sum(np.prod(row) * k for k, row in enumerate(u, 1)),
+    "blocks": lambda u: sum(np.sum(u[i : i + 2, j:m] ** (i + j + 2)) for i in (0, 2) for j, m in ((0, 1), (1, 3))),
+    "parts of parts": lambda u: np.sum(u[1:][1:] ** 2) * np.sum(u[1:][:1] ** 3) + np.sum(u[0] ** 5),
+    "parts that overlap": lambda u: np.sum((u[1:] - u[:-1]) ** 4),
+}
+
+
+@pytest.mark.parametrize("name", ALL_OF_IT)
+def test_parts_that_make_up_a_whole_need_no_mask(name):
+    def f(x):
+        return ALL_OF_IT[name](x / np.sqrt(np.sum(x * x)))
+
+    x = np.sqrt(np.arange(1.0, 13.0)).reshape(4, 3)
+    df = sd.grad(f, scalarize=False)
+    graph = df.graph(x)
+    assert not [b for b in graph.bindings if b.op in ("any", "or") or (b.op == "put" and b.dtype == "?")]
+    assert name == "parts that overlap" or not [b for b in graph.bindings if b.op == "put"]
+    steps = np.stack([[f(x + 1e-30j * (np.arange(12) == k).reshape(4, 3)).imag / 1e-30] for k in range(12)])
+    np.testing.assert_allclose(df(x), steps.reshape(4, 3), rtol=1e-12, atol=1e-15)
+
+
 def test_masks_are_no_long_constants_in_files():
     x = np.arange(3000.0)
     for f in (

@@ -63,6 +63,7 @@ class Cotangents:
         self.arrays = arrays
         self.arms: dict[Atom, Arm] = {}
         self.masks: dict[Arm, Atom] = {}
+        self.parts: dict[Atom, list[Atom]] = {}  # what a union is of
 
     def total(self, parts: list[Masked] | None) -> Masked | None:
         """The sum of derivatives, where one of them counts; None where there is none."""
@@ -183,19 +184,20 @@ class Cotangents:
 
     def union(self, masks: list[Atom | None]) -> Atom | None:
         """Where one of some masks holds, None for everywhere."""
-        if None in masks:
+        outermost = [m for m in masks if m is not None and not any(outer in masks for outer in self._around(m))]
+        if None in masks or not outermost:
             return None
-        union: Atom | None = None
-        for mask in masks:
-            if any(outer in masks for outer in self._around(mask)):
-                continue
-            if union is None:
-                union = mask
-            elif isinstance(union, ArrayConstant) and isinstance(mask, ArrayConstant):
-                union = ArrayConstant(union.value | mask.value)
-            else:
-                union = self.builder.emit("or", (union, mask))  # type: ignore[arg-type]
+        parts = self.arrays.covering([part for mask in outermost for part in self.parts.get(mask, [mask])])
+        if any(is_constant(self.arrays.repeated(part)[0], 1) for part in parts):
+            return None
+        union = reduce(self._or, parts)
+        self.parts[union] = parts
         return None if isinstance(union, ArrayConstant) and union.value.all() else union
+
+    def _or(self, one: Atom, other: Atom) -> Atom:
+        if isinstance(one, ArrayConstant) and isinstance(other, ArrayConstant):
+            return ArrayConstant(one.value | other.value)
+        return self.builder.emit("or", (one, other))
 
     def _around(self, mask: Atom | None) -> list[Atom | None]:
         """The masks within which a mask was made."""

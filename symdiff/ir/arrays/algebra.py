@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
+from symdiff.ir.arrays.regions import Box, merged, within
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Extent
@@ -39,10 +40,9 @@ def kept_shape(shape: Shape, axes: tuple[int, ...]) -> Shape:
     return tuple(1 if axis in axes else n for axis, n in enumerate(shape))
 
 
-def number_of_cell(put: Node) -> int | None:
-    """The cell, by its number in C order, that a `put` fills; None where it fills several, or sizes are not known."""
-    key, shape = put.params.params["key"], put.shape
-    if put.operands[0].shape != (1,) * len(shape) or not all(isinstance(n, int) for n in (*shape, *(k[0] for k in key))):
+def number_of_cell(key: tuple[Slice, ...], value: Atom, shape: Shape) -> int | None:
+    """The cell, by its number in C order, that a region is; None where it is several, or sizes are not known."""
+    if value.shape != (1,) * len(shape) or not all(isinstance(n, int) for n in (*shape, *(k[0] for k in key))):
         return None
     return int(np.ravel_multi_index([k[0] for k in key], shape))
 
@@ -164,28 +164,48 @@ class Arrays:
 
     def put(self, x: Atom, key: tuple[Slice, ...], shape: Shape) -> Atom:
         """Zeros with x in a region."""
+        inner = self.made_by(x, "put")
+        whole = None if inner is None else within(key, inner.params.params["key"])
+        if inner is not None and whole is not None:
+            return self.put(inner.operands[0], whole, shape)
         return x if key == full_key(shape) else self.bind("put", x, key=key, shape=shape)
 
     def by_region(self, values: list[Atom]) -> list[Atom]:
-        """Terms of a sum, those that fill the same region of zeros added up first, and single cells set at once."""
-        regions: dict[Any, list[Atom]] = {}
+        """Terms of a sum, those that fill the same region of zeros added up first, regions side by side as one, and single
+        cells set at once."""
+        groups: dict[Any, list[Atom]] = {}
         for place, value in enumerate(values):
             inner = self.made_by(value, "put")
-            regions.setdefault(place if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
-        found = []
-        cells: dict[str, dict[int, Atom]] = {}
-        for group in regions.values():
-            first = self.made_by(group[0], "put")
-            number = None if first is None else number_of_cell(first)
-            if first is None or (number is None and len(group) == 1):
-                found.append(group[0])
-                continue
-            total = reduce(self.builder.add, [value.operands[0] for value in group])
-            if number is None:
-                found.append(self.put(total, first.params.params["key"], first.shape))
+            groups.setdefault(place if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
+        shape = values[0].shape
+        boxes: dict[Box, Atom | None] = {}  # what has been put there, if that is one term
+        found: list[Atom] = []
+        for group in groups.values():
+            puts = [put for put in (self.made_by(value, "put") for value in group) if put is not None]
+            if puts:
+                total = reduce(self.builder.add, [put.operands[0] for put in puts])
+                boxes[puts[0].params.params["key"], total] = group[0] if len(group) == 1 else None
             else:
-                cells.setdefault(first.dtype, {})[number] = self.reshape(total, ())
-        return found + [self.with_cells(known, values[0].shape, code) for code, known in cells.items()]
+                found += group
+        cells: dict[str, dict[int, Atom]] = {}
+        single = all(total.shape == (1,) * len(shape) for _, total in boxes)
+        for key, total in boxes if single else merged(boxes, len(shape), self.concatenate):
+            number = number_of_cell(key, total, shape)
+            if number is None:
+                found.append(boxes.get((key, total)) or self.put(total, key, shape))
+            else:
+                cells.setdefault(total.dtype or "d", {})[number] = self.reshape(total, ())
+        return found + [self.with_cells(known, shape, code) for code, known in cells.items()]
+
+    def covering(self, masks: list[Atom]) -> list[Atom]:
+        """Where one of some masks holds, those that hold in a region as the regions that they make up together."""
+        shape, true = masks[0].shape, Constant(True)
+        puts = {m: put for m in masks if m.shape == shape and (put := self.made_by(m, "put")) is not None}
+        whole = {m: put.params.params["key"] for m, put in puts.items() if is_constant(self.repeated(put.operands[0])[0], 1)}
+        regions = merged([(key, true) for key in whole.values()], len(shape), lambda *_: true, overlapping=True)
+        sizes = [HEADS["getitem"].shape(shape, key=key) for key, _ in regions]
+        found = [self.put(self.broadcast_to(true, size), key, shape) for size, (key, _) in zip(sizes, regions, strict=True)]
+        return [*(m for m in masks if m not in whole), *found]
 
     def with_cells(self, known: dict[int, Atom], shape: Shape, code: str) -> Atom:
         """Zeros but for some cells, by their numbers in C order."""
