@@ -6,6 +6,7 @@ Refuses, with errors that name the function's file and line, arguments that do n
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ import numpy as np
 from symdiff.codegen.source import MISS
 from symdiff.errors import ShapeError, TraceError
 from symdiff.runtime.guards import Given
-from symdiff.tracing.trace import Spec, is_static, traced_argument_paths
+from symdiff.tracing.trace import OwnArray, Spec, TracedSpec, is_static, traced_argument_paths
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
 from symdiff.vocabulary.extents import Extent, numbers
 from symdiff.vocabulary.libraries import user_line
-from symdiff.vocabulary.plain import EXACT, check_digits, check_plain
+from symdiff.vocabulary.plain import EXACT, check_digits, check_plain, loses_digits
 
 KEPT = 256  # values of static arguments for which a form keeps a way, the newest
 _INTEGERS = (int, np.integer)
@@ -35,35 +36,53 @@ class Form:
 
     __slots__ = ("_fixed", "_order", "_ways")
 
-    def __init__(self, fixed: tuple[int, ...], order: tuple[tuple[int, bool], ...]) -> None:
+    def __init__(self, fixed: tuple[int, ...], order: tuple[tuple[int, np.dtype | None], ...]) -> None:
         self._fixed = fixed
-        self._order = order  # of the inputs among the arguments, and whether they are integers that count as numbers
+        self._order = order  # of the inputs among the arguments, and the dtypes of integers and truths that count as numbers
         self._ways: dict[tuple[Any, ...], Way] = {}
+
+    def is_like(self, other: "Form") -> bool:
+        """Whether the same arguments are inputs, counted in the same way."""
+        return (self._fixed, self._order) == (other._fixed, other._order)
 
     def add(self, given: tuple[Any, ...], way: Way) -> None:
         """Take a way for arguments like these from now on."""
-        self._ways[tuple([given[k] for k in self._fixed])] = way
+        self._ways[tuple([_setting(given[k]) for k in self._fixed])] = way
         if len(self._ways) > KEPT:
             self._ways.pop(next(iter(self._ways)))
 
-    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given:
-        """What machine code takes of these arguments, where all others, and integers that count, are the same objects."""
+    def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
+        """What machine code takes of these arguments, where all others, and integers that count, are the same objects; None
+        where some of those are arrays, which may change.
+        """
         all_given = (*args, *kwargs.values())
-        counted = {k: all_given[k] for k, counts in self._order if counts}
-        sources = tuple([(-1, float(all_given[k])) if counts else (k, None) for k, counts in self._order])
-        return Given(len(args), tuple(kwargs), {k: all_given[k] for k in self._fixed} | counted, sources)
+        counted = {k: all_given[k] for k, own in self._order if own is not None}
+        same = {k: all_given[k] for k in self._fixed} | counted
+        if any(isinstance(value, np.ndarray) for value in same.values()):
+            return None
+        sources = tuple([(k, None) if own is None else (-1, float(all_given[k])) for k, own in self._order])
+        return Given(len(args), tuple(kwargs), same, sources)
 
     def __call__(self, *given: Any, out: Any) -> Any:
         """The result, or `MISS`."""
-        way = self._ways.get(tuple([given[k] for k in self._fixed]))
+        way = self._ways.get(tuple([_setting(given[k]) for k in self._fixed]))
         if way is None:
             return MISS
-        leaves = [_number(given[k]) if counts else given[k] for k, counts in self._order]
+        leaves = [given[k] if own is None else _number(given[k], own) for k, own in self._order]
+        if any(leaf is MISS for leaf in leaves):
+            return MISS
         return way(*leaves) if out is None else way(*leaves, out=out)
 
 
-def _number(value: Any) -> float:
-    """An integer as a floating-point number."""
+def _setting(value: Any) -> Any:
+    """What tells a setting from others."""
+    return (value.shape, value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else value
+
+
+def _number(value: Any, own: np.dtype) -> Any:
+    """An integer, or an array of them or of truths, as floating-point numbers; `MISS` for arrays of others."""
+    if isinstance(value, np.ndarray):
+        return value.astype(float) if value.dtype == own and not loses_digits(value) else MISS
     number = float(value)
     if not -EXACT < number < EXACT:
         check_digits(user_line(), value)
@@ -101,6 +120,7 @@ class Call:
         wanted = function.positions(count)
         self.wrt = [i for n in wanted for i in _chosen([i for i, g in enumerate(groups) if g == n], self.leaves)]
         chosen = set(self.wrt)
+        self.leaves = [leaf if i in chosen else _as_traced(leaf) for i, leaf in enumerate(self.leaves)]
         self.traced = [i for i, leaf in enumerate(self.leaves) if i in chosen or not is_static(leaf)]
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
         check_digits(function.where, *(self.leaves[i] for i in self.traced))
@@ -108,19 +128,32 @@ class Call:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
 
     def form(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form | None:
-        """The form of the arguments of this call; None where they hold structures, or arrays that are static."""
+        """The form of the arguments of this call; None where they hold structures."""
         count = len(args) - len(self.extra)
         names = dict(zip(kwargs, range(len(args), len(args) + len(kwargs)), strict=True))
         order = structures.leaves(_placed(function, tuple(range(count)), names), none_is_leaf=True)
         given = (*args, *kwargs.values())
+        own = {k: _own_dtype(given[k], leaf) for k, leaf in zip(order, self.leaves, strict=False)}
         flat = len(order) == len(self.leaves) and all(
-            leaf is given[k] or isinstance(given[k], _INTEGERS) for k, leaf in zip(order, self.leaves, strict=True)
+            leaf is given[k] or own[k] is not None for k, leaf in zip(order, self.leaves, strict=True)
         )
-        traced = [*(order[i] for i in self.traced), *range(count, len(args))] if flat else []
-        fixed = tuple(sorted({*range(len(given))} - {*traced}))
-        if not flat or any(isinstance(given[k], np.ndarray) for k in fixed):
+        if not flat:
             return None
-        return Form(fixed, tuple((k, isinstance(given[k], _INTEGERS)) for k in traced))
+        traced = [*(order[i] for i in self.traced), *range(count, len(args))]
+        fixed = tuple(sorted({*range(len(given))} - {*traced}))
+        return Form(fixed, tuple((k, own.get(k)) for k in traced))
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether some leaves are no inputs, or are inputs although they hold integers or truths."""
+        return len(self.traced) < len(self.leaves) or any(type(leaf) is OwnArray for leaf in self.leaves)
+
+    def with_inputs(self, places: list[int]) -> "Call":
+        """The same call, its arrays of integers and truths at these places as inputs."""
+        found = copy.copy(self)
+        found.leaves = [OwnArray.of(leaf) if k in places else leaf for k, leaf in enumerate(self.leaves)]
+        found.traced = sorted([*self.traced, *places])
+        return found
 
     def is_sized(self) -> bool:
         """Whether there are `Spec`s that name sizes among the arguments."""
@@ -129,7 +162,7 @@ class Call:
     def at(self, sizes: Mapping[str, int]) -> "Call":
         """The same call with numbers for sizes."""
         found = copy.copy(self)
-        found.leaves = [Spec(numbers(v.shape, sizes), v.dtype) if isinstance(v, Spec) else v for v in self.leaves]
+        found.leaves = [replace(v, shape=numbers(v.shape, sizes)) if isinstance(v, Spec) else v for v in self.leaves]
         found.whole = True
         return found
 
@@ -137,6 +170,17 @@ class Call:
         """The numbers among the traced leaves, with their paths."""
         leaves = ((self.paths[i], self.leaves[i]) for i in self.traced)
         return tuple((path, leaf) for path, leaf in leaves if isinstance(leaf, (int, float, complex)))
+
+
+def _as_traced(leaf: Any) -> Any:
+    """What stands for an argument that is not differentiated; that for integers and truths is traced as such."""
+    own = np.dtype(leaf.dtype) if type(leaf) is Spec else None
+    return leaf if own is None or own.kind not in "iub" else TracedSpec(leaf.shape, np.dtype(float), own=own)
+
+
+def _own_dtype(value: Any, leaf: Any) -> np.dtype | None:
+    """The dtype of an argument that counts as numbers although it holds integers or truths, where it is traced as `leaf`."""
+    return np.dtype(int) if isinstance(value, _INTEGERS) else leaf.own if type(leaf) is OwnArray else None
 
 
 def _placed(function: Any, own: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -7,7 +7,6 @@ over blocks of points. Refuses axes other than the first and the last, and argum
 import copy
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -30,7 +29,7 @@ from symdiff.tracing.branches.paths import Unmergeable
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.replaying import innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
-from symdiff.tracing.trace import PointNumber, Spec, is_static
+from symdiff.tracing.trace import PointNumber, Spec, TracedSpec, is_static
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
 from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_order
 from symdiff.vocabulary import structures
@@ -117,10 +116,10 @@ class Derivative(Function):
         if values.dtype.kind in "iub":
             check_digits(self.where, values)
             values = values.astype(float)
-        scalar = PointSpec((), values.dtype, counted=counted)
+        scalar = TracedSpec((), values.dtype, counted=counted)
         call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
         place = call.traced.index(call.wrt[0])
-        key = ("elementwise", self._key(call), device)
+        key = ("elementwise", self.signature_of(call), device)
         batched = self._compiled.get(key)
         if batched is None:
             try:
@@ -169,17 +168,6 @@ def _given(out: Any, result: Any, where: str) -> Any:
 
 class _Whole(Exception):
     """A path of whole arrays, which are not computed for several points together."""
-
-
-@dataclass(frozen=True, slots=True)
-class PointSpec(Spec):
-    """Stands for an argument at one point; `order` has its axes as they lie in memory, if not in their own order. `own` is the
-    dtype of integers and truths, `counted` that of integers that are taken as floating-point numbers.
-    """
-
-    order: tuple[int, ...] = ()
-    own: np.dtype | None = None
-    counted: np.dtype | None = None
 
 
 class Vectorised(Function):
@@ -241,7 +229,7 @@ class Vectorised(Function):
                     order = traced_points_order(value, axis)
                     own = dtype if dtype.kind in "iub" and place not in numbers else None
                     counted = np.dtype(int) if dtype.kind in "iu" and place in numbers else None
-                    points.append(PointSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, own, counted))
+                    points.append(TracedSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, own, counted))
                     leaves.append(value)
                     leaf_axes.append(axis)
                 else:
@@ -264,7 +252,7 @@ class Vectorised(Function):
         call = Call(inner, own, kwargs)
         rest = tuple((tuple(getattr(s, "shape", ())), str(getattr(s, "dtype", "number"))) for s in structures.leaves(more))
         device = any(isinstance(leaf, Placed) for leaf in leaves)
-        key = (inner._key(call), rest, tuple(axes), device)
+        key = (inner.signature_of(call), rest, tuple(axes), device)
         found = self._compiled.get(key)
         if found is None:
             padded_axes = partial(_axes_of, axes)

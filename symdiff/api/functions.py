@@ -26,6 +26,7 @@ from symdiff.api.compiled import (
     packed,
     try_specialisation,
 )
+from symdiff.api.contents import Contents
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.api.fitting import SizedCompiled
@@ -57,11 +58,12 @@ from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import (
+    OwnArray,
     PointNumber,
     definition_line,
     function_name,
     function_signature,
-    own_kind,
+    own_dtype,
     trace_leaves,
     traced_type,
 )
@@ -157,6 +159,7 @@ class Function:
         self._near: Near | None = None
         self._kinds = 0  # what the function has asked of the kinds of its arguments
         self._compared: list[Any] = []  # what it has asked to be one of them
+        self._contents = Contents()
         depend_on_rules(self)
 
     suffix = ""
@@ -211,10 +214,13 @@ class Function:
             self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
             self._compiled.clear()
+            self._contents = Contents()
             self._watch = self._watching(self._watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         call, watch = Call(self, args, kwargs, self.extra), self._watch
+        if not active_builders():
+            call = self._contents.call(self, call)
         fed = self._fed(call)
         if active_builders() or any(isinstance(leaf, Tracer) for leaf in fed):
             inlined = self._inline(call, fed)
@@ -225,10 +231,10 @@ class Function:
             result = found.call(fed, out)
             self._approach(shorter_device_call(found, args, kwargs, fed), watch)
             return result
-        key = self._key(call)
+        key = self.signature_of(call)
         compiled, found = try_specialisation(self._compiled.get(key), fed, out)
         if compiled is None:
-            compiled = self._specialised(call, key)
+            compiled = self.specialised(call, key)
             found = compiled.attempt(fed, out)
             if found is MISS and isinstance(compiled, Guarded):  # rounded to the other side of a limit
                 found = compiled.unchecked.call(fed, out)
@@ -244,6 +250,8 @@ class Function:
         except Exception as error:
             refused = error
         self.run(call, fed)
+        if self._contents.refuse(self, call):
+            return self._call(args, kwargs, out)
         raise refused
 
     def _approach(self, near: Near | None, watch: Watch) -> None:
@@ -269,7 +277,7 @@ class Function:
 
     def _on_device(self, call: Call) -> DeviceCompiled:
         """The specialisation for CuPy arrays."""
-        key = ("device", self._key(call))
+        key = ("device", self.signature_of(call))
         with self._lock:
             compiled = self._compiled.get(key)
             if compiled is None:
@@ -281,14 +289,15 @@ class Function:
         """The function as it stands, for the exception that it raises, which has the values in its message."""
         leaves = list(call.leaves)
         for place, leaf in zip(call.traced, fed, strict=False):
-            leaves[place] = leaf
-        leaves = [leaf.plain if type(leaf) is PointNumber else leaf for leaf in leaves]
+            leaves[place] = leaf if type(leaves[place]) is not OwnArray else leaves[place]
+        leaves = [leaf.plain if type(leaf) in (PointNumber, OwnArray) else leaf for leaf in leaves]
         args, kwargs = structures.unflatten(call.tree, leaves)
         self.f(*args, **kwargs)
 
     def _fed(self, call: Call) -> list[Any]:
         """The leaves that the graph takes as inputs, in order."""
-        return [call.leaves[i] for i in call.traced] + self._extra_leaves(call)
+        own = [call.leaves[i] for i in call.traced]
+        return [leaf.view(np.ndarray) if type(leaf) is OwnArray else leaf for leaf in own] + self._extra_leaves(call)
 
     def _extra_leaves(self, call: Call) -> list[Any]:
         return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable_argument(leaf)]
@@ -298,10 +307,11 @@ class Function:
         """Whether the function has asked which object an argument is, which no short way looks at."""
         return bool(self._kinds & IDENTITY)
 
-    def _key(self, call: Call) -> Any:
+    def signature_of(self, call: Call) -> Any:
+        """What calls of one specialisation have in common."""
         chosen = set(call.traced)
         parts = [
-            (traced_type(leaf, self.where), own_kind(leaf), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
+            (traced_type(leaf, self.where), own_dtype(leaf), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
@@ -311,7 +321,7 @@ class Function:
             parts += [(places[id(call.leaves[i])],) for i in call.traced]
         return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
 
-    def _specialised(self, call: Call, key: Any) -> Compiled:
+    def specialised(self, call: Call, key: Any) -> Compiled:
         """A new specialisation, or a kept one whose path turns out to be taken."""
         with self._lock:
             earlier = self._compiled.get(key)
@@ -323,7 +333,7 @@ class Function:
                 self._compiled.clear()
                 self._door, self._forms = None, {}
                 direct_vectorcall(self, 0)
-                key, earlier = self._key(call), None
+                key, earlier = self.signature_of(call), None
             compiled: Compiled | None = kept_specialisation(earlier, graph)
             if compiled is None:
                 compiled = self._compiled_at(call, graph)
@@ -359,7 +369,7 @@ class Function:
             if flat and alone and compiled.direct and compiled.entry:
                 self._door = ordered_door(compiled.entry, orders)
                 self._quicken(_guarded_door(self._door))
-        elif len(call.traced) < len(call.leaves) or compiled.door is None or (self.extra and not (flat and compiled.direct)):
+        elif call.has_settings or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif self._kinds and not self._fits_doors(call, compiled):
             self._door = specialised_door(compiled.entry, call.leaves) if compiled.direct and flat else None
@@ -383,12 +393,17 @@ class Function:
             return
         form, way = call.form(self, args, kwargs) if compiled.direct else None, compiled.entry
         if form is None and not kwargs and self._door is not None:
-            form, way = Form((), tuple((k, False) for k in range(len(args)))), self._door
+            form, way = Form((), tuple((k, None) for k in range(len(args)))), self._door
         if form is None or way is None:
             return
-        self._forms.setdefault(form_key(args, kwargs), form).add((*args, *kwargs.values()), way)
-        if self._door is None and not self._kinds and isinstance(compiled.machine, Machine):
-            self._quicken(compiled.machine, compiled.hidden, form.given(args, kwargs))
+        key = form_key(args, kwargs)
+        known = self._forms.get(key)
+        if known is None or not known.is_like(form):
+            known = self._forms[key] = form
+        known.add((*args, *kwargs.values()), way)
+        given = form.given(args, kwargs)
+        if self._door is None and given is not None and not self._kinds and isinstance(compiled.machine, Machine):
+            self._quicken(compiled.machine, compiled.hidden, given)
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         """The result by the way that arguments of these types, and with these static values, went before, or `MISS`."""

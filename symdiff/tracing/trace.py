@@ -77,6 +77,17 @@ class Spec:
         object.__setattr__(self, "shape", tuple(sizes))
 
 
+@dataclass(frozen=True, slots=True)
+class TracedSpec(Spec):
+    """Stands for an argument as it is traced; `order` has its axes as they lie in memory, if not in their own order. `own` is
+    the dtype of integers and truths, `counted` that of integers that are taken as floating-point numbers.
+    """
+
+    order: tuple[int, ...] = ()
+    own: np.dtype | None = None
+    counted: np.dtype | None = None
+
+
 def is_static(leaf: Any) -> bool:
     """Whether an argument leaf is part of the signature rather than traced: an integer, Boolean, string, None, callable."""
     if isinstance(leaf, (bool, int, str, bytes, type(None), np.bool_, np.integer)) or callable(leaf):
@@ -100,10 +111,27 @@ class PointNumber(float):
         return self.own.type(self)
 
 
-def own_kind(leaf: Any) -> str:
-    """Whether what stands for an argument stands for integers, "i", or truths, "b"."""
-    own = getattr(leaf, "own", None) if isinstance(leaf, (Spec, PointNumber)) else None
-    return "" if own is None else "b" if own.kind == "b" else "i"
+class OwnArray(np.ndarray):
+    """An array of integers or truths that is traced as such: the same numbers as doubles, and its `own` dtype."""
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> "OwnArray":
+        """For an array of them."""
+        found = array.astype(float).view(cls)
+        found.own = array.dtype
+        return found
+
+    own: np.dtype
+
+    @property
+    def plain(self) -> np.ndarray:
+        """The array as the function itself takes it."""
+        return self.view(np.ndarray).astype(self.own)
+
+
+def own_dtype(leaf: Any) -> np.dtype | None:
+    """The dtype of the integers or truths that what stands for an argument stands for; None where it is for numbers."""
+    return getattr(leaf, "own", None) if isinstance(leaf, (Spec, PointNumber, OwnArray)) else None
 
 
 def integer_dtype(leaf: Any) -> Any:
@@ -370,17 +398,18 @@ def _traced(
         filled, attempt.given, attempt.integers, attempt.narrow = list(leaves), {}, {}, {}
         for place, called, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])
-            own, order = own_kind(leaves[place]), traced_order(leaves[place])
-            kind = NUMPY if own else traced_argument_kind(leaves[place])
-            filled[place] = made = (Integer if own == "i" else Tracer).argument(builder, symbol, kind, order)
+            own, order = own_dtype(leaves[place]), traced_order(leaves[place])
+            truths = own is not None and own.kind == "b"
+            kind = traced_argument_kind(leaves[place]) if own is None else NUMPY
+            filled[place] = made = (Tracer if own is None or truths else Integer).argument(builder, symbol, kind, order)
             attempt.given[id(made)] = made, leaves[place]
             if (counted := integer_dtype(leaves[place])) is not None:
                 attempt.integers[symbol] = counted
                 made.shared().storage.counted = True
-            if own:
+            if own is not None:
                 path.discrete.add(symbol)
-                attempt.narrow[symbol] = leaves[place].own
-            if own == "b":
+                attempt.narrow[symbol] = own
+            if truths:
                 filled[place] = made != 0
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
