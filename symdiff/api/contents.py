@@ -2,7 +2,8 @@
 for any numbers once they have held others, where the function can be traced so.
 
 Assumes calls of one function in turn. Guarantees that a function which must know the numbers, as the ends of a range, or which
-takes one of several paths by them, has a specialisation for each contents.
+takes one of several paths by them, has a specialisation for each contents. What is seen of arrays are their only contents so
+far, then whether there is a specialisation for any.
 """
 
 from typing import Any
@@ -14,34 +15,29 @@ from symdiff.api.compiled import Guarded
 from symdiff.tracing.trace import OwnArray
 from symdiff.vocabulary.plain import loses_digits
 
+Seen = dict[Any, list[bytes] | bool]  # by the signatures of calls that have the arrays as inputs
 
-class Contents:
-    """What has been seen of such arrays, by the signature of a call that has them as inputs: their only contents so far, or
-    whether there is a specialisation for any.
-    """
 
-    def __init__(self) -> None:
-        self._seen: dict[Any, list[bytes] | bool] = {}
+def moving_call(function: Any, call: Call, seen: Seen) -> Call:
+    """The call with these arrays as inputs, or as it is."""
+    settings = [k for k in range(len(call.leaves)) if k not in call.traced and _is_array(call.leaves[k])]
+    if not settings:
+        return call
+    moving = call.with_inputs(settings)
+    key = function.signature_of(moving)
+    contents = [call.leaves[k].tobytes() for k in settings]
+    known = seen.setdefault(key, contents)
+    if isinstance(known, list) and known != contents:
+        known = seen[key] = _serves_any(function, moving, key)
+    return moving if known is True else call
 
-    def call(self, function: Any, call: Call) -> Call:
-        """The call with these arrays as inputs, or as it is."""
-        settings = [k for k in range(len(call.leaves)) if k not in call.traced and _is_array(call.leaves[k])]
-        if not settings:
-            return call
-        moving = call.with_inputs(settings)
-        key = function.signature_of(moving)
-        contents = [call.leaves[k].tobytes() for k in settings]
-        known = self._seen.setdefault(key, contents)
-        if known is not True and known is not False and known != contents:
-            known = self._seen[key] = _serves_any(function, moving, key)
-        return moving if known is True else call
 
-    def refuse(self, function: Any, call: Call) -> bool:
-        """Whether the call had such inputs, which are settings from now on: of numbers that the function itself takes."""
-        inputs = any(type(leaf) is OwnArray for leaf in call.leaves)
-        if inputs:
-            self._seen[function.signature_of(call)] = False
-        return inputs
+def refused_inputs(function: Any, call: Call, seen: Seen) -> bool:
+    """Whether the call had such inputs, which are settings from now on: of numbers that the function itself takes."""
+    inputs = any(type(leaf) is OwnArray for leaf in call.leaves)
+    if inputs:
+        seen[function.signature_of(call)] = False
+    return inputs
 
 
 def _is_array(leaf: Any) -> bool:

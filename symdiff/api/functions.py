@@ -26,7 +26,7 @@ from symdiff.api.compiled import (
     packed,
     try_specialisation,
 )
-from symdiff.api.contents import Contents
+from symdiff.api.contents import moving_call, refused_inputs
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.api.fitting import SizedCompiled
@@ -159,7 +159,7 @@ class Function:
         self._near: Near | None = None
         self._kinds = 0  # what the function has asked of the kinds of its arguments
         self._compared: list[Any] = []  # what it has asked to be one of them
-        self._contents = Contents()
+        self._contents: dict[Any, Any] = {}
         depend_on_rules(self)
 
     suffix = ""
@@ -214,13 +214,13 @@ class Function:
             self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
             self._compiled.clear()
-            self._contents = Contents()
+            self._contents = {}
             self._watch = self._watching(self._watch)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         call, watch = Call(self, args, kwargs, self.extra), self._watch
-        if not active_builders():
-            call = self._contents.call(self, call)
+        if call.has_settings and not active_builders():
+            call = moving_call(self, call, self._contents)
         fed = self._fed(call)
         if active_builders() or any(isinstance(leaf, Tracer) for leaf in fed):
             inlined = self._inline(call, fed)
@@ -250,7 +250,7 @@ class Function:
         except Exception as error:
             refused = error
         self.run(call, fed)
-        if self._contents.refuse(self, call):
+        if call.has_settings and refused_inputs(self, call, self._contents):
             return self._call(args, kwargs, out)
         raise refused
 
@@ -733,7 +733,7 @@ class Function:
         state = self.__dict__.copy()
         for name in ("_lock", "_threads", "_door", "_near", "_forms", "_watch", "_machines", "_guards", "_guard", "signature"):
             del state[name]
-        state["_compiled"], state["traced_last"] = Kept(), None
+        state["_compiled"], state["traced_last"], state["_contents"] = Kept(), None, {}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

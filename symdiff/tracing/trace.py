@@ -48,7 +48,7 @@ from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
 from symdiff.vocabulary.libraries import Line, name_unless_library
 from symdiff.vocabulary.literals import identifier
-from symdiff.vocabulary.plain import check_plain
+from symdiff.vocabulary.plain import EXACT, check_plain
 
 PROBED = 5_000  # operations up to which kept loops are compared with the plain function
 TRIES = 60  # runs of a function after which no more is tried to keep its loops
@@ -132,6 +132,14 @@ class OwnArray(np.ndarray):
 def own_dtype(leaf: Any) -> np.dtype | None:
     """The dtype of the integers or truths that what stands for an argument stands for; None where it is for numbers."""
     return getattr(leaf, "own", None) if isinstance(leaf, (Spec, PointNumber, OwnArray)) else None
+
+
+def _range_of(own: np.dtype) -> tuple[float, float]:
+    """The numbers that an argument of integers or truths may have, of those that doubles hold."""
+    if own.kind == "b":
+        return 0.0, 1.0
+    limits = np.iinfo(own)
+    return max(limits.min, -EXACT), min(limits.max, EXACT)
 
 
 def integer_dtype(leaf: Any) -> Any:
@@ -408,6 +416,7 @@ def _traced(
                 made.shared().storage.counted = True
             if own is not None:
                 path.discrete.add(symbol)
+                path.reaches(symbol, *_range_of(own))
                 attempt.narrow[symbol] = own
             if truths:
                 filled[place] = made != 0

@@ -291,10 +291,12 @@ def _from_front(place: Integer, n: int, axis: int) -> Any:
     """Places among n cells, negative ones counted from the end."""
     known = traced_range(place)
     safe = not known.nan and -n <= known.low and known.high < n
-    outside = None if safe else np.logical_or(place < -n, np.logical_not(place < n))
+    beyond = None if safe else np.logical_not(place < n) if known.nan else place >= n
+    outside = None if safe else beyond if known.low >= -n else np.logical_or(place < -n, beyond)
     if outside is not None and np.any(outside):
         raise IndexError(f"index is out of bounds for axis {axis} with size {n}")
-    return place if known.low >= 0 else Integer.of(np.where(place < 0, place + n, place))  # type: ignore[call-overload]
+    from_front = Tracer._binary(place, "add", place, n)  # which fits, as the places do
+    return place if known.low >= 0 else Integer.of(np.where(place < 0, from_front, place))
 
 
 # -- assignment

@@ -1,0 +1,175 @@
+"""Arrays of integers and truths as arguments: settings while they stay the same, inputs once their contents have changed."""
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+X = np.random.default_rng(1).normal(size=(6, 4))
+POINT = np.random.default_rng(2).normal(size=6)
+KINDS = (np.int64, np.int32, np.uint8, np.int8, bool)
+
+
+def cross_entropy(x, k):
+    z = X[:5] * x[:4]
+    return -np.mean((z - np.log(np.sum(np.exp(z), axis=1, keepdims=True)))[np.arange(5), k % 4])
+
+
+def assigned(x, k):
+    y = np.zeros(8)
+    y[k] = x[:5] ** 2
+    return np.sum(y * np.arange(8))
+
+
+def added(x, k):
+    y = np.zeros(8)
+    np.add.at(y, k, x[:5] ** 2)
+    return np.sum(y**2)
+
+
+def by_branch(x, k):
+    return np.sum(x**2) if k[0] > 2 else np.sum(x**3)
+
+
+def by_loop(x, k):
+    total = 0.0
+    for i in k:
+        total = total + x[i] ** 2
+    return total
+
+
+ANY = {  # functions that can do with any numbers
+    "labels": cross_entropy,
+    "rows": lambda x, k: np.sum(np.tanh(x[k])) ** 2,
+    "rows before": lambda x, k: np.sum(x[k.astype(int) - 1] ** 2),
+    "one hot": lambda x, k: np.sum(np.eye(6)[k.astype(int)] @ x**2),
+    "products that wrap round": lambda x, k: np.sum(x[:5] * (k * k * k)),
+    "quotients": lambda x, k: np.sum(x[:5] * (k // 2) + x[:5] ** 2 / (k + 1)),
+    "assigned": assigned,
+    "added": added,
+    "branch": by_branch,
+    "loop": by_loop,
+    "where": lambda x, k: np.sum(np.where(k > 2, x[:5] ** 2, x[:5])),
+    "mask": lambda x, k: np.sum(x[:5][k > 2] ** 2),
+    "sorted": lambda x, k: np.sum(x[np.sort(k.astype(int))] * np.arange(5)),
+    "the largest": lambda x, k: x[int(k.max())] ** 2,
+    "mean": lambda x, k: x[0] ** 2 * k.mean() + x[1] * k.std(),
+}
+KNOWN = {  # those that must know them
+    "unique": lambda x, k: np.sum(x[np.unique(k.astype(int))] ** 2),
+    "end of a range": lambda x, k: sum(x[i] ** 2 for i in range(int(k[0]))),
+    "size": lambda x, k: np.sum(np.zeros(int(k.max()) + 1) + x[0]),
+    "keys": lambda x, k: sum({1: 2.0, 2: 3.0}.get(int(q), 1.0) * x[i] for i, q in enumerate(k)),
+    "bytes": lambda x, k: x[0] * sum(k.tobytes()),
+    "text": lambda x, k: x[0] * len(str(k)),
+}
+PLACES = ("rows", "assigned", "added", "loop")  # where truths are a mask
+
+
+@pytest.mark.parametrize(
+    "name, kind",
+    [(name, kind) for name in (*ANY, *KNOWN) for kind in KINDS if kind is not bool or name not in PLACES],
+)
+def test_each_contents_has_its_own_derivative(name, kind):
+    f = (ANY | KNOWN)[name]
+    df, rng = sd.value_and_grad(f), np.random.default_rng(3)
+    for turn in range(4):
+        k = rng.integers(0, 6, 5).astype(kind)
+        if turn == 3:
+            k = np.stack([k, k], axis=1)[:, 0]
+        kept = k.copy()
+        for found, wanted in zip(df(POINT, k), sd.value_and_grad(f)(POINT, k), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-15)
+            assert np.asarray(found).dtype == np.asarray(wanted).dtype
+        np.testing.assert_array_equal(k, kept)
+
+
+def traces(f, calls):
+    """How often a function runs in calls of its gradient."""
+    ran = []
+
+    def counting(x, k):
+        ran.append(1)
+        return f(x, k)
+
+    df = sd.grad(counting, frozen=True)
+    for k in calls:
+        df(POINT, k)
+    return len(ran)
+
+
+@pytest.mark.parametrize("name", ANY)
+def test_new_contents_are_not_traced_again(name):
+    rng = np.random.default_rng(4)
+    calls = [rng.integers(0, 6, 5) for _ in range(20)]
+    assert traces(ANY[name], calls) == traces(ANY[name], calls[:3])
+
+
+@pytest.mark.parametrize("transform", [sd.grad, sd.hessian, sd.jacobian, sd.wirtinger])
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"backend": "numpy"}, {"frozen": True}])
+def test_transforms_and_options(transform, options):
+    rng = np.random.default_rng(5)
+    df = transform(cross_entropy, **options)
+    for _ in range(4):
+        k = rng.integers(0, 4, 5)
+        np.testing.assert_allclose(df(POINT, k), transform(cross_entropy, **options)(POINT, k), rtol=1e-12)
+
+
+def test_names_structures_and_out():
+    def f(w, batch, *, rows):
+        return np.sum((batch["x"][rows] @ w - batch["y"][rows]) ** 2)
+
+    batch = {"x": X, "y": POINT}
+    df, rng, out = sd.grad(f), np.random.default_rng(6), np.empty(4)
+    for _ in range(5):
+        rows = rng.integers(0, 6, 3)
+        wanted = 2 * X[rows].T @ (X[rows] @ POINT[:4] - POINT[rows])
+        assert df(POINT[:4], batch, rows=rows, out=out) is out
+        np.testing.assert_allclose(out, wanted, rtol=1e-12)
+
+
+def test_errors_are_the_functions_own():
+    df = sd.grad(ANY["rows"])
+    for k in ([0, 1, 2, 3, 4], [1, 1, 1, 1, 1], [0, 0, 0, 0, 5]):
+        df(POINT, np.array(k))
+    with pytest.raises(IndexError, match="index 6 is out of bounds for axis 0 with size 6"):
+        df(POINT, np.array([0, 1, 2, 3, 6]))
+    np.testing.assert_allclose(df(POINT, np.array([0, 0, 0, 0, -1])), sd.grad(ANY["rows"])(POINT, np.array([0, 0, 0, 0, -1])))
+    np.testing.assert_allclose(df(POINT, np.arange(3)), sd.grad(ANY["rows"])(POINT, np.arange(3)))
+
+
+def test_numbers_that_doubles_do_not_hold_are_settings():
+    def f(x, k):
+        return x * float(k[0] % 7)
+
+    df = sd.grad(f)
+    for k in (1, 2**62 + 1, 2**61 + 3, 5):
+        assert df(2.0, np.array([k])) == k % 7
+
+
+def test_captured_state_is_still_watched():
+    scale = {"by": 2.0}
+
+    def f(x, k):
+        return scale["by"] * np.sum(x[k])
+
+    df = sd.grad(f)
+    for by in (2.0, 3.0):
+        scale["by"] = by
+        for k in ([0, 1], [1, 2], [2, 2], [0, 0]):
+            np.testing.assert_allclose(df(POINT, np.array(k)), by * np.bincount(k, minlength=6))
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+def test_files_take_them_where_a_spec_has_their_dtype(target):
+    df = sd.value_and_grad(ANY["rows"])
+    given = (sd.Spec((6,)), sd.Spec((5,), "int64"))
+    source = df.source(*given, target=target)
+    names: dict = {"__name__": "made"}
+    exec(compile(source, "made.py", "exec"), names)
+    made = next(value for name, value in names.items() if name.startswith("_lambda") or name.endswith("value_and_grad"))
+    for k in ([0, 1, 2, 3, 4], [-1, 5, 5, 0, 0]):
+        for found, wanted in zip(made(POINT, np.array(k)), df(POINT, np.array(k)), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    with pytest.raises(IndexError):
+        made(POINT, np.array([0, 0, 0, 0, 6]))
