@@ -866,7 +866,7 @@ def test_what_another_thread_finds_stale_while_a_call_traces_is_not_kept(monkeyp
     g = sd.grad(lambda x: rate * x * x)
     f, x = (sd.vmap(g), np.ones(2)) if points else (g, 1.0)
     settings = iter([3.0])
-    built, name = (g, "_built") if points else (g, "_specialised")
+    built, name = (g, "_built") if points else (g, "specialised")
     inside = getattr(built, name)
 
     def overtaken(*args, **kwargs):
