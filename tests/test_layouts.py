@@ -358,8 +358,8 @@ ASKED = {
     "its dtype": lambda x: x.dtype == np.float64,
     "its copy's dtype": lambda x: x.copy().dtype.isnative,
 }
-REFUSED = {(asked, lay) for asked in ("a part", "turned") for lay in ("packed", "big-endian", "reversed", "strided", "read-only",
-           "one cell", "packed big-endian", "of records")}  # fmt: skip
+APART = ("packed", "packed big-endian", "of records", "reversed", "strided", "read-only", "one cell")
+REFUSED = {(asked, layout) for asked in ("a part", "turned") for layout in APART}
 
 
 @pytest.mark.parametrize("asked", ASKED)
@@ -383,15 +383,15 @@ def test_what_is_asked_of_memory_is_told_for_each_layout(asked):
                 assert found == f(x), name
 
 
-def test_captured_arrays_tell_how_they_lie():
-    for size in (4, 400):
-        held = np.ones((size, size))[::2, ::2]
+@pytest.mark.parametrize("size", [4, 400])
+def test_captured_arrays_tell_how_they_lie(size):
+    held = np.ones((size, size))[::2, ::2]
 
-        def f(x):
-            return np.sum(held * x) * (1 if held.flags.c_contiguous else 2) + held.strides[0] + held.T.strides[0]
+    def f(x):
+        return np.sum(held * x) * (1 if held.flags.c_contiguous else 2) + held.strides[0] + held.T.strides[0]
 
-        x = np.ones(held.shape)
-        assert sd.value_and_grad(f)(x)[0] == f(x)
+    x = np.ones(held.shape)
+    assert sd.value_and_grad(f)(x)[0] == f(x)
 
 
 def test_layouts_of_arguments_of_inner_derivatives():
@@ -423,8 +423,15 @@ def rounded_in_full(x):
     return 1.0 * y.sum()
 
 
-OF_INTEGERS = [rounded_like, rounded_in_list, rounded_in_full, lambda x: (x * x).sum() * 1.0, lambda x: (-x).sum() * 1.0,
-               lambda x: (x**3).sum() * 0.5, lambda x: (x @ x) * 1.0, lambda x: (x / 7).sum(), lambda x: x.mean() ** 2]  # fmt: skip
+OF_INTEGERS = [
+    *(rounded_like, rounded_in_list, rounded_in_full),
+    lambda x: (x * x).sum() * 1.0,
+    lambda x: (-x).sum() * 1.0,
+    lambda x: (x**3).sum() * 0.5,
+    lambda x: (x @ x) * 1.0,
+    lambda x: (x / 7).sum(),
+    lambda x: x.mean() ** 2,
+]
 
 
 @pytest.mark.parametrize("f", OF_INTEGERS)
@@ -435,7 +442,7 @@ def test_integers_are_not_taken_for_the_numbers_of_an_earlier_call(f, before):
         try:
             found = df(x.astype(code))[0]
         except sd.TraceError as error:
-            assert np.dtype(code).kind in "iu" and "integers" in str(error) or "wraps round" in str(error)
+            assert (np.dtype(code).kind in "iu" and "integers" in str(error)) or "wraps round" in str(error)
         else:
             assert np.allclose(found, f(x.astype(code)), rtol=1e-6)
             right += code[-2] == "f"

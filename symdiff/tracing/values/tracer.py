@@ -25,7 +25,15 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.book import functions_instead
-from symdiff.tracing.state.attempt import current, current_reading, given_argument, given_arguments, note_kinds, note_shown, note_stuck
+from symdiff.tracing.state.attempt import (
+    current,
+    current_reading,
+    given_argument,
+    given_arguments,
+    note_kinds,
+    note_shown,
+    note_stuck,
+)
 from symdiff.tracing.state.raising import awaits, check_awaited_operator, check_awaited_range
 from symdiff.tracing.values.kinds import (
     ARRAY,
