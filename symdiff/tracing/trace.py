@@ -384,7 +384,8 @@ def _traced(
                 made.given_as(taken)
             if (counted := integer_dtype(leaves[place])) is not None:
                 attempt.integers[symbol] = counted
-                made.shared().storage.counted = True
+                if made.shape or kind.array:
+                    made.shared().storage.counted = True
             if own:
                 path.discrete.add(symbol)
                 attempt.narrow[symbol] = leaves[place].own
