@@ -238,7 +238,7 @@ def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]
     parts = [p.like(p.atom) if isinstance(p, Tracer) else p for p in traced_key_parts(index)]
     shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
     spread = [np.broadcast_to(p, shape) for p in parts]
-    given = [np.broadcast_to(v, shape) for v in values]
+    given = [np.broadcast_to(v, shape + target.shape[len(spread) :]) for v in values]
     for place in np.ndindex(shape):
         cell = tuple(p[place] if isinstance(p, Tracer) else int(p[place]) for p in spread)
         target[cell] = ufunc(target[cell], *(v[place] for v in given))
