@@ -320,6 +320,9 @@ IEEE = {
     "kinks": lambda x: np.maximum(x, 1.0) * np.abs(x) + np.sign(x) * x,
     "logaddexp": lambda x: np.logaddexp(x, 1.0),
     "mod": lambda x: np.mod(x, 0.7) * x,
+    "remainder of zero": lambda x: np.mod(0.7, x) * x,
+    "remainder by zero": lambda x: (x % 0.0) * x,
+    "whole quotients": lambda x: (x // 0.0) * x + (0.7 // x),
     "floor": lambda x: np.floor(x) * x,
     "ceil": lambda x: np.ceil(x) * x,
     "trunc": lambda x: np.trunc(x) * x,
@@ -335,6 +338,13 @@ def test_python_files_follow_ieee(name, tmp_path):
     plain = loaded(path)
     for x in SPECIAL:
         np.testing.assert_allclose(plain(x), function(x), rtol=1e-12, err_msg=f"at {x}")
+
+
+def test_files_of_paddings_of_a_number():
+    padded = sd.jvp(lambda x: (x, np.pad(x, 0, constant_values=2.0)), scalarize=False)
+    scope = {}
+    exec(padded.source(1.5, 1.0), scope)
+    assert scope["f_jvp"](1.5, 1.0) == ((1.5, 1.5), (1.0, 1.0))
 
 
 def test_python_files_of_complex_functions_do_not_raise(tmp_path):

@@ -903,6 +903,12 @@ def added_at_places(x):
     return y
 
 
+def rows_added_at_places(x):
+    y = np.multiply.outer(x, x)
+    np.add.at(y, np.argsort(np.stack([x, -x])), y[::-1] + x)
+    return y
+
+
 @pytest.mark.parametrize(
     "f",
     [
@@ -911,6 +917,7 @@ def added_at_places(x):
         lambda x: np.take_along_axis(x[:, None], np.argsort(x[:, None], axis=1), axis=1),
         lambda x: np.take(x[:1], np.argsort(x[:1])),
         added_at_places,
+        rows_added_at_places,
     ],
 )
 def test_places_on_axes_of_one_cell(f):

@@ -339,3 +339,111 @@ def test_arrays_beside_points_lie_in_memory_as_they_do():
     a = np.arange(6.0).reshape(2, 3)
     for given in (a, np.asfortranarray(a), a):
         np.testing.assert_array_equal(over(np.ones(2), given), [written_flat(given)] * 2)
+
+
+ASKED = {
+    "contiguous": lambda x: x.flags.c_contiguous,
+    "Fortran's": lambda x: np.isfortran(x),
+    "by name": lambda x: x.flags["WRITEABLE"],
+    "aligned": lambda x: x.flags.aligned,
+    "own": lambda x: x.flags.owndata,
+    "steps": lambda x: x.strides[0] == 32,
+    "a part": lambda x: x[0].flags.c_contiguous,
+    "turned": lambda x: x.T.flags.c_contiguous,
+    "a copy": lambda x: np.ascontiguousarray(x) is x,
+    "its flags": lambda x: np.ascontiguousarray(x).flags.c_contiguous,
+    "required": lambda x: np.require(x, requirements="W") is x,
+    "as it is": lambda x: np.asarray(x) is x,
+    "in columns": lambda x: (x * 2).flags.owndata and np.isfortran(x + 1),
+    "its dtype": lambda x: x.dtype == np.float64,
+    "its copy's dtype": lambda x: x.copy().dtype.isnative,
+}
+APART = ("packed", "packed big-endian", "of records", "reversed", "strided", "read-only", "one cell")
+REFUSED = {(asked, layout) for asked in ("a part", "turned") for layout in APART}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_is_asked_of_memory_is_told_for_each_layout(asked):
+    question = ASKED[asked]
+
+    def f(x):
+        return x.sum() if question(x) else 2 * x.sum()
+
+    own = np.arange(12.0).reshape(3, 4) + 1
+    left = ("float32", "integers", "memmap", "noted", "one cell" if asked == "in columns" else "")
+    names = [name for name in LAYOUTS if name not in left]
+    for door in (sd.value_and_grad(f), sd.jvp(f)):
+        for name in [*names, *reversed(names)]:
+            x = LAYOUTS[name](own)
+            try:
+                found = door(x)[0] if door.extra == 0 else door(x, own)[0]
+            except sd.TraceError as error:
+                assert (asked, name) in REFUSED and "np.ascontiguousarray(x)" in str(error)
+            else:
+                assert found == f(x), name
+
+
+@pytest.mark.parametrize("size", [4, 400])
+def test_captured_arrays_tell_how_they_lie(size):
+    held = np.ones((size, size))[::2, ::2]
+
+    def f(x):
+        return np.sum(held * x) * (1 if held.flags.c_contiguous else 2) + held.strides[0] + held.T.strides[0]
+
+    x = np.ones(held.shape)
+    assert sd.value_and_grad(f)(x)[0] == f(x)
+
+
+def test_layouts_of_arguments_of_inner_derivatives():
+    inner = sd.grad(lambda y: y.sum() * (1 if y.flags.c_contiguous else 2))
+
+    def f(x):
+        return np.sum(inner(x) * x) + np.sum(inner(x * 2) * x)
+
+    df = sd.value_and_grad(f)
+    for x in (np.ones((3, 4)), np.ones((6, 8))[::2, ::2], np.ones((3, 4), order="F")):
+        assert df(x)[0] == f(x)
+
+
+def rounded_like(x):
+    y = np.zeros_like(x)
+    y[0] = x[0] * 0.37
+    return 1.0 * y.sum()
+
+
+def rounded_in_list(x):
+    y = np.array([x[0], 2])
+    y[0] = x[0] * 0.37
+    return 1.0 * y.sum()
+
+
+def rounded_in_full(x):
+    y = np.full(2, x[0])
+    y[0] = x[0] * 0.37
+    return 1.0 * y.sum()
+
+
+OF_INTEGERS = [
+    *(rounded_like, rounded_in_list, rounded_in_full),
+    lambda x: (x * x).sum() * 1.0,
+    lambda x: (-x).sum() * 1.0,
+    lambda x: (x**3).sum() * 0.5,
+    lambda x: (x @ x) * 1.0,
+    lambda x: (x / 7).sum(),
+    lambda x: x.mean() ** 2,
+]
+
+
+@pytest.mark.parametrize("f", OF_INTEGERS)
+@pytest.mark.parametrize("before", ["f8", "i8", "f4"])
+def test_integers_are_not_taken_for_the_numbers_of_an_earlier_call(f, before):
+    df, x, right = sd.value_and_grad(f), np.array([100, 20, 30, 60]), 0
+    for code in (*[before] * 3, "i1", "u1", "i2", "i4", "i8", "f4", "f8", ">f8", ">i4"):
+        try:
+            found = df(x.astype(code))[0]
+        except sd.TraceError as error:
+            assert (np.dtype(code).kind in "iu" and "integers" in str(error)) or "wraps round" in str(error)
+        else:
+            assert np.allclose(found, f(x.astype(code)), rtol=1e-6)
+            right += code[-2] == "f"
+    assert right >= 3

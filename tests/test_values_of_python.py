@@ -278,3 +278,15 @@ def first(x):
 def test_items_of_numbers():
     for x in (0.5, np.float64(0.5), np.array(0.5), 0.5):
         assert sd.value_and_grad(first)(x) == (first(x), 3.0 if type(x) is float else 2.0)
+
+
+@pytest.mark.parametrize("x", [3, np.int64(3), np.uint32(3), 3.0, np.float64(3), np.float32(3)])
+def test_numbers_are_named_anew_where_an_array_changes(x):
+    def f(y):
+        before = y
+        y += 1
+        return before * 10.0 + y
+
+    for derivative in (sd.jvp(f), sd.value_and_grad(f)):
+        arguments = (x, 1.0) if derivative.extra else (x,)
+        assert derivative(*arguments)[0] == 34.0

@@ -614,3 +614,45 @@ def test_arrays_of_masks_and_numbers_lie_in_memory_as_numpys(f):
 
     x = np.outer(X, X[:3])
     np.testing.assert_array_equal(sd.jvp(written)(x, x)[0], written(x))
+
+
+OVERLAPPING = {
+    "np.vecdot(y, y, out=y[0])": "",
+    "np.vecdot(y, y, out=y)": "before it has read",
+    "np.vecdot(y[0], y[1], out=y[0])": "before it has read",
+    "np.matmul(y, y, out=y)": "",
+    "np.matmul(y, y.T, out=y.T)": "",
+    "np.matvec(y, y[0], out=y[0])": "",
+    "np.dot(y, y, out=y)": "",
+    "np.einsum('ij,jk->ik', y, y, out=y[::-1])": "",
+    "np.einsum('ij->ji', y, out=y)": "",
+    "np.cumsum(y, axis=0, out=y[::-1])": "",
+    "np.add.accumulate(y, axis=1, out=y.T)": "",
+    "np.add.reduceat(y, [0, 1, 2], axis=0, out=y[::-1])": "",
+    "np.sum(y, axis=1, out=y[0])": "",
+    "np.std(y, axis=1, out=y[0])": "",
+    "np.ptp(y, axis=1, out=y[0])": "before it has read",
+    "np.take(y, [2, 1, 0], axis=0, out=y, mode='clip')": "",
+    "np.stack([y[2], y[1], y[0]], out=y)": "before it has read",
+    "np.stack([y[0], y[1], y[2]], out=y)": "",
+    "np.concatenate([y[1:], y[:1]], out=y)": "before it has read",
+    "np.choose([1, 0, 1], [y[0], y[1]], out=y[0])": "",
+    "np.round(y, 1, out=y.T)": "",
+    "np.add(y[:2], y[1:], out=y[1:])": "",
+    "np.put(w, [0, 1], [7.0, 8.0])": "more than once",
+    "np.place(w, w > 0, [7.0, 8.0])": "more than once",
+}
+
+
+@pytest.mark.parametrize("call", OVERLAPPING)
+def test_out_that_shares_memory_with_what_is_read(call):
+    scope = {"np": np}
+    overlapping = "w = np.lib.stride_tricks.as_strided(y, (2, 2), (8, 8))"
+    exec(f"def f(x):\n    y = np.sin(x) + 1.5\n    {overlapping}\n    {call}\n    return y", scope)
+    x = np.arange(9.0).reshape(3, 3)
+    for options in ({}, {"scalarize": False}):
+        if OVERLAPPING[call]:
+            with pytest.raises(sd.TraceError, match=OVERLAPPING[call]):
+                sd.jvp(scope["f"], **options)(x, x)
+        else:
+            np.testing.assert_allclose(sd.jvp(scope["f"], **options)(x, x)[0], scope["f"](x))

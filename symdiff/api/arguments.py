@@ -127,6 +127,10 @@ class Call:
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
 
+    def is_foreign(self) -> bool:
+        """Whether bytes of an array stand in another order than this machine's."""
+        return any(isinstance(leaf, np.ndarray) and not leaf.dtype.isnative for leaf in self.leaves)
+
     def form(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form | None:
         """The form of the arguments of this call; None where they hold structures."""
         count = len(args) - len(self.extra)

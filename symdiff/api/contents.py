@@ -41,7 +41,8 @@ def refused_inputs(function: Any, call: Call, seen: Seen) -> bool:
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iub" and leaf.size > 0 and not loses_digits(leaf)
+    plain = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iub" and leaf.flags.c_contiguous
+    return plain and leaf.size > 0 and not loses_digits(leaf)
 
 
 def _serves_any(function: Any, moving: Call, key: Any) -> bool:

@@ -64,12 +64,13 @@ from symdiff.tracing.trace import (
     function_name,
     function_signature,
     own_dtype,
+    taken_dtype,
     trace_leaves,
     traced_type,
 )
 from symdiff.tracing.unrolling.scalarizing import WHOLE, settled
-from symdiff.tracing.values.kinds import IDENTITY, SCALARS, traced_argument_kind
-from symdiff.tracing.values.tracer import Tracer, traced_order
+from symdiff.tracing.values.kinds import IDENTITY, LAYOUT, SCALARS, traced_argument_kind
+from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, check_options, is_integer_option
 from symdiff.vocabulary.libraries import is_library, user_line
@@ -304,19 +305,22 @@ class Function:
 
     @property
     def compares(self) -> bool:
-        """Whether the function has asked which object an argument is, which no short way looks at."""
-        return bool(self._kinds & IDENTITY)
+        """Whether the function has asked which object an argument is or how it lies, which no short way looks at."""
+        return bool(self._kinds & (IDENTITY | LAYOUT))
 
     def signature_of(self, call: Call) -> Any:
         """What calls of one specialisation have in common."""
-        chosen = set(call.traced)
+        chosen, lies = set(call.traced), traced_layout if self.compares else traced_order
         parts = [
-            (traced_type(leaf, self.where), own_dtype(leaf), traced_order(leaf), self._kinds and traced_argument_kind(leaf))
+            (
+                *(traced_type(leaf, self.where), own_dtype(leaf), taken_dtype(leaf)),
+                *(lies(leaf), self._kinds and traced_argument_kind(leaf)),
+            )
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)
         ]
-        if self.compares:
+        if self._kinds & IDENTITY:
             places = {id(value): i for i, value in enumerate([*call.leaves, *self._compared])}
             parts += [(places[id(call.leaves[i])],) for i in call.traced]
         return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
@@ -361,7 +365,7 @@ class Function:
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if self.compares:
+        if self.compares or call.is_foreign():
             return
         orders = [traced_order(call.leaves[i]) for i in call.traced]
         if any(orders):  # doors are for arrays in C order
@@ -387,7 +391,7 @@ class Function:
     def _remember(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
         """Let later calls with arguments of these types take a short way to a specialisation, where its door declines them."""
         taken = self._door is compiled.entry and not kwargs and not any(map(is_integer_argument, args))
-        if taken or self.owns_out or compiled.door is None or self.compares:
+        if taken or self.owns_out or compiled.door is None or self.compares or call.is_foreign():
             return
         if any(traced_order(call.leaves[i]) for i in call.traced) or len(self._extra_leaves(call)) < len(call.extra):
             return

@@ -498,6 +498,10 @@ def _careful(program: Program, position: int) -> tuple[tuple[str, ...], tuple[st
         return ("_ieee_complex",), (f"_ieee_complex(lambda a, b: a {sign} b, {{0}}, {{1}})", ATOM, (0, 0))
     if node.op == "div":
         return ("_divide",), ("_divide({0}, {1})", ATOM, (0, 0))
+    if node.op == "floordiv":
+        return ("_divide",), (f"({template} if {{1}} else _divide({{0}}, {{1}}))", ATOM, needed)
+    if node.op == "mod":
+        return ("math",), (f"({template} if {{1}} else math.nan)", ATOM, needed)
     call = "_ieee_complex" if on_complex else "_ieee"
     function, _, rest = template.partition("(")
     return (call,), (f"{call}({function}, {rest}", ATOM, needed)

@@ -149,6 +149,11 @@ def integer_dtype(leaf: Any) -> Any:
     return np.dtype(int) if type(leaf) is int else getattr(leaf, "counted", None) if isinstance(leaf, Spec) else None
 
 
+def taken_dtype(leaf: Any) -> Any:
+    """The dtype of an argument that is taken as another one: of integers, or of bytes in another order."""
+    return integer_dtype(leaf) or (leaf.dtype if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative else None)
+
+
 def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
     """Shape and dtype code of a traced argument leaf."""
     check_plain(where, leaf)
@@ -411,9 +416,13 @@ def _traced(
             kind = traced_argument_kind(leaves[place]) if own is None else NUMPY
             filled[place] = made = (Tracer if own is None or truths else Integer).argument(builder, symbol, kind, order)
             attempt.given[id(made)] = made, leaves[place]
+            taken = taken_dtype(leaves[place])
+            if taken is not None and taken.kind in "fc":
+                made.given_as(taken)
             if (counted := integer_dtype(leaves[place])) is not None:
                 attempt.integers[symbol] = counted
-                made.shared().storage.counted = True
+                if made.shape or kind.array:
+                    made.shared().storage.counted = True
             if own is not None:
                 path.discrete.add(symbol)
                 path.reaches(symbol, *_range_of(own))

@@ -50,7 +50,7 @@ TRAITS = {
     "libm": "C's library has it for real numbers",
     "complex_libm": "C's library has it for complex numbers",
     "numpy_vectors": "NumPy has vectors of it",
-    "raises": "Python's `math` raises where IEEE arithmetic has a value",
+    "raises": "Python raises where IEEE arithmetic has a value",
     "raises_complex": "Python's `cmath` raises where IEEE arithmetic has a value",
     "not_in_place": "NumPy reads its operands after it has begun to write",
     # whole arrays

@@ -266,7 +266,7 @@ def bind_pad(a: Arrays, x: Atom, pad_width: Any, mode: str = "constant", *, cons
         if np.ndim(constant_values) == 0 and constant_values == 0:
             return a.put(x, key, shape)
         around = np.pad(np.zeros(x.shape, dtype=x.dtype), pad_width, constant_values=constant_values)
-        return a.bind("set", array_atom(around), x, key=key)
+        return a.bind("set", array_atom(around), x, key=key) if around.shape != x.shape else x
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise TraceError(f"{a.origin}: np.pad with mode={mode!r}; constant, edge, reflect, symmetric and wrap are possible")
     for axis, width in enumerate(widths):

@@ -7,6 +7,7 @@ functions it does not know, `where=` and `dtype=`, naming the user's line.
 import functools
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -24,7 +25,7 @@ from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awa
 from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_written
 from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.integers import Integer, by_zero
-from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting
+from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, traced_sample
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
@@ -156,6 +157,8 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
         )
     if all(o is None or isinstance(o, Tracer) for o in outs):  # arrays of objects are read-only
         check_written(function, f"np.{name}", args, kwargs, out, origin)
+        if not (function.__name__ == "__call__" and function.__self__.signature is None):
+            _check_overlap(function, args, {**kwargs, "out": out}, f"{origin}: np.{name}")
     results = function(*args, **kwargs)
     shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
     if len(outs) > 1 and outs[0] is not None and outs[1] is not None and _overlap(*outs[:2]):
@@ -167,14 +170,43 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
                 raise TraceError(f"{origin}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
             found.append(result if np.shape(result) == shape else np.broadcast_to(result, shape).copy())
             continue
-        if function.__name__ in ("accumulate", "reduceat") and target.shape != np.shape(result):
-            raise TraceError(
-                f"{origin}: np.{name}.{function.__name__}: out= has shape {target.shape}, the result {np.shape(result)}"
-            )
+        if function.__name__ in _CUMULATIVE and target.shape != np.shape(result):
+            raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
         result = result if where is True else written_where(where, result, target)
         target[...] = result.__array__(copy=True) if isinstance(target, np.ndarray) and isinstance(result, Tracer) else result
         found.append(target)
     return tuple(found) if isinstance(results, tuple) else found[0]
+
+
+def _check_overlap(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
+    """Refuse arrays of `out=` that NumPy writes to before it has read them as arguments: it is asked, with cells of numbers."""
+    held: dict[int, np.ndarray] = {}
+
+    def shown(value: Any) -> Any:
+        if not isinstance(value, Tracer) or value.held is None:
+            return value if not isinstance(value, Tracer) else traced_sample(value.form)
+        view, dtype = value.held, np.dtype(int if value.whole else value.dtype.char)
+        size = view.storage.memory.size
+        memory = held.setdefault(id(view.storage), (1 + np.cos(1.3 * np.arange(size) ** 2)).astype(dtype))
+        steps = [step * dtype.itemsize for step in view.place.strides]
+        return np.lib.stride_tricks.as_strided(memory[view.first() :], view.place.shape, steps)
+
+    together = structures.map_leaves(shown, (args, kwargs))
+    outs = structures.leaves(together[1]["out"])
+    if not any(isinstance(a, np.ndarray) and np.shares_memory(a, o) for a in structures.leaves(together[0]) for o in outs):
+        return
+    apart = structures.map_leaves(lambda v: v.copy() if isinstance(v, np.ndarray) else v, together)
+    for args, kwargs in (together, apart):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function(*args, **kwargs)
+    if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(outs, structures.leaves(apart[1]["out"]), strict=True)):
+        raise TraceError(
+            f"{name}: NumPy writes to out= before it has read what shares its memory; give out= an array of its own"
+        )
+
+
+_CUMULATIVE = frozenset("accumulate reduceat cumsum cumprod nancumsum nancumprod".split())  # which write into some of the cells
 
 
 def _overlap(x: Any, y: Any) -> bool:
@@ -206,7 +238,7 @@ def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]
     parts = [p.like(p.atom) if isinstance(p, Tracer) else p for p in traced_key_parts(index)]
     shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
     spread = [np.broadcast_to(p, shape) for p in parts]
-    given = [np.broadcast_to(v, shape) for v in values]
+    given = [np.broadcast_to(v, shape + target.shape[len(spread) :]) for v in values]
     for place in np.ndindex(shape):
         cell = tuple(p[place] if isinstance(p, Tracer) else int(p[place]) for p in spread)
         target[cell] = ufunc(target[cell], *(v[place] for v in given))

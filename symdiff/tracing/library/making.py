@@ -15,13 +15,14 @@ from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import default_rules
 from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.library.polynomials import PACKAGES, fit
+from symdiff.tracing.state.attempt import given_argument, note_given
 from symdiff.tracing.values.assigning import array_dtype, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
 from symdiff.tracing.values.standing import stands_for
-from symdiff.tracing.values.storage import View, numbers
-from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
+from symdiff.tracing.values.storage import View, numbers, storage_memory
+from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder, traced_memory
 from symdiff.tracing.values.truths import is_truth
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -90,7 +91,22 @@ def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kw
         x = x[(None,) * (asked.ndim - x.ndim)]
     if not x.has_memory():
         return x.of_kind(ARRAY)
-    return x if np.may_share_memory(asked, place) else copied(x, asked)
+    return _told(native, x, place, args, kwargs) if np.may_share_memory(asked, place) else copied(x, asked)
+
+
+def _told(native: Standing, x: Tracer, place: np.ndarray, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tracer:
+    """An array that NumPy gives itself where it lies in memory as asked: of an argument that is told when somebody asks."""
+    argument = given_argument(x)
+    if not isinstance(argument, (np.ndarray, Tracer)):
+        return x
+    apart = storage_memory(place.shape, [2 * step for step in place.strides])
+    apart.flags.writeable = False
+    if np.may_share_memory(native(apart, None, *args, **kwargs), apart):
+        return x
+    found = x.like(x.shared())
+    traced = isinstance(argument, Tracer)
+    note_given(found, (_as_array(native, argument, None, args, kwargs) if traced else native(argument, None, *args, **kwargs)))
+    return found
 
 
 @stands_for(np.require, always=True)
@@ -113,7 +129,9 @@ def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = Fal
     steps = None if strides is None else tuple(int(n) for n in strides)
     if steps is not None and any(n % x.itemsize for n in steps):
         raise TraceError(f"{origin}: as_strided: strides {steps} that are no multiples of {x.itemsize} bytes")
-    steps = None if steps is None else tuple(n // x.itemsize for n in steps)
+    if steps is not None:
+        traced_memory(x, whole=False)
+        steps = tuple(n // x.itemsize for n in steps)
     found = np.lib.stride_tricks.as_strided(view.place, shape, steps, subok, writeable)
     chosen = numbers(found, view.storage.memory)
     if chosen.size and not (chosen.min() >= 0 and chosen.max() < view.storage.memory.size):
@@ -213,6 +231,8 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: 
         return copied(np.broadcast_to(value.astype(made.dtype), made.shape), made)
     found = filled(value.builder, made)
     found[...] = value
+    if dtype is None and value.is_of_integers():
+        found.shared().storage.counted = True
     return found
 
 

@@ -177,6 +177,8 @@ def check_own(array: Any, name: str) -> None:
     if not isinstance(array, Tracer):
         note_stuck()
         raise TraceError(f"{user_line()}: np.{name} writes a traced value into an array made elsewhere; copy it first")
+    if array.held is not None and array.held.repeats():
+        raise TraceError(f"{user_line()}: np.{name} of a view that shows a cell more than once; write to the array itself")
 
 
 # -- traced places

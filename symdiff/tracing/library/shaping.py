@@ -193,6 +193,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 @stands_for(np.put, memory="itself")
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    check_own(a, "put")
     places = np.atleast_1d(_static(ind, "the places of np.put"))
     if mode != "raise":
         places = places % a.size if mode == "wrap" else np.clip(places, 0, a.size - 1)

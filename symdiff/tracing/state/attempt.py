@@ -6,6 +6,7 @@ same trace.
 
 import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -108,10 +109,22 @@ def note_compared(array: Any) -> None:
         attempt.compared.append(array)
 
 
+def given_arguments() -> Iterator[tuple[Any, Any]]:
+    """Traced values of the runs of this thread, with the arguments that they stand for."""
+    for attempt in getattr(_active, "stack", ()):
+        yield from attempt.given.values()
+
+
 def given_argument(value: Any) -> Any:
     """The argument that a traced value stands for in a run of this thread, None for all others."""
-    found = (attempt.given.get(id(value)) for attempt in getattr(_active, "stack", ()))
-    return next((argument for made, argument in filter(None, found) if made is value), None)
+    return next((argument for made, argument in given_arguments() if made is value), None)
+
+
+def note_given(value: Any, argument: Any) -> None:
+    """A traced value stands for what NumPy makes of an argument."""
+    attempt = current()
+    if attempt is not None:
+        attempt.given[id(value)] = value, argument
 
 
 def current_reading() -> Any:

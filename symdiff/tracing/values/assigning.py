@@ -15,7 +15,7 @@ from symdiff.ir.arrays.indexing import is_basic, view_key
 from symdiff.ir.building import Builder
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.integers import Integer, is_integer_value, truncated
-from symdiff.tracing.values.kinds import refuse_integers
+from symdiff.tracing.values.kinds import is_of_integers, refuse_integers
 from symdiff.tracing.values.operands import as_array, as_atom
 from symdiff.tracing.values.storage import CELLS, Storage, View, root_of, storage_cells, storage_constant
 from symdiff.tracing.values.traced_keys import is_traced_key, write
@@ -176,5 +176,9 @@ def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
     dtype = joined if joined.kind in "fcb" else np.dtype(float)
     origin = user_line()
     atoms = np.empty(cells.shape, dtype=object)
-    atoms.reshape(-1)[:] = [_cast(builder, as_atom(c, builder, origin), dtype, origin) for c in cells.ravel()]
-    return own(builder, atoms, dtype)
+    atoms.reshape(-1)[:] = [as_atom(c, builder, origin) for c in cells.ravel()]
+    counted = is_of_integers(atoms)
+    atoms.reshape(-1)[:] = [_cast(builder, a, dtype, origin) for a in atoms.ravel()]
+    found = own(builder, atoms, dtype)
+    found.shared().storage.counted = counted
+    return found

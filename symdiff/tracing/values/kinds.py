@@ -23,8 +23,8 @@ from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.traits import operations
 
 # What a run has asked: whether a number is Python's or NumPy's, whether it is an array of shape (), whether it is an integer,
-# whether two arguments are one object.
-SCALARS, ARRAYS, INTEGERS, IDENTITY = 1, 2, 4, 8
+# whether two arguments are one object, how an argument lies in memory.
+SCALARS, ARRAYS, INTEGERS, IDENTITY, LAYOUT = 1, 2, 4, 8, 16
 
 
 class Kind(NamedTuple):
@@ -279,7 +279,8 @@ def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
 def is_of_integers(held: Atom | np.ndarray) -> bool:
     """Whether a value, or each of an array of them, is computed of integers alone."""
     cells = held.flat if isinstance(held, np.ndarray) else (held,)
-    return len(cells) > 0 and all(dtype_of_integers(a) is not None for a in cells)
+    known = [_of_constant(a) if isinstance(a, (Constant, ArrayConstant)) else dtype_of_integers(a) for a in cells]
+    return _joined(known) not in (None, _WEAK)
 
 
 def check_wrapping(atom: Atom, op: str) -> None:

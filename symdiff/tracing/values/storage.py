@@ -402,7 +402,9 @@ def storage_cells(
     back = tuple(int(k) for k in np.argsort(axes))
     inner = held.transpose(axes).copy() if isinstance(held, np.ndarray) else Arrays(builder, origin).transpose(held, axes)
     storage = Storage(builder, inner, code, refusal)
-    view = View(storage, storage.memory.transpose(back), View.over(storage), None, lambda a, x: a.transpose(x, back))
+    own = np.zeros_like(like, np.int8)
+    storage.memory = own.transpose(axes)
+    view = View(storage, own, View.over(storage), None, lambda a, x: a.transpose(x, back))
     return view if isinstance(held, np.ndarray) else view.known_as(held)
 
 

@@ -25,10 +25,19 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.book import functions_instead
-from symdiff.tracing.state.attempt import current, current_reading, note_shown, note_stuck
+from symdiff.tracing.state.attempt import (
+    current,
+    current_reading,
+    given_argument,
+    given_arguments,
+    note_kinds,
+    note_shown,
+    note_stuck,
+)
 from symdiff.tracing.state.raising import awaits, check_awaited_operator, check_awaited_range
 from symdiff.tracing.values.kinds import (
     ARRAY,
+    LAYOUT,
     NUMPY,
     OPERATORS,
     PYTHON,
@@ -231,6 +240,10 @@ class Tracer(Operators):
                 else storage_cells(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
             )
         return self
+
+    def given_as(self, dtype: Any) -> None:
+        """The function sees this dtype, whose bytes stand in another order."""
+        self._dtype = dtype
 
     def of_kind(self, kind: Kind) -> Any:
         """The same number as one of Python's, which are of double precision, or NumPy's."""
@@ -525,11 +538,12 @@ class Tracer(Operators):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        return tuple(step * self.itemsize for step in self._place().strides)
+        lies = traced_memory(self)
+        return tuple(step * self.itemsize // lies.itemsize for step in lies.strides)
 
     @property
     def flags(self) -> Any:
-        return self._place().flags if self.has_memory() else self.dtype.type(0).flags
+        return traced_memory(self).flags if self.has_memory() else self.dtype.type(0).flags
 
     def _place(self) -> np.ndarray:
         return self.shared().layout() if self.has_memory() else np.zeros((), np.int8)
@@ -967,6 +981,39 @@ def traced_order(value: Any) -> tuple[int, ...]:
     if not isinstance(place, np.ndarray):
         return () if isinstance(place, Tracer) else getattr(place, "order", ())  # of one that stands for an array
     return _order(place)
+
+
+def traced_layout(value: Any) -> Any:
+    """All that tells how an array lies in memory."""
+    return (value.strides, value.flags.num, value.dtype.str) if type(value) is np.ndarray else traced_order(value)
+
+
+def traced_memory(value: Tracer, whole: bool = True) -> Any:
+    """An array that lies in memory as a traced one does, for a function that asks: calls are then told apart by how arguments
+    lie. Not followed are parts of arguments that lie apart; without `whole` nor are these.
+    """
+    root = root_of(value.shared().storage) if value.has_memory() else None
+    if root is None or not root.refusal:
+        return value._place()
+    need_contents(value)
+    note_kinds(LAYOUT)
+    own = given_argument(value) if whole else None
+    for lies in [own] if own is not None else [a for made, a in given_arguments() if root is root_of(made.shared().storage)]:
+        lies = traced_memory(lies, whole) if isinstance(lies, Tracer) else lies
+        if own is not None and isinstance(lies, np.ndarray):
+            return lies
+        if isinstance(lies, np.ndarray) and _lies_apart(lies):
+            raise TraceError(
+                f"{user_line()}: asks how a part of an argument lies in memory, whose cells lie apart or are read-only; "
+                "pass np.ascontiguousarray(x)"
+            )
+    return value._place()
+
+
+def _lies_apart(array: np.ndarray) -> bool:
+    """Whether an array lies in memory otherwise than new ones."""
+    axes = traced_order(array)
+    return not (array.flags.behaved and (array.transpose(axes) if axes else array).flags.c_contiguous)
 
 
 def traced_points_order(value: Any, axis: int) -> tuple[int, ...]:
