@@ -251,7 +251,7 @@ class Reach:
         """Whether some of the code may call what finds something outside its arguments, or draws numbers."""
         names = self._mentioned
         own = (vars(builtins)[name] for name in names & _BUILTINS)
-        return any(map(calls_outside, own)) or any(_finds(v, names) for v in _with_modules(self.seen(), names))
+        return "__subclasses__" in names or any(map(calls_outside, own)) or any(_finds(v, names) for v in _with_modules(self.seen(), names))
 
     # -- what is kept of a value, and where it leads
 
@@ -961,7 +961,7 @@ def _finds(value: Any, names: Collection[str]) -> bool:
         kinds = (v for v in own.values() if isinstance(v, type))
         return value in _DRAWING or any(outside_word(value.__name__, n) for n in own) or any(_finds(v, names) for v in kinds)
     if isinstance(value, _CALLED):
-        return bool(outside_word(home_of(value), value.__name__))
+        return bool(word_of(value))
     kind = value if isinstance(value, type) else type(value)
     return _root(kind) in functions_outside() and any(outside_word(_root(kind), n) for n in names if hasattr(kind, n))
 
@@ -974,6 +974,13 @@ def home_of(function: Any) -> str:
     return module_of(owner if isinstance(owner, type) else type(owner))
 
 
+def word_of(function: Any) -> str:
+    """What a trace does with a function for what it finds outside its arguments, a word of `outside.table`."""
+    if isinstance(getattr(function, "__self__", None), _RANDOM):
+        return "random"
+    return "state" if function.__name__ == "__subclasses__" else outside_word(home_of(function), function.__name__)
+
+
 def calls_outside(value: Any) -> bool:
     """Whether a value is a function that finds something outside its arguments, whoever calls it: code in C, too."""
     if isinstance(value, functools.partial):
@@ -981,7 +988,7 @@ def calls_outside(value: Any) -> bool:
         return any(isinstance(v, _RANDOM) or calls_outside(v) for v in given)
     if isinstance(value, (staticmethod, classmethod)):
         return calls_outside(value.__func__)
-    return isinstance(getattr(value, "__self__", None), _RANDOM) or (isinstance(value, _CALLED) and _finds(value, ()))
+    return isinstance(value, _CALLED) and bool(word_of(value))
 
 
 def handed_outside(code: types.CodeType, namespace: dict[str, Any], cells: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import outside_word
 from symdiff.tracing.captures.questions import Question, questions
-from symdiff.tracing.captures.reaching import handed_outside, home_of, is_users
+from symdiff.tracing.captures.reaching import handed_outside, home_of, is_users, word_of
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
@@ -54,11 +54,12 @@ def noticed(wanted: bool, outside: bool) -> Iterator[None]:
                 _look_at_arrays(frame)
                 _look_at_handed(frame)
             elif whose == _LIBRARYS:
-                _look_outside(frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name)
+                module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+                _look_outside(frame.f_back, "random" if module in _RANDOM else outside_word(module, name), name)
         elif event == "c_call" and _known_of(frame)[2]:
             if arg.__name__ in _STARTING and home_of(arg) == "_thread":
                 _look_at_thread(outside)
-            _look_outside(frame, home_of(arg), arg.__name__)
+            _look_outside(frame, word_of(arg), arg.__name__)
         if callable(outer):
             outer(frame, event, arg)
 
@@ -140,9 +141,8 @@ def _reads(code: types.CodeType) -> bool:
     return not generated and any(step.opname.startswith(_READING) for step in dis.get_instructions(code))
 
 
-def _look_outside(frame: types.FrameType | None, module: str, name: str) -> None:
+def _look_outside(frame: types.FrameType | None, word: str, name: str) -> None:
     """A function of a library is called: for code of the user's that is not followed, itself or by another library's."""
-    word = "random" if module in _RANDOM else outside_word(module, name)
     if not word:
         return
     while word in ("file", "elsewhere") and frame is not None and _known_of(frame)[2] == _LIBRARYS:
