@@ -3,8 +3,10 @@
 import abc
 import codecs
 import collections
+import contextvars
 import copy
 import csv
+import datetime
 import fileinput
 import functools
 import gc
@@ -19,6 +21,7 @@ import logging
 import math
 import mimetypes
 import mmap
+import operator
 import os
 import pathlib
 import random
@@ -521,3 +524,85 @@ def test_code_that_python_enters_reads_no_clock(use, read):
     o, enter = Entered(read), ENTERING[use]
     with pytest.raises(sd.TraceError):
         sd.grad(lambda x: x * enter(o))(0.5)
+
+
+rng = random.Random(3)
+
+
+def following(c, _):
+    return next(iter(c, None))
+
+
+HANDED = {
+    "clock": lambda: time.perf_counter,
+    "shared": lambda: np.random.random,
+    "own": lambda: rng.random,
+    "partial": lambda: functools.partial(os.urandom, 8),
+    "method": lambda: functools.partial(operator.methodcaller("random"), rng),
+    "date": lambda: datetime.datetime.now,
+    "input": lambda: input,
+}
+TAKEN = {
+    "iter": lambda c: next(iter(c, None)),
+    "islice": lambda c: [*itertools.islice(iter(c, None), 1)][-1],
+    "partial": lambda c: next(iter(functools.partial(c), None)),
+    "default": lambda c: collections.defaultdict(c)["a"],
+    "starmap": lambda c: next(itertools.starmap(c, itertools.repeat(()))),
+    "context": lambda c: contextvars.copy_context().run(c),
+    "slot": lambda c: type(c).__call__(c),
+    "chain": lambda c: next(itertools.chain.from_iterable([iter(c, None)])),
+    "fromiter": lambda c: np.fromiter(map(number, iter(c, None)), float, 1)[0],
+}
+HELD = {
+    "iter": (lambda c: iter(c, None), next),
+    "default": (collections.defaultdict, lambda o: o["a"]),
+    "starmap": (lambda c: itertools.starmap(c, itertools.repeat(())), next),
+    "filter": (lambda c: filter(bool, iter(c, None)), next),
+    "partial": (functools.partial, lambda o: o()),
+    "call": (lambda c: type("Called", (), {"__call__": staticmethod(c)})(), lambda o: o()),
+    "property": (lambda c: type("Asked", (), {"p": property(functools.partial(following, c))})(), lambda o: o.p),
+}  # fmt: skip
+
+
+def number(found):
+    return float(len(str(found)))
+
+
+SOURCES = [(use, source) for use in TAKEN for source in HANDED if (use, source) != ("slot", "input")]  # which takes no other
+
+
+@pytest.mark.parametrize(("use", "source"), SOURCES)
+@pytest.mark.parametrize("within", [False, True], ids=["called", "property"])
+def test_functions_that_code_in_c_calls_are_refused_there(use, source, within):
+    take, given = TAKEN[use], HANDED[source]
+
+    class Asked:
+        @property
+        def p(self):
+            return number(take(given()))
+
+    asked = Asked()
+    with pytest.raises(sd.TraceError, match=r"test_process_state\.py"):
+        sd.grad((lambda x: asked.p * x) if within else lambda x: number(take(given())) * x)(0.5)
+
+
+@pytest.mark.parametrize("source", [s for s in HANDED if s != "input"])
+@pytest.mark.parametrize("use", HELD)
+def test_objects_in_c_that_call_them_are_refused_where_they_are_read(use, source):
+    make, take = HELD[use]
+    held = make(HANDED[source]())
+    with pytest.raises(sd.TraceError):
+        sd.grad(lambda x: number(take(held)) * x)(0.5)
+
+
+def test_what_is_handed_on_and_not_called_is_no_obstacle():
+    class Timed:
+        def __init__(self, now=time.perf_counter):
+            self.now, self.seen = now, collections.defaultdict(time.perf_counter)
+            self.k = 2.0
+
+    o = Timed()
+    assert sd.grad(lambda x: o.k * x * x)(0.5) == 2.0
+    assert sd.grad(lambda x: sorted([x, 2 * x], key=functools.partial(operator.mul, 2.0))[1] * x)(0.5) == 2.0
+    inside = sd.grad(lambda x: next(iter(random.Random(3).random, None)) * x)
+    assert inside(0.5) == random.Random(3).random() == inside(0.5)

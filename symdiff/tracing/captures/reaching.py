@@ -94,6 +94,7 @@ _STATES = ("state", "__getstate__", "n_children_spawned", "dumps")  # by which t
 _CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
 COMPUTED = frozenset("getattr hasattr vars dir __dict__ attrgetter methodcaller".split())  # read names made at run time
 _TRAPPING = frozenset(("FloatingPointError", "ArithmeticError"))  # what NumPy raises where it is told to
+_CALLED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _NAMESPACES = frozenset("globals eval exec __globals__".split())
 _BUILTINS = frozenset(vars(builtins))
 _ENTERING = frozenset("eval exec __call__ Thread Timer ThreadPoolExecutor start_new_thread".split())  # what enters code
@@ -249,7 +250,8 @@ class Reach:
     def outside(self) -> bool:
         """Whether some of the code may call what finds something outside its arguments, or draws numbers."""
         names = self._mentioned
-        return "open" in names or any(_finds(value, names) for value in _with_modules(self.seen(), names))
+        own = (vars(builtins)[name] for name in names & _BUILTINS)
+        return "__subclasses__" in names or any(map(calls_outside, own)) or any(_finds(v, names) for v in _with_modules(self.seen(), names))
 
     # -- what is kept of a value, and where it leads
 
@@ -392,6 +394,7 @@ class Reach:
                                     for k, v in items])  # fmt: skip
         if isinstance(value, collections.defaultdict):
             self._state("factory", _factory, value, name)
+            self._of_called(value, value.default_factory, name)
         if isinstance(value, collections.OrderedDict):
             self._watch.state("order", list, value, list(value))
 
@@ -481,7 +484,7 @@ class Reach:
             self._reach(value.__wrapped__, name)
         elif isinstance(value, (types.FrameType, types.TracebackType)):  # with each call that raises, a longer chain of them
             for word in (name for name in dir(type(value)) if name.startswith(("f_", "tb_"))):
-                self._await(word, Used(value, word, _line(self.codes[-1][0]) if self.codes else name), name)
+                self._await(word, self._use(value, word, name), name)
         elif isinstance(value, (np.flatiter, np.broadcast, np.nditer)):
             for operand in _operands(value):
                 self._reach(operand, name)
@@ -501,16 +504,24 @@ class Reach:
         if _known(type(value)) and not isinstance(value, (*_RANDOM, io.IOBase)):
             return  # a class of the user's: its attributes say where it is
         self.moving.append((name, _position, value, list(_position(value))))
-        key = name.partition("[")[0].rpartition(".")  # of an attribute
-        for word in _STATES if isinstance(value, _RANDOM) else (*COMPUTED, key[2]) if key[1] else ("",):
+        for word in _STATES if isinstance(value, _RANDOM) else _words(name):
             self._await(word, Standing(value), name)
         if isinstance(value, io.IOBase) and not value.closed and isinstance(getattr(value, "name", None), (str, bytes, int)):
             self._reach(File(value.name), name)  # type: ignore[attr-defined]
         if not isinstance(value, _RANDOM):
             for item in gc.get_referents(value):
+                self._of_called(value, item, name)
                 own = item.f_locals.values() if isinstance(item, types.FrameType) else (item,)  # what a generator goes on with
                 for held in own:
                     self._reach(held, name, value)
+
+    def _of_called(self, value: Any, function: Any, name: str) -> None:
+        """A function that an object written in C calls: where it finds something outside, nothing tells what it gives."""
+        for word in _words(name) if calls_outside(function) else ():
+            self._await(word, self._use(value, type(value).__name__, name), name)
+
+    def _use(self, value: Any, method: str, name: str) -> Used:
+        return Used(value, method, _line(self.codes[-1][0]) if self.codes else name)
 
     def _of_cell(self, cell: types.CellType, name: str) -> None:
         self._seen[id(cell)] = cell
@@ -533,12 +544,15 @@ class Reach:
             self._seen[id(cls)] = cls
             get, kept = vars(cls).get, []
             for key, item in list(vars(cls).items()):
+                special = key.startswith("__")
+                if special or isinstance(item, property):
+                    self._of_called(cls, getattr(item, "fget", item), key if special else f"{name}.{key}")
                 if key in _UNREAD or isinstance(item, type):
                     kept.append(item)
                     self._await(key, item, name)
                 elif _is_generated(item, cls) and key != "__init__":
                     kept.append(item)
-                elif _is_function(item) and (key in _CONSTRUCTORS or not (key.startswith("__") or _is_called_back(cls, key))):
+                elif _is_function(item) and (key in _CONSTRUCTORS or not (special or _is_called_back(cls, key))):
                     kept.append(item)
                     self._await(key, item, f"{name}.{key}")
                 else:
@@ -768,6 +782,12 @@ def _contents(cell: types.CellType) -> Any:
         return ABSENT
 
 
+def _words(name: str) -> tuple[str, ...]:
+    """By which words code reads what stands in an attribute of this name; what stands elsewhere it reads in any case."""
+    _, attribute, word = name.partition("[")[0].rpartition(".")
+    return (*COMPUTED, word) if attribute else ("",)
+
+
 def _function(f: types.FunctionType) -> tuple[Any, ...]:
     return f.__code__, f.__defaults__, f.__kwdefaults__, f.__dict__
 
@@ -940,10 +960,52 @@ def _finds(value: Any, names: Collection[str]) -> bool:
         own = {name: vars(value)[name] for name in names if name in vars(value)}
         kinds = (v for v in own.values() if isinstance(v, type))
         return value in _DRAWING or any(outside_word(value.__name__, n) for n in own) or any(_finds(v, names) for v in kinds)
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
-        return bool(outside_word(module_of(value), value.__name__))
+    if isinstance(value, _CALLED):
+        return bool(word_of(value))
     kind = value if isinstance(value, type) else type(value)
     return _root(kind) in functions_outside() and any(outside_word(_root(kind), n) for n in names if hasattr(kind, n))
+
+
+def home_of(function: Any) -> str:
+    """The module of a function, or of the class whose method it is."""
+    owner = getattr(function, "__self__", None)
+    if owner is None or isinstance(function, types.MethodType) or isinstance(owner, types.ModuleType):
+        return module_of(function)
+    return module_of(owner if isinstance(owner, type) else type(owner))
+
+
+def word_of(function: Any) -> str:
+    """What a trace does with a function for what it finds outside its arguments, a word of `outside.table`."""
+    if isinstance(getattr(function, "__self__", None), _RANDOM):
+        return "random"
+    return "state" if function.__name__ == "__subclasses__" else outside_word(home_of(function), function.__name__)
+
+
+def calls_outside(value: Any) -> bool:
+    """Whether a value is a function that finds something outside its arguments, whoever calls it: code in C, too."""
+    if isinstance(value, functools.partial):
+        given = (value.func, *value.args, *value.keywords.values())
+        return any(isinstance(v, _RANDOM) or calls_outside(v) for v in given)
+    if isinstance(value, (staticmethod, classmethod)):
+        return calls_outside(value.__func__)
+    return isinstance(value, _CALLED) and bool(word_of(value))
+
+
+def handed_outside(code: types.CodeType, namespace: dict[str, Any], cells: dict[str, Any]) -> Any:
+    """A function that finds something outside and that code hands to others, or by which it draws numbers of NumPy's shared
+    generator, of which a profiler is not told; None where there is none.
+    """
+    _, mentioned, _, read = _names(code)
+    modules = _with_modules((namespace.get(name) for name in mentioned), mentioned)
+    spaces = (vars(builtins), namespace, *(vars(m) for m in modules if isinstance(m, types.ModuleType)))
+    found = [*cells.items(), *((name, space[name]) for space in spaces for name in mentioned if name in space)]
+    kinds = {v for _, v in found if isinstance(v, type) and not is_users(v)}
+    found += [(name, getattr(kind, name)) for kind in kinds for name in mentioned if hasattr(kind, name)]
+    return next((v for name, v in found if (name in read or _is_of_numpy(v)) and calls_outside(v)), None)
+
+
+def _is_of_numpy(value: Any) -> bool:
+    return isinstance(getattr(value, "__self__", None), np.random.RandomState)
 
 
 def _with_modules(values: Iterable[Any], names: Collection[str]) -> Iterable[Any]:
@@ -973,7 +1035,7 @@ def _builds_class(code: types.CodeType) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[tuple[int, str], ...], frozenset[str]]:
     """The globals that code reads, all names and words that it mentions, the modules that it imports, with their levels, and
-    the globals and names of cells that it does more with than call them.
+    the globals, attributes and names of cells that it does more with than call them.
     """
     loaded: set[str] = set()
     read: set[str] = set()
@@ -985,9 +1047,9 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
     for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
         if op == opcode.opmap["CACHE"]:
             continue
-        if held and op != _CALLED:
+        if held and op != _NULL:
             read.add(held)
-        held = code._varname_from_oparg(more | arg) if op == _CELL and last != _CALLED else ""  # type: ignore[attr-defined]
+        held = code._varname_from_oparg(more | arg) if op == _CELL and last != _NULL else ""  # type: ignore[attr-defined]
         last = last if op == opcode.EXTENDED_ARG else op
         full, more = more | arg, 0
         if op == opcode.EXTENDED_ARG:
@@ -998,6 +1060,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
                 read.add(code.co_names[full >> 1])
         elif op == _NAME:
             loaded.add(code.co_names[full])
+        elif op == _ATTRIBUTE and not (_PAIRED and full & 1):
+            read.add(code.co_names[full >> _PAIRED])
         elif op == _CONSTANT:
             constants.append(code.co_consts[full])
         elif op == _INTEGER:
@@ -1015,7 +1079,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
     return frozenset(loaded), frozenset(mentioned), tuple(imported), frozenset(read)
 
 
-_GLOBAL, _NAME, _CONSTANT, _IMPORT, _CELL, _CALLED = (
-    opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME", "LOAD_DEREF", "PUSH_NULL")
+_GLOBAL, _NAME, _CONSTANT, _IMPORT, _CELL, _NULL, _ATTRIBUTE = (
+    opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME", "LOAD_DEREF", "PUSH_NULL", "LOAD_ATTR")
 )
+_PAIRED = sys.version_info >= (3, 12)  # whether an attribute that is called right there is read by this, too
 _INTEGER = opcode.opmap.get("LOAD_SMALL_INT")  # from Python 3.14 on

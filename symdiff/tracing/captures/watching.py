@@ -236,7 +236,8 @@ class Watch:
     @property
     def holders(self) -> set[int]:
         """The identities of what the larger arrays were found in."""
-        return set() if self._reach is None else self._reach.holders()
+        with _walking:
+            return set() if self._reach is None else self._reach.holders()
 
     @property
     def asks(self) -> bool:
@@ -249,7 +250,8 @@ class Watch:
     @property
     def outside(self) -> bool:
         """Whether some of the code may call what finds something outside its arguments, or starts threads."""
-        return self._reach is not None and self._reach.outside
+        with _walking:
+            return self._reach is not None and self._reach.outside
 
     @property
     def personal(self) -> bool:

@@ -15,23 +15,22 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
-
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import outside_word
 from symdiff.tracing.captures.questions import Question, questions
-from symdiff.tracing.captures.reaching import is_users
+from symdiff.tracing.captures.reaching import handed_outside, home_of, is_users, word_of
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library, user_line
+from symdiff.vocabulary.libraries import is_library, name_unless_library, user_line
 
 _USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and symdiff's own are nobody's
-_Known = tuple[types.CodeType, tuple[Question, ...], str, tuple[str, str] | None]
+_Known = tuple[types.CodeType, tuple[Question, ...], str]
 _known: dict[int, _Known] = {}
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _READING = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_SUPER", "CALL")
 _STARTING = ("start_new_thread", "start_joinable_thread")
+_OTHER = "calls {}, whose result may be another one at each call; pass it as an argument"
 _MOST = 20_000  # functions that are known
 _FURTHEST = 10_000  # objects that are looked at
 
@@ -48,19 +47,19 @@ def noticed(wanted: bool, outside: bool) -> Iterator[None]:
 
     def look(frame: types.FrameType, event: str, arg: Any) -> None:
         if event == "call":
-            _, found, whose, drawn = _known_of(frame)
+            _, found, whose = _known_of(frame)
             if found:
                 _look(frame, found)
             if whose == _USERS:
                 _look_at_arrays(frame)
-            if drawn:
-                _look_outside(frame, *drawn)
+                _look_at_handed(frame)
             elif whose == _LIBRARYS:
-                _look_outside(frame.f_back, frame.f_globals.get("__name__", ""), frame.f_code.co_name)
+                module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+                _look_outside(frame.f_back, "random" if module in _RANDOM else outside_word(module, name), name)
         elif event == "c_call" and _known_of(frame)[2]:
-            if arg.__name__ in _STARTING and _module_of_function(arg) == "_thread":
+            if arg.__name__ in _STARTING and home_of(arg) == "_thread":
                 _look_at_thread(outside)
-            _look_outside(frame, _module_of_function(arg), arg.__name__)
+            _look_outside(frame, word_of(arg), arg.__name__)
         if callable(outer):
             outer(frame, event, arg)
 
@@ -75,7 +74,7 @@ def noticed(wanted: bool, outside: bool) -> Iterator[None]:
 
 
 def _known_of(frame: types.FrameType) -> _Known:
-    """What a function of the user's asks that is no clone, whose it is, and what of NumPy's it draws numbers by."""
+    """What a function of the user's asks that is no clone, and whose it is."""
     code = frame.f_code
     known = _known.get(id(code))
     if known is None:
@@ -84,7 +83,7 @@ def _known_of(frame: types.FrameType) -> _Known:
         library = is_library(code.co_filename)
         own = not (library or any(name.startswith(".") for name in code.co_freevars))
         whose = _USERS if own else _LIBRARYS if library and not _is_ours(frame) else ""
-        known = code, questions(code, frame.f_globals) if own else (), whose, _drawn(frame) if own else None
+        known = code, questions(code, frame.f_globals) if own else (), whose
         _known[id(code)] = known
     return known
 
@@ -92,16 +91,6 @@ def _known_of(frame: types.FrameType) -> _Known:
 def _is_ours(frame: types.FrameType) -> bool:
     """Whether it is of symdiff's own code."""
     return str(frame.f_globals.get("__name__")).startswith("symdiff.")
-
-
-def _drawn(frame: types.FrameType) -> tuple[str, str] | None:
-    """A method of NumPy's shared generator that code calls, of which a profiler is not told."""
-    names, space = frame.f_code.co_names, frame.f_globals
-    of_module = "random" in names
-    methods = (getattr(np.random, name, None) if of_module else space.get(name) for name in names)
-    return next(
-        ((_RANDOM[1], m.__name__) for m in methods if isinstance(getattr(m, "__self__", None), np.random.RandomState)), None
-    )
 
 
 def _look(frame: types.FrameType, found: tuple[Question, ...]) -> None:
@@ -118,6 +107,15 @@ def _look_at_arrays(frame: types.FrameType) -> None:
         return  # what `namedtuple` writes has no builtins
     if _reads(frame.f_code):
         attempt.reading.needed = list(attempt.reading.captured)
+
+
+def _look_at_handed(frame: types.FrameType) -> None:
+    """Code of the user's that is not followed hands a function that finds something outside to what may call it unseen."""
+    if _repeats(frame):
+        cells = {name: value for name, value in frame.f_locals.items() if name in frame.f_code.co_freevars}
+        handed = handed_outside(frame.f_code, frame.f_globals, cells)
+        if handed is not None:
+            _stop(frame, frame.f_lineno, _OTHER.format(getattr(handed, "__name__", handed)))
 
 
 def _look_at_thread(outside: bool) -> None:
@@ -143,21 +141,14 @@ def _reads(code: types.CodeType) -> bool:
     return not generated and any(step.opname.startswith(_READING) for step in dis.get_instructions(code))
 
 
-def _look_outside(frame: types.FrameType | None, module: str, name: str) -> None:
+def _look_outside(frame: types.FrameType | None, word: str, name: str) -> None:
     """A function of a library is called: for code of the user's that is not followed, itself or by another library's."""
-    word = "random" if module in _RANDOM else outside_word(module, name)
     if not word:
         return
     while word in ("file", "elsewhere") and frame is not None and _known_of(frame)[2] == _LIBRARYS:
         frame = frame.f_back
     if frame is not None and _known_of(frame)[2] == _USERS and _repeats(frame):
-        _stop(frame, frame.f_lineno, f"calls {name}, whose result may be another one at each call; pass it as an argument")
-
-
-def _module_of_function(function: Any) -> str:
-    """The module of a function written in C, or of the class of the object whose method it is."""
-    owner = getattr(function, "__self__", None)
-    return str(function.__module__ if owner is None or isinstance(owner, types.ModuleType) else module_of(type(owner)))
+        _stop(frame, frame.f_lineno, _OTHER.format(name))
 
 
 def _repeats(frame: types.FrameType) -> bool:

@@ -24,12 +24,32 @@ from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import outside_word
 from symdiff.rulebooks.sites import OWN
-from symdiff.tracing.captures.reaching import HOLDING, Asked, Cache, File, Found, Imported, Unfollowed, Used, is_opaque_capture
+from symdiff.tracing.captures.reaching import (
+    HOLDING,
+    Asked,
+    Cache,
+    File,
+    Found,
+    Imported,
+    Unfollowed,
+    Used,
+    calls_outside,
+    is_opaque_capture,
+)  # fmt: skip
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace
 from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed, opened, without_traced
-from symdiff.tracing.following.implicit import COMPENSATED, SPECIAL, cells, follow_special_method, follow_sum, iterated, operate
+from symdiff.tracing.following.implicit import (
+    COMPENSATED,
+    PLAIN,
+    SPECIAL,
+    cells,
+    follow_special_method,
+    follow_sum,
+    iterated,
+    operate,
+)  # fmt: skip
 from symdiff.tracing.following.loads import Loads
 from symdiff.tracing.following.substitution import substituted
 from symdiff.tracing.library.builtin_functions import kind_of
@@ -71,6 +91,7 @@ _DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place 
 _RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
 _SEEDED = ("default_rng", "RandomState", "Random")
 _UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
+_INERT = ("math", "cmath", "symdiff")  # modules whose functions call no argument
 _HARMLESS = ("builtins", "math", "cmath", "_operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
 _Dispatcher = type(np.linspace)
 _HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
@@ -133,7 +154,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
         found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
         return follow_special_method(key[1], found, follow) if asks else found
     if asks:
-        return follow_special_method(key[1], f, follow)
+        return follow_special_method(key[1], _handing(f), follow)
     if kind in _SLOTS and f.__objclass__ in (bool, int, float, complex):
         return _slot(f)
     if key == ("dataclasses", "replace"):
@@ -306,7 +327,7 @@ def _bound(f: Any, attempt: Attempt) -> Any:
         return _asking(f, attempt)
     if is_opaque_capture(owner):
         return _used(f, owner, attempt)
-    return _guarded(f) if is_door_closed(f) else f
+    return _guarded(f) if is_door_closed(f) else f if type(owner) in PLAIN else _handing(f)
 
 
 def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
@@ -317,7 +338,7 @@ def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
             attempt.known[Used(owner, f.__name__, user_line())] = None
         return f(*args, **kwargs)
 
-    return used
+    return _handing(used)
 
 
 def _asking(f: Any, attempt: Attempt) -> Anything:
@@ -449,7 +470,7 @@ def _library(f: Any, attempt: Attempt) -> Any:
         elif type(f) is np.ufunc or type(f) is _Dispatcher:
             f = _OfCells(f)
         return _Made(f) if attempt.thorough else f
-    return f if root in _HARMLESS or root == "symdiff" else _guarded(f)
+    return f if root in _INERT else _handing(f) if root in _HARMLESS else _guarded(f)
 
 
 def _object(f: Any, attempt: Attempt) -> Any:
@@ -477,7 +498,7 @@ def _object(f: Any, attempt: Attempt) -> Any:
         return types.MethodType(follow(method), f)
     if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
         return _library(f, attempt)
-    return _guarded(f) if is_door_closed(f) or is_door_closed(kind) else f
+    return _guarded(f) if is_door_closed(f) or is_door_closed(kind) else _handing(f)
 
 
 def _slot(f: Any) -> Anything:
@@ -495,6 +516,26 @@ def _calling(f: Anything, place: int | None) -> Anything:
         return f(*args, **{k: follow(v) if callable(v) and not isinstance(v, Tracer) else v for k, v in kwargs.items()})
 
     return calling
+
+
+def _handing(f: Anything) -> Anything:
+    """A function of a library that may hand its arguments to code in C: one that finds something outside is followed."""
+    if any(f is own for own in reading.FRAMES | reading.RUNNING):
+        return f
+
+    def handing(*args: Any, **kwargs: Any) -> Any:
+        return f(*map(_handed, args), **{k: _handed(v) for k, v in kwargs.items()})
+
+    return handing
+
+
+def _handed(value: Any) -> Any:
+    return follow(value) if type(value) in _CARRIED and calls_outside(value) else value
+
+
+_CARRIED = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial, staticmethod, classmethod,
+)  # fmt: skip
 
 
 def _iterating(f: Anything) -> Anything:
@@ -675,7 +716,7 @@ def _guarded(f: Anything) -> Anything:
         except Exception as error:
             raise TraceError(_unfollowed(name, f"{type(error).__name__}: {error}")) from error
 
-    return guarded
+    return _handing(guarded)
 
 
 def _of_scipy(f: Anything, public: str) -> Anything:
@@ -836,7 +877,9 @@ def _class(cls: Any, attempt: Attempt) -> Any:
     found = constructor(cls, follow)
     if found is cls and is_door_closed(cls):
         return _guarded(cls)
-    return found if module_of(cls).partition(".")[0] in _HARMLESS or not _is_of_files(cls) else _opening(found)
+    if module_of(cls).partition(".")[0] in _HARMLESS or not _is_of_files(cls):
+        return _handing(cls) if found is cls else found
+    return _opening(found)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -853,7 +896,7 @@ def _opening(make: Anything) -> Anything:
         _watch_files(args, kwargs)
         return make(*args, **kwargs)
 
-    return opening
+    return _handing(opening)
 
 
 def followed_error_line(error: BaseException) -> str:

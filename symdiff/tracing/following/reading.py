@@ -27,8 +27,8 @@ from symdiff.vocabulary.libraries import is_library
 Call = Callable[[Any], Any]
 LARGEST = 5_000  # operations on captured arrays alone, after which they are constants: a loop over their cells
 _NESTED = 1_000  # things in a container that are looked at
-_FRAMES = frozenset({super, locals, globals, vars, dir, __import__})  # builtins that look at the frame they are called from
-_RUNNING = frozenset({eval, exec, compile})
+FRAMES = frozenset({super, locals, globals, vars, dir, __import__})  # builtins that look at the frame they are called from
+RUNNING = frozenset({eval, exec, compile})
 _MOVING = frozenset({len, isinstance, issubclass, type, id, zip, enumerate, list, tuple, dict, iter, next, reversed, getattr,
                      hasattr, callable, range, slice, print, setattr, object})  # fmt: skip
 _ASKING = frozenset({isinstance, issubclass, type, id, hasattr, callable, getattr, setattr, object, dict})
@@ -227,9 +227,9 @@ def _call(call: Call, calling: frozenset[Any], f: Any) -> Any:
         return f._long_way  # derivatives of symdiff's: not through the door, which computes with plain numbers
     kind = type(f)
     builtin = kind is type or kind is types.BuiltinFunctionType
-    if builtin and f in _RUNNING:
+    if builtin and f in RUNNING:
         reading.need_all()
-    if builtin and f in _FRAMES:
+    if builtin and f in FRAMES:
         return found
     if builtin and f is getattr:
         return _reached

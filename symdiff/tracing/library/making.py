@@ -5,6 +5,7 @@ that every floating or complex array NumPy makes can take traced values. Refuses
 static.
 """
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -166,10 +167,10 @@ def _fit(module: str, short: str) -> Standing:
 
 @stands_for(np.fromiter, always=True)
 def fromiter(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
-    values = list(iter)
-    if not any(map(holds_traced, values)):
-        return np.fromiter(values, dtype, count, **kwargs)
-    found = _array_of(values if count < 0 else values[:count])
+    values = list(iter if count < 0 else itertools.islice(iter, count))
+    if len(values) < count or not any(map(holds_traced, values)):
+        return np.fromiter([0.0] * len(values) if len(values) < count else values, dtype, count, **kwargs)
+    found = _array_of(values)
     return found if found.dtype == np.dtype(dtype) else found.astype(dtype)
 
 
