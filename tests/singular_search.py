@@ -156,6 +156,8 @@ def bounds(t, at, name, order):
         1 if order == 2 or any(k in named for k in JUMPS) else 2
     ):
         return None  # a kink that both decide is its row's
+    if any(sub[0][3:7] in ("sign", "floo") and {"x", "p"} <= leaves(sub) for sub in parts(t)):
+        return None  # and a step
     slopes = sides(t, at, name, 1)
     if slopes is None or (order == 1 and len(slopes) == 1 and any(k in named for k in (*KINKS, "sqrt", "**0.5"))):
         return None
@@ -220,6 +222,12 @@ def derived(f, place, order):
 def leaves(t):
     own = {"p"} & {t[0].split("*")[0].strip("("), t[0].split(" - ")[-1].strip(")")}
     return {t[0]} if len(t) == 1 else own.union(*map(leaves, t[1:]))
+
+
+def parts(t):
+    yield t
+    for sub in t[1:]:
+        yield from parts(sub)
 
 
 def search(seed, count):

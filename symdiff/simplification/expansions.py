@@ -24,6 +24,7 @@ from symdiff.rulebooks.tables import Template, parse_formula
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
+KINK, JUMP, POLE = range(3)  # where a slope is one of several, a value is, or neither is known
 NEAR, MORE = mpmath.mpf(10) ** -16, 160
 KINKS, STEPS = operations("chooses"), operations("steps")
 _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  # some take minutes in many digits
@@ -63,7 +64,7 @@ class Disc(NamedTuple):
 # -- steps
 
 
-def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...]) -> int | None:
+def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...], written: bool = True) -> int | None:
     """Append what a binding does to the results `refs`, a formula's own operations where it has one; None where that is not
     known."""
     op = extreme_by_rule(binding) if binding.op == "call" or binding.op in KINKS else ""
@@ -72,7 +73,7 @@ def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...]) -> int 
         graph = binding.params.graph
         places = {} if graph is None else {leaf.node: ref for leaf, ref in zip(graph.inputs, refs, strict=True)}
         for inner in () if graph is None else graph.bindings:
-            found = append_steps(steps, inner, tuple(_place(steps, places, o) for o in inner.operands))
+            found = append_steps(steps, inner, tuple(_place(steps, places, o) for o in inner.operands), False)
             if found is None:
                 return None
             places[inner.result] = found
@@ -86,7 +87,7 @@ def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...]) -> int 
         return values[formula.result]
     if op not in KNOWN:
         return None
-    if op == "select" and binding.primal:
+    if op == "select" and binding.primal and written:
         steps.append(("here", refs[:1]))
         refs = (len(steps), *refs[1:])
     steps.append((op, refs))
@@ -204,17 +205,20 @@ def choices(steps: Steps, at: Any, is_real: bool) -> tuple[Any, Taken, dict[int,
     return known, there, beside
 
 
-def is_plain(steps: Steps, at: Any, order: int) -> bool:
-    """Whether a value jumps at a point, or the chain rule has a slope of it that is between those of both sides."""
+def kind_of(steps: Steps, at: Any, order: int) -> int:
+    """Whether a value jumps at a point, the chain rule has a slope of it there that is between those of both sides, or none."""
     known, there, beside = choices(steps, at, True)
     if known is None or not beside:
-        return False
-    if any(taken == there or abs(near - known) > _JUMP * (1 + abs(known)) for near, taken in beside.values()):
-        return True
+        return POLE
+    if any(abs(near - known) > _JUMP * (1 + abs(known)) for near, _ in beside.values()):
+        return JUMP
+    if any(taken == there for _, taken in beside.values()):
+        return KINK
     with mpmath.workdps(MORE):
         slopes = [_slope(steps, at, known, taken, (side,)) for side, (_, taken) in beside.items()]
         slope, near = chained(steps, at), mpmath.mpf(10) ** -9
-        return order <= 2 and None not in (slope, *slopes) and min(slopes) - near <= slope <= max(slopes) + near
+        told = order <= 2 and None not in (slope, *slopes) and min(slopes) - near <= slope <= max(slopes) + near
+    return KINK if told else POLE
 
 
 def chained(steps: Steps, at: Any) -> Any:

@@ -28,9 +28,12 @@ from symdiff.rulebooks.rule import evaluate_formula
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.expansions import (
     COSTLY,
+    JUMP,
+    KINK,
     KINKS,
     KNOWN,
     MORE,
+    POLE,
     REFUSED,
     Disc,
     Steps,
@@ -38,7 +41,7 @@ from symdiff.simplification.expansions import (
     chained,
     choices,
     discs,
-    is_plain,
+    kind_of,
     padded,
     value_at,
 )
@@ -53,8 +56,7 @@ _DEEP = 6  # singular heads one behind the other
 _CHAIN = 8  # operations that are inverted to tell where a head is singular
 _NOWHERE: frozenset[Any] = frozenset()
 _TRIED = (0, 1, -1, 2)  # where other functions are tried for a value
-_HARD = frozenset({"pole", "edge"})  # where no slope is known
-_SINGULAR = {*_HARD, "kink", "jump"}
+_SINGULAR = {"pole": POLE, "edge": POLE, "jump": JUMP, "kink": KINK}
 _SUMS = ("add", "sub")  # whose slopes are means where those of their operands are
 _BOTH = ("hypot", "atan2")  # are singular where both operands vanish
 _POLYNOMIAL = operations("polynomial")
@@ -89,7 +91,7 @@ class _Removing:
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
         self.told = told(facts.bindings)
-        self._points: dict[Atom, dict[Point, bool]] = {}  # and whether no slope is known there
+        self._points: dict[Atom, dict[Point, int]] = {}
         self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
     def run(self) -> list[Node]:
@@ -120,16 +122,16 @@ class _Removing:
         found: list[Regular] = []
         if binding.op == "select" or not (binding.op in KNOWN or binding.op == "call"):
             return found
-        followed = binding.operands[: 1 if binding.op in ("div", "pow") else None]
-        below = {p: hard for o in followed for p, hard in self._points.get(o, {}).items()}
-        below |= {p: True for o in followed for p, hard in self._points.get(o, {}).items() if hard}
+        kinds: dict[Point, int] = {}
+        for p, kind in (pair for o in binding.operands for pair in self._points.get(o, {}).items()):
+            kinds[p] = max(kind, kinds.get(p, kind))
         own = {p: kind for point, kind in _singular_points(self.facts, binding) for p in self._zeros(point)}
-        own |= dict.fromkeys(self._ties(binding), "jump" if binding.op == "atan2" else "kink")
+        own |= dict.fromkeys(self._ties(binding), JUMP if binding.op == "atan2" else KINK)
         depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + bool(own)
         self._depths[binding.result] = depth
-        is_product = binding.op not in _SUMS and len({o for o in binding.operands if not isinstance(o, Constant)}) > 1
+        several = len({o for o in binding.operands if not isinstance(o, Constant)}) > 1
         is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1])
-        for point in dict.fromkeys((*below, *own)) if depth <= _DEEP else ():
+        for point in dict.fromkeys((*kinds, *own)) if depth <= _DEEP else ():
             code = point.of.dtype or "d"
             is_real = not is_complex(code)
             if (found and point.of is not found[0][0].of) or self._is_far(binding, point):
@@ -141,16 +143,16 @@ class _Removing:
                 continue
             if point.of.shape != binding.shape or is_real is is_complex(binding.dtype):
                 continue
-            kind = own.get(point, "")
-            is_hard = below.get(point, False) or kind in _HARD
-            known: tuple[Disc, ...] = ()
-            is_asked = is_hard or kind == "kink" or (is_product and not is_plain(steps, point.at, self.order))
-            if is_asked and not is_pole:
-                known = discs(steps, point.at, self.order, is_real)
-            if known and self._is_told(steps, point.at, known, kind == "kink" and not is_hard):
+            kind = max(kinds.get(point, KINK), own.get(point, KINK))
+            is_kink = own.get(point) == kind == KINK
+            if kind < POLE and several and not is_kink and (kind == JUMP or binding.op not in _SUMS):
+                kind = kind_of(steps, point.at, self.order)
+            is_asked = (kind == POLE or is_kink) and not is_pole
+            known = discs(steps, point.at, self.order, is_real) if is_asked else ()
+            if known and self._is_told(steps, point.at, known, is_kink):
                 found.append((point, known))
-            elif kind != "kink" or self.again:
-                self._points.setdefault(binding.result, {})[point] = is_hard
+            elif not is_kink or self.again:
+                self._points.setdefault(binding.result, {})[point] = kind
         return found
 
     def _is_far(self, binding: Node, point: Point) -> bool:
@@ -332,7 +334,7 @@ def _extreme(binding: Node) -> str:
     return extreme_by_rule(binding) if binding.op == "call" or binding.op in KINKS else ""
 
 
-def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, str]]:
+def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:
     """Operands of an operation and numbers that they may have where it is singular, and how."""
     power = facts.exponent(binding)
     if binding.op == "call" or (power > 0 and power % 1 == 0):
@@ -343,9 +345,9 @@ def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, str]]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _singular(loci: tuple[Locus, ...], numbers: tuple[Any, ...]) -> list[tuple[int, int, str]]:
+def _singular(loci: tuple[Locus, ...], numbers: tuple[Any, ...]) -> list[tuple[int, int, int]]:
     """The places of operands, and what makes an operation singular there whatever those are that are not known, and how."""
-    conditions = [(formula_locus(locus), locus.kind) for locus in loci if locus.kind in _SINGULAR]
+    conditions = [(formula_locus(locus), _SINGULAR[locus.kind]) for locus in loci if locus.kind in _SINGULAR]
     found = []
     for place, t in itertools.product([k for k, n in enumerate(numbers) if n is None] if conditions else (), _TRIED):
         given = tuple(t if k == place else math.nan if n is None else n for k, n in enumerate(numbers))
