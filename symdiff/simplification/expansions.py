@@ -24,7 +24,7 @@ from symdiff.rulebooks.tables import Template, parse_formula
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
-KINK, JUMP, POLE = range(3)  # where a slope is one of several, a value is, or neither is known
+KINK, JUMP, POLE = range(3)  # where a slope is the mean of several, a value or a slope is one of several, or none is known
 NEAR, MORE = mpmath.mpf(10) ** -16, 160
 KINKS, STEPS = operations("chooses"), operations("steps")
 _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  # some take minutes in many digits
@@ -206,19 +206,19 @@ def choices(steps: Steps, at: Any, is_real: bool) -> tuple[Any, Taken, dict[int,
 
 
 def kind_of(steps: Steps, at: Any, order: int) -> int:
-    """Whether a value jumps at a point, the chain rule has a slope of it there that is between those of both sides, or none."""
+    """Whether the chain rule has the mean of the slopes of both sides for a value at a point, or the value jumps or the slope
+    is another one between them, or none of these."""
     known, there, beside = choices(steps, at, True)
     if known is None or not beside:
         return POLE
-    if any(abs(near - known) > _JUMP * (1 + abs(known)) for near, _ in beside.values()):
+    if any(taken == there or abs(near - known) > _JUMP * (1 + abs(known)) for near, taken in beside.values()):
         return JUMP
-    if any(taken == there for _, taken in beside.values()):
-        return KINK
     with mpmath.workdps(MORE):
         slopes = [_slope(steps, at, known, taken, (side,)) for side, (_, taken) in beside.items()]
         slope, near = chained(steps, at), mpmath.mpf(10) ** -9
-        told = order <= 2 and None not in (slope, *slopes) and min(slopes) - near <= slope <= max(slopes) + near
-    return KINK if told else POLE
+        if order > 2 or None in (slope, *slopes) or not min(slopes) - near <= slope <= max(slopes) + near:
+            return POLE
+        return KINK if abs(slope - sum(slopes) / len(slopes)) <= near else JUMP
 
 
 def chained(steps: Steps, at: Any) -> Any:

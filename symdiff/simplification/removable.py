@@ -123,8 +123,10 @@ class _Removing:
         if binding.op == "select" or not (binding.op in KNOWN or binding.op == "call"):
             return found
         kinds: dict[Point, int] = {}
-        for p, kind in (pair for o in binding.operands for pair in self._points.get(o, {}).items()):
-            kinds[p] = max(kind, kinds.get(p, kind))
+        for place, operand in enumerate(binding.operands):
+            for p, kind in self._points.get(operand, {}).items():
+                if kind < POLE or not (place and binding.op in ("div", "pow")):  # a pole below a line is none
+                    kinds[p] = max(kind, kinds.get(p, kind))
         own = {p: kind for point, kind in _singular_points(self.facts, binding) for p in self._zeros(point)}
         own |= dict.fromkeys(self._ties(binding), JUMP if binding.op == "atan2" else KINK)
         depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + bool(own)
