@@ -93,6 +93,13 @@ BESIDE = {
         1.0,
         0.0,
     ),
+    "a tie of smooth values and a step": (lambda x: np.maximum(np.floor(x + x), np.sin(x) ** 2), 0.0, 0.0, 2.0),
+    "a square of a tie of formulas": (
+        lambda x: np.square(np.maximum(np.sqrt(special.erf(x) ** 2), special.entr(np.sinc(0.3 * np.square(x))))),
+        0.0,
+        0.0,
+        8 / np.pi,
+    ),
     "a tie of formulas": (lambda x: np.maximum(np.maximum(1 - np.cos(x), np.sinc(0.3 * x)), 1.0), 0.0, 0.0, 0.0),
     "a square of a tie": (lambda x: np.minimum(np.expm1(x), -x) ** 2, 0.0, 0.0, 2.0),
     "a tie with a hypotenuse": (lambda x: np.minimum(x, np.hypot(x**4, np.arctan(x))), 0.0, 1.0, None),

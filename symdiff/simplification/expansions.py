@@ -172,7 +172,9 @@ def _angle(y: Any, x: Any, taken: Taken, k: int) -> Any:
     """An angle as the arc tangent of a quotient, the one that is small beside a point, and a number of right angles."""
     if k not in taken:
         turns = mpmath.nint(mpmath.atan2(y, x) / (mpmath.pi / 2))
-        taken[k] = abs(y) > abs(x), int(turns)
+        taken[k] = (abs(y) > abs(x), int(turns)) if x or y else None
+    if taken[k] is None:  # where it jumps
+        return 0 * x
     is_steep, turns = taken[k]
     return (-mpmath.atan(x / y) if is_steep else mpmath.atan(y / x)) + turns * mpmath.pi / 2
 
@@ -205,7 +207,7 @@ def choices(steps: Steps, at: Any, is_real: bool) -> tuple[Any, Taken, dict[int,
     return known, there, beside
 
 
-def kind_of(steps: Steps, at: Any, order: int) -> int:
+def kind_of(steps: Steps, at: Any) -> int:
     """Whether the chain rule has the mean of the slopes of both sides for a value at a point, or the value jumps or the slope
     is another one between them, or none of these."""
     known, there, beside = choices(steps, at, True)
@@ -213,23 +215,15 @@ def kind_of(steps: Steps, at: Any, order: int) -> int:
         return POLE
     if any(taken == there or abs(near - known) > _JUMP * (1 + abs(known)) for near, taken in beside.values()):
         return JUMP
-    with mpmath.workdps(MORE):
-        slopes = [_slope(steps, at, known, taken, (side,)) for side, (_, taken) in beside.items()]
-        slope, near = chained(steps, at), mpmath.mpf(10) ** -9
-        if order > 2 or None in (slope, *slopes) or not min(slopes) - near <= slope <= max(slopes) + near:
-            return POLE
-        return KINK if abs(slope - sum(slopes) / len(slopes)) <= near else JUMP
-
-
-def chained(steps: Steps, at: Any) -> Any:
-    """The slope that the chain rule has for a value, made of what is chosen at the point, and of means among equals; None where
-    it has none."""
-    known, there, _ = choices(steps, at, True)
     equal = [k for k, (op, _) in enumerate(steps) if op in KINKS and there.get(k) == -1]
     ways = itertools.product((0, 1), repeat=len(equal))
     with mpmath.workdps(MORE):
-        found = [_slope(steps, at, known, there | dict(zip(equal, way, strict=True)), (1, -1)) for way in ways]
-        return None if known is None or None in found else mpmath.fsum(found) / len(found)
+        slopes = [_slope(steps, at, known, taken, (side,)) for side, (_, taken) in beside.items()]
+        shares = [_slope(steps, at, known, there | dict(zip(equal, way, strict=True)), (1, -1)) for way in ways]
+        if None in slopes + shares:
+            return POLE
+        slope, mean, near = mpmath.fsum(shares) / len(shares), mpmath.fsum(slopes) / len(slopes), mpmath.mpf(10) ** -9
+    return KINK if abs(slope - mean) <= near else JUMP if min(slopes) - near <= slope <= max(slopes) + near else POLE
 
 
 def _slope(steps: Steps, at: Any, known: Any, taken: Taken, sides: tuple[int, ...]) -> Any:
@@ -254,6 +248,12 @@ def discs(steps: Steps, at: Any, order: int, is_real: bool) -> tuple[Disc, ...]:
     if len(found) == 2 and np.allclose(*padded(found), rtol=1e-12, atol=0.0):
         return (found[0]._replace(side=0),)
     return tuple(found) if len(found) == len(beside) and is_real else ()
+
+
+def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...]) -> bool:
+    """Whether discs begin where the value is, if there is one."""
+    there = choices(steps, at, True)[0]
+    return there is None or np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
 
 
 def padded(found: Iterable[Disc]) -> list[tuple[float, ...]]:

@@ -38,9 +38,8 @@ from symdiff.simplification.expansions import (
     Disc,
     Steps,
     append_steps,
-    chained,
-    choices,
     discs,
+    is_continuous,
     kind_of,
     padded,
     value_at,
@@ -145,15 +144,15 @@ class _Removing:
                 continue
             if point.of.shape != binding.shape or is_real is is_complex(binding.dtype):
                 continue
-            kind = max(kinds.get(point, KINK), own.get(point, KINK))
-            is_kink = own.get(point) == kind == KINK
-            if kind < POLE and several and not is_kink and (kind == JUMP or binding.op not in _SUMS):
-                kind = kind_of(steps, point.at, self.order)
-            is_asked = (kind == POLE or is_kink) and not is_pole
-            known = discs(steps, point.at, self.order, is_real) if is_asked else ()
-            if known and self._is_told(steps, point.at, known, is_kink):
+            kind, is_tie = max(kinds.get(point, KINK), own.get(point, KINK)), own.get(point) == KINK
+            if kind < POLE and (point in own or (several and (kind == JUMP or binding.op not in _SUMS))):
+                kind = kind_of(steps, point.at)
+            is_asked = kind == POLE or (kind == JUMP and is_tie)
+            is_tried = not is_pole and (is_asked or is_tie or self.order > 2)
+            known = discs(steps, point.at, self.order, is_real) if is_tried else ()
+            if known and (is_asked or len(known) == 1) and is_continuous(steps, point.at, known):
                 found.append((point, known))
-            elif not is_kink or self.again:
+            elif kind > KINK or self.again:
                 self._points.setdefault(binding.result, {})[point] = kind
         return found
 
@@ -161,16 +160,6 @@ class _Removing:
         """Whether an earlier sweep has told what a value is near a point."""
         near = self.told.get(binding.result)
         return bool(near) and any((p.of, float(p.at)) in near for p in self._zeros(point))
-
-    def _is_told(self, steps: Steps, at: Any, known: tuple[Disc, ...], is_kink: bool) -> bool:
-        """Whether discs are of a continuous value, and where a kink begins tell that it is none, or no mean of its operands."""
-        there = choices(steps, at, True)[0]
-        if there is not None and not np.allclose(complex(there), [d.coefficients[0] for d in known], rtol=1e-9, atol=1e-9):
-            return False
-        if len(known) == 1 or not is_kink:
-            return True
-        slope, mean = chained(steps, at), sum((*disc.coefficients, 0.0)[1] for disc in known) / 2
-        return steps[-1][0] in ("max", "min") and (slope is None or abs(slope - mean) > 1e-9 * abs(mean) + 1e-30)
 
     def _by_product(self, binding: Node) -> Atom | None:
         """u/x, of which u depends on w = a*x alone, as a*(u/w) where that is regular, and the same for powers of x."""
@@ -218,7 +207,7 @@ class _Removing:
             elif isinstance(top, Constant):
                 steps.append(("const", (top.value,)))
                 places[top] = len(steps)
-            elif made is None or len(steps) > _MANY:
+            elif made is None or len(places) > _MANY:
                 return None
             elif missing := [o for o in made.operands if o not in places]:
                 pending += missing
