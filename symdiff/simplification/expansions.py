@@ -20,6 +20,7 @@ import numpy as np
 from symdiff.ir.node import Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.precision import OPERATIONS, SLOW
+from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template, parse_formula
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
@@ -67,38 +68,27 @@ class Disc(NamedTuple):
 def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...], written: bool = True) -> int | None:
     """Append what a binding does to the results `refs`, a formula's own operations where it has one; None where that is not
     known."""
-    op = extreme_by_rule(binding) if binding.op == "call" or binding.op in KINKS else ""
-    op = op or binding.op
-    if op == "call":
+
+    def put(op: str, refs: tuple[int, ...], payload: Any = None) -> int:
+        steps.append((op, (payload,) if op == "const" else refs))
+        return len(steps)
+
+    op = (extreme_by_rule(binding) if binding.op == "call" or binding.op in KINKS else "") or binding.op
+    if op in _MADE:
+        return apply(_formula(op), refs, None, put)  # type: ignore[no-any-return]
+    if op == "call" and binding.params.graph is not None:
         graph = binding.params.graph
-        places = {} if graph is None else {leaf.node: ref for leaf, ref in zip(graph.inputs, refs, strict=True)}
-        for inner in () if graph is None else graph.bindings:
-            found = append_steps(steps, inner, tuple(_place(steps, places, o) for o in inner.operands), False)
+        places = dict(zip((leaf.node for leaf in graph.inputs), refs, strict=True))
+        for inner in graph.bindings:
+            places |= {o: put("const", (), o.value) for o in inner.operands if isinstance(o, Constant)}
+            found = append_steps(steps, inner, tuple(places[o] for o in inner.operands), False)
             if found is None:
                 return None
             places[inner.result] = found
-        return None if graph is None else places.get(graph.outputs[0].atom)
-    if op in _MADE:
-        formula = _formula(op)
-        values = [*refs, -1]
-        for inner_op, inner, payload in formula.steps:
-            steps.append((inner_op, (payload,) if inner_op == "const" else tuple(values[r] for r in inner)))
-            values.append(len(steps))
-        return values[formula.result]
-    if op not in KNOWN:
-        return None
+        return places[graph.outputs[0].atom]
     if op == "select" and binding.primal and written:
-        steps.append(("here", refs[:1]))
-        refs = (len(steps), *refs[1:])
-    steps.append((op, refs))
-    return len(steps)
-
-
-def _place(steps: list[Any], places: dict[Any, int], atom: Any) -> int:
-    if isinstance(atom, Constant):
-        steps.append(("const", (atom.value,)))
-        return len(steps)
-    return places[atom]
+        refs = (put("here", refs[:1]), *refs[1:])
+    return put(op, refs) if op in KNOWN else None
 
 
 @functools.cache

@@ -246,32 +246,15 @@ class _Removing:
 
     def _inverted(self, made: Node, value: Any) -> Iterator[Point]:
         """Where an operand makes an operation's value that number."""
-        op, operands = made.op, made.operands
-        numbers = [_number(o) for o in operands]
-        if op in ("neg", "cast"):
-            yield Point(operands[0], -value if op == "neg" else value)
-        elif len(operands) == 1:
-            if op in ("exp", "log") and (value > 0 or op == "log"):
-                yield Point(operands[0], mpmath.log(value) if op == "exp" else mpmath.exp(value))
-            else:
-                yield from (Point(operands[0], mpmath.mpf(t)) for t in _TRIED if _is_at(op, t, value))
-        elif op in ("mul", "div") and value == 0:
-            yield from (Point(o, value) for o in operands[: 1 if op == "div" else 2])
-        elif op in ("add", "sub") and numbers != [None, None]:
-            place = 0 if numbers[0] is None else 1
-            rest = numbers[1 - place]
-            yield Point(operands[place], value - rest if op == "add" else value + rest if place == 0 else rest - value)
-        elif op in ("mul", "div") and numbers[1] and numbers[0] is None:
-            yield Point(operands[0], value / numbers[1] if op == "mul" else value * numbers[1])
-        elif op in ("mul", "div") and numbers[0]:
-            yield Point(operands[1], value / numbers[0] if op == "mul" else numbers[0] / value)
-        elif op == "pow" and numbers[1] and value >= 0 and (value or numbers[1] > 0):
-            root = value ** (1 / numbers[1])
-            yield Point(operands[0], root)
-            if root and numbers[1] % 2 == 0:
-                yield Point(operands[0], -root)
-        else:
+        numbers = [_number(o) for o in made.operands]
+        free = [o for o, n in zip(made.operands, numbers, strict=True) if n is None]
+        if value == 0 and made.op in ("mul", "div"):
+            yield from (Point(o, value) for o in (free if made.op == "mul" else made.operands[:1]))
+        elif len(free) != 1:
             yield from self._tried(made, value)
+        else:
+            of_one = (t for t in _candidates(value, *filter(None, numbers)) if _is_at(made.op, t, numbers, value))
+            yield from (Point(free[0], t) for t in of_one)
 
     def _tried(self, made: Node, value: Any = None) -> Iterator[Point]:
         """Where the only value that moves in a sum makes it that number, or, without one, operands equal."""
@@ -357,11 +340,24 @@ def _number(atom: Atom) -> Any:
     return mpmath.mpf(value) if isinstance(value, (int, float)) else None
 
 
-def _is_at(op: str, at: int, value: Any) -> bool:
+def _candidates(value: Any, constant: Any = None) -> Iterator[Any]:
+    """Numbers that an operation, with a constant, may make another one."""
+    yield from (*map(mpmath.mpf, _TRIED), value, -value)
+    if constant is None:
+        yield from (mpmath.exp(value), mpmath.log(value)) if value > 0 else (mpmath.exp(value),)
+    else:
+        yield from (value + constant, value - constant, constant - value, value * constant, value / constant)
+        root = abs(value) ** (1 / constant) if value else value
+        yield from (root, -root, constant / value if value else value)
+
+
+def _is_at(op: str, at: Any, numbers: list[Any], value: Any) -> bool:
+    given = [at if n is None else n for n in numbers]
     try:
-        if op not in OPERATIONS or (op in COSTLY and not np.isclose(float(OPS[op].function()(float(at))), float(value))):
+        if op in COSTLY and not np.isclose(float(OPS[op].function()(*map(float, given))), float(value)):
             return False
-        return bool(OPERATIONS[op](mpmath.mpf(at)) == value)
+        found = OPERATIONS[op](*given) if op != "cast" else at
+        return bool(abs(found - value) <= abs(value) * mpmath.eps * 64)
     except REFUSED:
         return False
 
