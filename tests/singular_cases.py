@@ -57,7 +57,7 @@ DIRECTIONAL = [
     ("x2y/(x2+y2)", lambda x: x[0] ** 2 * x[1] / (x[0] ** 2 + x[1] ** 2), (z2,), 1, np.nan),
     ("x3/(x2+y2)", lambda x: x[0] ** 3 / (x[0] ** 2 + x[1] ** 2), (z2,), 1, np.nan),
     ("Peano", lambda x: x[0] * x[1] * (x[0] ** 2 - x[1] ** 2) / (x[0] ** 2 + x[1] ** 2), (z2,), 2, np.nan),
-    ("arctan2", lambda x: np.arctan2(x[0], x[1]), (z2,), 1, z2),
+    ("arctan2", lambda x: np.arctan2(x[0], x[1]), (z2,), 1, np.nan),
     ("sqrt|xy|", lambda x: np.sqrt(np.abs(x[0] * x[1])), (z2,), 1, np.nan),
     ("hess norm", lambda x: norm(x), (z2,), 2, np.nan),
 ]

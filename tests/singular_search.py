@@ -51,7 +51,7 @@ SPECIAL = {
 SPECIAL_PAIRS = {
     "special.xlogy({}, {})": lambda a, b: a * mpmath.log(b) if a else a,
     "special.xlog1py({}, {})": lambda a, b: a * mpmath.log(1 + b) if a else a,
-    "special.rel_entr({}, {})": lambda a, b: a * mpmath.log(a / b) if a and b > 0 else ROOT(a),
+    "special.rel_entr({}, {})": lambda a, b: a * mpmath.log(a / b) if a and b > 0 else a and ROOT(-1),
     "np.logaddexp({}, {})": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
 }  # fmt: skip
 CHOICES = {
@@ -110,7 +110,7 @@ def branched(t, at, name):
     if not CHOICES[t[0]](value(asked, at)):
         return branched(t[3], at, name)
     arm = branched(t[2], at, name)
-    if "==" not in t[0] or name not in leaves(asked):
+    if "==" not in t[0] or 0 in (value(asked, at | {name: at[name] + d}) for d in (-1e-9, 1e-9)):
         return arm
     if any(word in text(asked) for word in (*KINKS, *JUMPS, "p")):
         raise Undefined
@@ -156,6 +156,8 @@ def bounds(t, at, name, order):
         1 if order == 2 or any(k in named for k in JUMPS) else 2
     ):
         return None  # a kink that both decide is its row's
+    if any(sub[0][3:7] in ("sign", "floo") and {"x", "p"} <= leaves(sub) for sub in parts(t)):
+        return None  # and a step
     slopes = sides(t, at, name, 1)
     if slopes is None or (order == 1 and len(slopes) == 1 and any(k in named for k in (*KINKS, "sqrt", "**0.5"))):
         return None
@@ -185,7 +187,7 @@ def judged(t, points, compiled=True, orders=(1, 2)):
             at = {n: mpmath.mpf(v) for n, v in zip("xp", numbers, strict=True)}
             try:
                 written = float(f(*map(np.float64, numbers)))
-            except ZeroDivisionError:  # of two constants
+            except (ZeroDivisionError, TypeError):  # of two constants, or with a complex one
                 return told, found
             if not math.isfinite(written):
                 continue
@@ -220,6 +222,12 @@ def derived(f, place, order):
 def leaves(t):
     own = {"p"} & {t[0].split("*")[0].strip("("), t[0].split(" - ")[-1].strip(")")}
     return {t[0]} if len(t) == 1 else own.union(*map(leaves, t[1:]))
+
+
+def parts(t):
+    yield t
+    for sub in t[1:]:
+        yield from parts(sub)
 
 
 def search(seed, count):

@@ -31,7 +31,7 @@ from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import known_column
 from symdiff.simplification.polynomials import Polynomials
-from symdiff.simplification.removable import outside_discs
+from symdiff.simplification.removable import told
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
@@ -153,7 +153,7 @@ class Series:
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
         facts = known_bindings(open_.bindings, self.builder, seeds, order)
-        self._far = facts.made.keys() - outside_discs(facts.bindings)  # what counts only where polynomials do not
+        self._far = facts.made.keys() - {a for a, near in told(facts.bindings).items() if not near}  # what counts only where polynomials do not
         self.polynomials = Polynomials(self.builder, facts.bindings)
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)

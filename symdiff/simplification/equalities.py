@@ -165,6 +165,8 @@ class Thinness:
             return frozenset().union(*found) if all(found) else frozenset()
         if op in _MOVING or (op == "pow" and isinstance(operands[1], Constant) and operands[1].value != 0):
             return found[0]
+        if op in ("select", "max", "min") and all(found[-2:]):
+            return found[-2] | found[-1]
         if op not in ("add", "sub", "mul", "div", "hypot"):
             return frozenset()
         if all(found) and (found[0].isdisjoint(found[1]) or op == "hypot" or (op == "mul" and operands[0] is operands[1])):

@@ -21,7 +21,8 @@ def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], 
     """The facts of the bindings that take the place of these, which they hold, for derivatives up to an order; new symbols are
     bound on the builder."""
     facts = Facts(simplify_selects(bindings, builder, wrt))
-    for rewrite in (rewritten, partial(regular, wrt=wrt, order=order), shifted):
+    again = any(not b.primal for b in bindings)
+    for rewrite in (rewritten, partial(regular, wrt=wrt, order=order, again=again), shifted):
         found = rewrite(facts, builder)
         if any(new is not old for new, old in zip_longest(found, facts.bindings)):
             facts = Facts(found)
