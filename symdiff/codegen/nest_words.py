@@ -113,7 +113,7 @@ class Words:
 
     def tell(self, size: str, count: Count) -> None:
         """What a size is that a loop counts, where it is known before."""
-        self.bounds[size] = count
+        self.bound(size, count)
         self.varied.update([size] if self.is_varied(count) else [])
 
     def end_where(self, place: int, condition: Number) -> None:
@@ -184,6 +184,11 @@ class Words:
             with self.rounds("i", shape[0]) as i:
                 self.each(shape[1:], action, (*before, i))
 
+    def bound(self, name: str, most: Count) -> None:
+        """The largest value of a number that is told inside all those that are bounded so far."""
+        self.bounds.pop(name, None)
+        self.bounds[name] = most
+
     def is_varied(self, whole: Count) -> bool:
         """Whether a whole number differs from point to point."""
         return isinstance(whole, Extent) and any(size.name in self.varied for size, _ in whole.terms)
@@ -194,7 +199,8 @@ class Words:
 
     def _is_not_negative(self, whole: Count) -> bool:
         while isinstance(whole, Extent):
-            size, times = next((term for term in whole.terms if term[0].name in self.bounds), whole.terms[0])
+            inside = {name: depth for depth, name in enumerate(self.bounds)}  # rounds' bounds may tell of those around them
+            size, times = max(whole.terms, key=lambda term: inside.get(term[0].name, -1))
             if times < 0 and size.name not in self.bounds:
                 return False
             least = 0 if size.name in self.bounds else size.least

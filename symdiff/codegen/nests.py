@@ -286,21 +286,22 @@ class Nest(Values):
             buffers.append(memory or target)
         self.own.update(b.name for b in buffers if b.shape)
         given = [self.values[o] for o in node.operands]
+        told = self._told_rounds(node) if loop.tested else None
+        if told is not None:
+            words.tell(loop.counted, told)
+        counting = loop.tested and told is None
         for place, buffer in enumerate(buffers):
-            if buffer.shape and not (loop.tested and carried <= place < sums):
+            if buffer.shape and not (counting and carried <= place < sums):
                 words.reserve(buffer, buffer.shape[0])
             if place < carried:
                 if place not in kept:
                     self.fill(given[place], Writer(words, buffer))
             elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
                 words.clear(buffer)
-        told = self._told_rounds(node) if loop.tested else None
-        if told is not None:
-            words.tell(loop.counted, told)
-            if len(results) == 1:  # it only counts
-                return [words.real(loop.rounds)]
+        if told is not None and len(results) == 1:  # it only counts
+            return [words.real(loop.rounds)]
         count = told if told is not None else loop.limit if loop.tested else loop.rounds
-        with words.rounds(body.inputs[0].name, count, loop.backward, "" if told is not None else loop.counted or "") as k:
+        with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted if counting else "") as k:
             leaves: list[Any] = [words.real(k)]
             wholes: list[Count | None] = [k]
             for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
@@ -308,7 +309,7 @@ class Nest(Values):
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 wholes.append(self.whole_of(node.operands[place]) if place >= carried and row is None else None)
-            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers, told is None and loop.tested)
+            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers, counting)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
 
@@ -337,11 +338,11 @@ class Nest(Values):
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
         stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
-        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, loop.tested)
+        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, tested)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
         late = {v for v in summed if v >= 0 and part_of_array(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
-        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, loop.tested)
+        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, tested)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
