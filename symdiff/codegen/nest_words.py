@@ -51,6 +51,8 @@ class Words:
     """What a target says for the parts of a nest."""
 
     few = 16  # cells that are written one by one, without a loop
+    deep = 50  # arrays inside one another, at which one is put into memory
+    says_arrays = False  # whether an array is said whole, by `array`, `fill` and `place`, and not by its cells
 
     def __init__(self) -> None:
         self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
@@ -67,6 +69,10 @@ class Words:
     def cell(self, program: Program, position: int, values: dict[int, Number]) -> Number:
         """An operation on numbers, in a formula for a cell."""
         raise NotImplementedError
+
+    def holds(self, array: Cells, depth: int) -> bool:
+        """Whether an array that is read once, so many deep inside one another, is put into memory."""
+        return depth > self.deep
 
     def named(self, name: str, value: Number, code: str) -> Number:
         """A number that is read several times, or in another place."""

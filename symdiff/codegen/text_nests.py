@@ -106,7 +106,7 @@ class TextNests(Words):
         self.printed.append(node)
         template, level, needed = self.spelled(program, position)
         parts = [values[o] for o in printed_operands(program, position)]
-        text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))
+        text = template.format(*(p.at(n) if n else bare_text(p.text) for p, n in zip(parts, needed, strict=True)))
         return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
 
     def named(self, name: str, value: Expression, code: str) -> Expression:
