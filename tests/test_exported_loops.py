@@ -181,6 +181,15 @@ def inner_rounds(x, W):
     return s
 
 
+def counted_before(W, h):
+    s = 0.0
+    for _ in range(8):
+        n, first = np.sum(h * h), h[0]
+        h = np.tanh(W @ h)
+        s += n * np.sum(h) + first * h[1]
+    return s
+
+
 def single(W, x):
     h = np.zeros(12, np.float32)
     for _ in range(30):
@@ -215,6 +224,7 @@ def _normal(*shape):
         (turned, (_normal(9, 9),), sd.value_and_grad, 40),
         (rolled, (_normal(30, 10),), sd.value_and_grad, 40),
         (inner_rounds, (_normal(10), _normal(10, 10) / 5), sd.value_and_grad, 45),
+        (counted_before, (_normal(10, 10) / 3, _normal(10)), sd.value_and_grad, 40),
         (single, (_normal(12, 12).astype(np.float32) / 5, _normal(12).astype(np.float32)), sd.value_and_grad, 30),
         (complex_rounds, (_normal(6, 6) + 1j * _normal(6, 6).T, _normal(6) + 0j), sd.jacobian, 40),
     ],

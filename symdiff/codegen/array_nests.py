@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.array_text import Whole, call_text, part_text, placing_lines, static_text, viewed
+from symdiff.codegen.array_text import Part, Whole, call_text, part_text, placing_lines, static_text, viewed
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text
 from symdiff.codegen.nest_values import Writer
 from symdiff.codegen.nest_words import Buffer, Cells, Index
@@ -98,8 +98,9 @@ class ArrayNests(PythonNests):
         return self._array(Whole(made, node.shape if cored is None else cored, node.shape, is_new=True), node.dtype)
 
     def _array(self, whole: Whole, code: str) -> Any:
-        if whole.shape == ():
-            return whole.text()
+        if whole.shape == ():  # a cell is read where it stands
+            text = whole.text()
+            return Expression(text.text, text.level, max(text.depth, isinstance(text, Part)))
         memory = None if whole.core.depth or whole.is_new else Buffer(str(whole.text()), whole.shape, code)
         return Array(whole.shape, code, lambda index: self._at(whole, index), memory, whole=whole)
 

@@ -28,7 +28,7 @@ _STRETCH = 20  # equal numbers that are written as one
 Text = Callable[[int], str]
 Size = Callable[[Any], str]
 OVERWRITING = operations("overwrites")
-PLACING = OVERWRITING | {"put", "scatter", "scatter_at", "embed"}
+PLACING = operations("fills") - {"cells"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ class Nest(Values):
         """
         super().__init__(words, program, leaves, given)
         self.targets = targets or {}
-        self.renewed: set[int] = set()  # those in whose places other values are, which are read before
         self.says_arrays = words.says_arrays
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.costly: set[int] = set()  # such arrays, of which each cell takes long
@@ -100,14 +99,13 @@ class Nest(Values):
                     self.costly.add(position)
             self.values[position] = value
 
-    def _target(self, position: int) -> Buffer | None:
-        """The place of a value, if nothing is to be read there any more."""
-        target = self.targets.get(position)
-        if target is None or position not in self.renewed:
-            return target
+    def _target(self, position: int, at_once: bool = True) -> Buffer | None:
+        """The place of a value, if nothing is to be read there any more, but for what is written `at_once`."""
+        if (target := self.targets.get(position)) is None:
+            return None
         there = [p for p, v in self.values.items() if isinstance(v, Cells) and v.buffer and v.buffer.name == target.name]
-        readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there)) - {position}
-        return target if self._are_read(readers, position) else None
+        readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
+        return target if self._are_read(readers - ({position} if at_once else set()), position) else None
 
     def _input_name(self, node: Node) -> str:
         leaf = self.program.inputs[node.params[0]]
@@ -197,6 +195,10 @@ class Nest(Values):
             elif node.op == "loop":
                 found |= {self.roots[o] for o in node.operands[: node.params.carried]}
         places = {self.program.nodes[p].params[0] for p in found if self.program.nodes[p].op == "input"}
+        names = {target.name for target in self.targets.values()}
+        places |= {
+            k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Cells) and leaf.buffer and leaf.buffer.name in names
+        }
         return found | {p for p, n in enumerate(self.program.nodes) if n.op == "input" and n.params[0] in places}
 
     def _reads_written(self, position: int, node: Node) -> bool:
@@ -264,7 +266,7 @@ class Nest(Values):
         part = self.added[late[0]]
         memory = self.taken(position, 1 - place, node.dtype, self.program.nodes[part].operands)
         if memory is None:
-            memory = self.targets.get(position) or self.new(node)
+            memory = self._target(position, False) or self.new(node)
             self.words.reserve(memory, node.shape[0])
             self.fill(self.values[node.operands[1 - place]], Writer(self.words, memory))
         self._give_part(part, Writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
@@ -333,21 +335,10 @@ class Nest(Values):
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
-            inner = Nest(words, body, leaves, told_inside, None, _ends(loop))
-            if self.says_arrays:
-                inner.renew(buffers[:carried])
-            self._round(loop, inner, k, buffers, counting)
+            renewed = _renewed(body, buffers[:carried]) if self.says_arrays else {}
+            self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
-
-    def renew(self, buffers: list[Buffer]) -> None:
-        """Let the next values of arrays have their names as soon as those of before have been read."""
-        nodes = self.program.nodes
-        values = [whole_value(self.program, output) for output in self.program.outputs[: len(buffers)]]
-        for value, buffer in zip(values, buffers, strict=True):
-            if value >= 0 and nodes[value].shape and nodes[value].op not in {*PLACED, "part"} and values.count(value) == 1:
-                self.targets[value] = buffer
-                self.renewed.add(value)
 
     def _told_rounds(self, node: Node) -> Count | None:
         """How many rounds a loop has that goes on while the number of a round is below another, where both are known."""
@@ -434,6 +425,16 @@ def _is_leaf(body: Program, output: Output) -> bool:
     """Whether a round gives a whole value as it took it: it is read before the round changes it."""
     value = whole_value(body, output)
     return value >= 0 and body.nodes[value].op == "input"
+
+
+def _renewed(body: Program, buffers: list[Buffer]) -> dict[int, Buffer]:
+    """The next values of carried arrays, which have their names as soon as those of before have been read."""
+    values = [whole_value(body, output) for output in body.outputs[: len(buffers)]]
+    return {
+        value: buffer
+        for value, buffer in zip(values, buffers, strict=True)
+        if value >= 0 and body.nodes[value].shape and body.nodes[value].op not in {*PLACED, "part"} and values.count(value) == 1
+    }
 
 
 def _ends(loop: Any) -> list[int]:

@@ -414,7 +414,7 @@ class _LoopFile(_PointFile):
     def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
         words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal, ends)
         targets = self.targets if program is self.rest else [words.names.numbered("v") for _ in program.outputs]
-        lines = words.body(program, self.order() if program is self.rest else self.order()[: len(program.inputs)], targets)
+        lines = words.body(program, self.order()[: len(program.inputs)], targets)
         self.held |= words.constants
         self.names.taken.update(words.constants)
         return lines, {o.cells[0]: name for o, name in zip(program.outputs, targets, strict=True)}

@@ -327,7 +327,7 @@ _ROWS = [
     Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
          "{np}.take_along_axis({0}, {1}, axis={axis})", cells=False, traits="takes_places gathers cellwise integral"),
     Head("put_along", permuted, lambda s, i, axis: s, "_permuted({0}, {1}, {axis})", cells=False,
-         traits="takes_places cellwise fills integral"),
+         traits="takes_places cellwise integral"),
     Head("gather", head_gather, lambda s, i: (*i, *s[1:]),
          "{np}.take({0}, {np}.asarray({1}).astype({np}.intp), axis=0{clip})", out=True,
          unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i), traits="takes_places gathers cellwise integral"),
