@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.array_text import Part, Whole, call_text, part_text, placing_lines, static_text, viewed
+from symdiff.codegen.array_text import OVERWRITING, Part, Whole, call_text, part_text, placing_lines, static_text, viewed
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text
 from symdiff.codegen.nest_values import Writer
 from symdiff.codegen.nest_words import Buffer, Cells, Index
@@ -111,10 +111,9 @@ class ArrayNests(PythonNests):
         whole = value.whole
         if whole.cored or not whole.spread:
             return whole.text("np", self._static)
-        size, zero = self._static(whole.shape), whole.core.text in ("0.0", "np.float64(0.0)") and value.dtype == "d"
-        return Expression(
-            f"np.zeros({size})" if zero else f"np.full({size}, {self.kept(str(whole.core), value.dtype)})", ATOM, 1
-        )
+        number, size = self.kept(str(whole.core), value.dtype), self._static(whole.shape)
+        is_zero = number == self._zero(value.dtype)
+        return Expression(self._zeros(whole.shape, value.dtype, "zeros") if is_zero else f"np.full({size}, {number})", ATOM, 1)
 
     def _static(self, value: Any) -> str:
         """A parameter of a call, or a number of cells."""
@@ -124,13 +123,19 @@ class ArrayNests(PythonNests):
             return tuple_text([self._text(part) for part in value])
         return self._text(value) if isinstance(value, Extent) else static_text(value)
 
+    def _indexed(self, whole: Whole, index: Index) -> tuple[Expression, Shape, Index]:
+        """What a cell, or a row, is looked up in, of which shape, and the index there."""
+        if len(index) < len(whole.shape) or whole.cored == whole.shape:
+            return whole.text("np", self._static), whole.shape, index
+        place = self.flat(Buffer("", whole.shape, ""), index)
+        found = self._unravelled(place, whole.cored)
+        if found is not None:
+            return whole.core, whole.cored, found
+        return Expression(f"{whole.core.at(ATOM)}.reshape(-1)", ATOM, whole.core.depth), (None,), (place,)
+
     def _at(self, whole: Whole, index: Index) -> Expression:
-        """A cell."""
-        core, place = whole.core, self.flat(Buffer("", whole.shape, ""), index)
-        found = index if whole.cored == whole.shape else self._unravelled(place, whole.cored)
-        if found is None:
-            core, found = Expression(f"{core.at(ATOM)}.reshape(-1)", ATOM, core.depth), (place,)
-        return part_text(core, [self._text(i) for i in found], 1)
+        array, _, found = self._indexed(whole, index)
+        return part_text(array, [self._text(i) for i in found], 1)
 
     def _unravelled(self, place: Count, shape: Shape) -> Index | None:
         """The index of a cell in C order, None where it is not known for all rounds."""
@@ -175,43 +180,33 @@ class ArrayNests(PythonNests):
 
     def _gather(self, nest: Nest, position: int, values: list[Any]) -> Any:
         """Rows at whole numbers: a part of the array where they are known as such."""
-        node, source = nest.program.nodes[position], values[0]
-        place = node.operands[1]
-        if not nest.program.nodes[place].shape:
-            row = nest.row_number(place, source.shape[0])(())
-            return self.row(source, row) if node.shape else source.at((row,))
-        keys = self._rows(nest, place, source.whole)
-        if keys:
-            core = part_text(source.whole.core, keys, source.whole.core.depth)
-            return self._array(Whole(core, node.shape, node.shape), node.dtype)
-        texts = [self.shown(source), self.shown(values[1])]
+        node, texts = nest.program.nodes[position], [self.shown(v) for v in values]
+        found = self._rows(nest, node.operands[1], values[0].whole)
+        if found is not None:
+            return self._array(found, node.dtype)
         return self._made(node, call_text(nest.program.nodes, position, [t.text for t in texts], {}), ATOM, texts)
 
-    def _rows(self, nest: Nest, place: int, array: Whole) -> list[str]:
-        """Rows at equal distances as keys of the array's cells as they lie, none for other rows."""
-        line, count = nest.line_of(place), nest.program.nodes[place].shape
-        if line is None or len(count) != 1 or array.spread:
-            return []
-        start, (step,) = line
-        ends = [start, start + step * (count[0] - 1)]
-        if not all(self.within(end, array.shape[0]) for end in ends):
-            return []
-        if array.cored[: len(array.shape)] == array.shape:
-            first, last = ((end,) for end in ends)
-        elif len(array.shape) > 1 or any(found is None for found in (self._unravelled(end, array.cored) for end in ends)):
-            return []
-        else:
-            first, last = (self._unravelled(end, array.cored) for end in ends)  # type: ignore[misc]
-        keys = [self._text(i) for i in first]
-        for axis, (i, j) in enumerate(zip(first, last, strict=True)):
+    def _rows(self, nest: Nest, place: int, array: Whole) -> Whole | None:
+        """A row of an array, or rows at equal distances, as a part of it; None for others."""
+        count, size = nest.program.nodes[place].shape, array.shape[0]
+        line = nest.line_of(place) if count else (nest.row_number(place, size)(()), ())
+        if line is None or len(count) > 1:
+            return None
+        first, step = line[0], sum(line[1])
+        last = first + step * (count[0] - 1) if count else first
+        if count and not (self.within(first, size) and self.within(last, size)):
+            return None
+        (core, shape, starts), (_, _, ends) = (self._indexed(array, (end,)) for end in (first, last))
+        keys = [self._text(i) for i in starts]
+        for axis, (i, j, n) in enumerate(zip(starts, ends, shape, strict=False)):
             if i != j:
-                whole, rest = (0, 1) if isinstance(j - i, Extent) else divmod(j - i, count[0] - 1)
-                step = step if len(first) == 1 else whole
-                if step < 1 or (rest and len(first) > 1):
-                    return []
-                end = "" if j + 1 == array.cored[axis] else self._text(j + 1)
-                keys[axis] = f"{'' if i == 0 else self._text(i)}:{end}" + (f":{step}" if step > 1 else "")
-        return keys if sum(":" in key for key in keys) == 1 else []
+                along = step if len(starts) == 1 else 0 if isinstance(j - i, Extent) else (j - i) // (count[0] - 1)
+                if along < 1 or (len(starts) > 1 and along * (count[0] - 1) != j - i):
+                    return None
+                stop = "" if j + 1 == n else self._text(j + 1)
+                keys[axis] = f"{'' if i == 0 else keys[axis]}:{stop}" + (f":{along}" if along > 1 else "")
+        shape = (*count, *array.shape[1:])
+        return Whole(part_text(core, keys, core.depth), shape, shape) if sum(":" in key for key in keys) == len(count) else None
 
     def _cells(self, nest: Nest, position: int, values: list[Any]) -> Any:
         """An array of numbers."""
@@ -282,8 +277,8 @@ class ArrayNests(PythonNests):
         self.constants[name] = value
         return Buffer(name, value.shape, value.dtype.char)
 
-    def _zeros(self, shape: Shape, code: str) -> str:
-        return f"np.empty({self._static(shape)}{'' if code == 'd' else f', np.{dtype_text(code)}'})"
+    def _zeros(self, shape: Shape, code: str, made: str = "empty") -> str:
+        return f"np.{made}({self._static(shape)}{'' if code == 'd' else f', np.{dtype_text(code)}'})"
 
     def listed(self, code: str) -> str:
         return "Any"
@@ -305,7 +300,7 @@ class ArrayNests(PythonNests):
         if not buffer.shape:
             self.store(buffer, (), zero)
             return
-        made = Expression(self._zeros(buffer.shape, buffer.dtype).replace("np.empty", "np.zeros", 1), ATOM, 1)
+        made = Expression(self._zeros(buffer.shape, buffer.dtype, "zeros"), ATOM, 1)
         self.fill(self._array(Whole(made, buffer.shape, buffer.shape, is_new=True), buffer.dtype), buffer)
         self.loose.discard(buffer.name)
 
@@ -328,7 +323,7 @@ class ArrayNests(PythonNests):
             else:
                 self._say(f"{target} {'|=' if add and buffer.dtype == '?' else '+=' if add else '='} {bare_text(text.text)}")
             return
-        if buffer.name in self.temporary & self.fresh.keys() and value.whole.is_new and not value.whole.spread:
+        if buffer.name in self.temporary & self.fresh.keys() and not value.whole.spread:
             self.shapes[buffer.name] = value.whole.cored
         self.fresh.pop(buffer.name, None)
         self.known.add(buffer.name)
@@ -344,48 +339,36 @@ class ArrayNests(PythonNests):
         return str(self.cells(buffer).at(index)) if buffer.shape else buffer.name
 
     def place(self, nest: Nest, node: Node, write: Writer, add: bool = False) -> None:
-        """What an operation puts into, or adds to, memory."""
-        values = [nest.values[o] for o in node.operands]
-        texts = [bare_text(str(self.shown(v))) for v in values]
-        buffer, adds = write.buffer, add or node.op == "scatter_at"
-        memory = self.cells(buffer).whole
-        if node.op in ("scatter_at", "assign_at"):
-            place = node.operands[1]
-            if not nest.program.nodes[place].shape:
-                row = nest.row_number(place, node.shape[0])(())
-                keys = [self._cell(buffer, (*write.before, row))] if len(node.shape) == 1 else []
-                target = keys[0] if keys else str(part_text(self._memory(buffer, write.before), [self._text(row)]))
-            elif write.before or not (keys := self._rows(nest, place, memory)):
-                target = ""
-            else:
-                target = str(part_text(memory.core, keys))
-            if target:
-                self.made(buffer.name)
-                self._say(f"{target} {'+=' if adds else '='} {texts[-1 if node.op == 'assign_at' else 0]}")
-                return
-        if buffer.name in self.loose and (node.op in _RESHAPED or memory.shape != memory.cored):
-            self._say(f"{buffer.name} = np.ascontiguousarray({buffer.name})")
-            self.loose.discard(buffer.name)
-        array = self._memory(buffer, write.before)
+        """What an operation puts into, or adds to, memory; a part of both without the axes of one cell where they are alike."""
+        buffer, values = write.buffer, [nest.values[o] for o in node.operands]
+        value = values[-1 if node.op in OVERWRITING else 0]
+        self.made(buffer.name)
+        array = self.cells(buffer).whole
+        if write.before:
+            array = Whole(self._memory(buffer, write.before), node.shape, node.shape)
+        region = self._rows(nest, node.operands[1], array) if node.op in ("scatter_at", "assign_at") else None
         if "key" in node.params:
-            shown, given = self._region(node, values[-1], array)
-            self._say(f"{shown} {'+=' if add else '='} {bare_text(given.text)}")
+            shape = HEADS["getitem"].shape(node.shape, key=node.params["key"])
+            region = viewed(Node("getitem", (), shape, node.dtype, {"key": node.params["key"]}), array, NUMPY, self._static)
+        if region is not None:
+            bare = not isinstance(value, Array) or (value.whole.cored == region.cored and not value.whole.spread)
+            shown = region.core if bare else region.text("np", self._static)
+            given = value.whole.core if bare and isinstance(value, Array) else self.shown(value)
+            if not isinstance(shown, Part) or shown.array != buffer.name:
+                self._tighten(node, buffer)
+            self._say(f"{shown}{'' if isinstance(shown, Part) else '[...]'} {'+=' if add or node.op == 'scatter_at' else '='} {bare_text(given.text)}")
             return
-        target = str(array)
+        self._tighten(node, buffer)
+        texts = [bare_text(str(self.shown(v))) for v in values]
         params = {key: self._static(value) for key, value in node.params.items()}
-        for line in placing_lines(node, texts, target, params, "np", add):
+        for line in placing_lines(node, texts, str(array.text("np", self._static)), params, "np", add):
             self._say(line)
 
-    def _region(self, node: Node, value: Any, memory: Expression) -> tuple[Expression, Expression]:
-        """A region of memory and what it gets, both without the axes of one cell where they are alike."""
-        shape = HEADS["getitem"].shape(node.shape, key=node.params["key"])
-        view = Node("getitem", (), shape, node.dtype, {"key": node.params["key"]})
-        region = viewed(view, Whole(memory, node.shape, node.shape), NUMPY, self._static)
-        if not isinstance(value, Array):
-            return region.core if region.core is not memory else Expression(f"{memory}[...]", ATOM, 0), value
-        if value.whole.cored == region.cored and not value.whole.spread:
-            return region.core, value.whole.core
-        return region.text(), self.shown(value)
+    def _tighten(self, node: Node, buffer: Buffer) -> None:
+        """C's order in memory that is written to in another shape."""
+        if buffer.name in self.loose and (node.op in _RESHAPED or self.shapes[buffer.name] != buffer.shape):
+            self._say(f"{buffer.name} = np.ascontiguousarray({buffer.name})")
+            self.loose.discard(buffer.name)
 
     def assign(self, pairs: list[tuple[Buffer, Expression, bool]]) -> None:
         if sum(len(value.text) for _, value, _ in pairs) > WIDTH and not any(needed for _, _, needed in pairs):

@@ -348,10 +348,10 @@ def _pattern(value: np.ndarray, module: str) -> str:
                     return f"{text}({shape_text(value.shape)}, k={k}, dtype=bool)"
     if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
         return f"{module}.eye({shape_text(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
-    if value.ndim == 1 and value.size > 2 and value.dtype.kind == "i" and len(set(np.diff(value).tolist())) == 1:
-        node = int(value[1] - value[0])
-        if node:
-            return f"{module}.arange({int(value[0])}, {int(value[-1]) + (1 if node > 0 else -1)}, {node})"
+    whole = value.dtype.kind == "i" or (value.dtype == float and np.array_equal(value, np.trunc(value)))
+    if value.ndim == 1 and value.size > 2 and whole and len(set(np.diff(value).tolist())) == 1 and value[1] != value[0]:
+        first, step = value[0].item(), (value[1] - value[0]).item()
+        return f"{module}.arange({first}, {value[-1].item() + (1 if step > 0 else -1)}, {step})"
     first = value.flat[0] if value.size else None
     if value.size > 1 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
         if first == 1 and value.dtype.kind == "f":

@@ -240,7 +240,8 @@ class Nest(Values):
         if any(self.roots[o] == root for o in others) and not at_once:
             return None
         for o in others:
-            if isinstance(other := self.values[o], Cells) and other.buffer is None and not at_once:
+            is_lazy = isinstance(other := self.values[o], Cells) and other.buffer is None
+            if is_lazy and not at_once and not (self.says_arrays and self.line_of(o)):
                 self.values[o] = self.in_memory(other)  # its cells may be those that are written
         return memory
 
