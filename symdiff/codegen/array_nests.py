@@ -356,7 +356,8 @@ class ArrayNests(PythonNests):
             given = value.whole.core if bare and isinstance(value, Array) else self.shown(value)
             if not isinstance(shown, Part) or shown.array != buffer.name:
                 self._tighten(node, buffer)
-            self._say(f"{shown}{'' if isinstance(shown, Part) else '[...]'} {'+=' if add or node.op == 'scatter_at' else '='} {bare_text(given.text)}")
+            said, sign = f"{shown}{'' if isinstance(shown, Part) else '[...]'}", "+" if add or node.op == "scatter_at" else ""
+            self._say(f"{said} {sign}= {bare_text(given.text)}")
             return
         self._tighten(node, buffer)
         texts = [bare_text(str(self.shown(v))) for v in values]

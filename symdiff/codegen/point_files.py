@@ -440,7 +440,8 @@ class _LoopFile(_PointFile):
         return Shell.accepted(self)
 
     def made(self, output: Output, name: str) -> str:
-        return name if output.shape else f"np.{dtype_text(output.dtype)}({name})"
+        kind = f"np.{dtype_text(output.dtype)}"
+        return f"{kind}({name})" if not output.shape else name if len(self.targets) > 1 else f"np.asarray({name}, {kind})"
 
     def filling(self, output: Output, place: str, name: str) -> str:
         return f"{place}[{'...' if output.shape else '()'}] = {name}"

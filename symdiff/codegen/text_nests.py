@@ -16,7 +16,7 @@ from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Size
 
 INDENT = "    "
-_INDICES = "ijklmn"  # of cells, from the outermost loop in
+_INDICES = "ijkmnp"  # of cells, from the outermost loop in
 
 
 class Syntax(NamedTuple):
