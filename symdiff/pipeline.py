@@ -18,7 +18,7 @@ import numpy as np
 from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.python import has_single_precision, lacking_in_python
-from symdiff.codegen.sizes import Sizes, names_of_files
+from symdiff.codegen.sizes import NAMES_OF_FILES, Sizes
 from symdiff.codegen.source import Source
 from symdiff.differentiation.lifting import lift_invariants
 from symdiff.differentiation.mapping import loops_as_arrays
@@ -45,7 +45,7 @@ from symdiff.lowering.walks import live_only
 from symdiff.runtime import engine
 from symdiff.runtime.fastcall import ARGUMENTS, Machine, is_native
 from symdiff.runtime.loading import load
-from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, scalarize, settled, unroll_calls
+from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime, scalarize, settled, unroll_calls
 from symdiff.vocabulary.choices import TARGETS
 from symdiff.vocabulary.extents import extents_in, sizes_in
 from symdiff.vocabulary.ops import dtype_of_code
@@ -54,6 +54,7 @@ from symdiff.vocabulary.traits import operations
 # Machine code by statements: up to WHOLE it is one function; up to QUICK it is optimised once it is called often: that takes
 # three to nine times as long, and makes it 1.0 to 1.4 times as fast, the more values wait in registers.
 WHOLE, QUICK = 2_000, 20_000
+NUMBERS = 32  # operations on cells up to which NumPy's take more time than those on numbers
 EXAMPLES = 3  # of sizes, at which text for any size is the same
 
 
@@ -70,12 +71,13 @@ _AT_PLACES = operations("takes_places")
 
 
 def program_of(
-    graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: Graph | None = None, loops: bool = False
-) -> Program | Fused:
+    graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: Graph | None = None, loops: bool = False,
+    most: int = UNROLLED,
+) -> Program | Fused:  # fmt: skip
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
     `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
-    be taken at once stay loops, too, and whole arrays are a Program.
+    be taken at once stay loops, too, and whole arrays are a Program. Rounds of up to `most` operations on cells are numbers.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
@@ -83,7 +85,7 @@ def program_of(
         name, graph = name or graph.name, join_graphs(checks, counted_apart(graph, checks.bindings))
     graph = graph if loops else loops_as_arrays(graph)
     if has_loops(graph.bindings) or is_sized(graph) or (loops and not in_unrolled_regime(graph)):
-        return looped_of(graph, options, name, count)
+        return looped_of(graph, options, name, count, most)
     if not in_unrolled_regime(graph):
         return fused_of(graph, options, name, count)
     checking = os.environ.get("SYMDIFF_CHECK") == "1"
@@ -117,7 +119,9 @@ def _looping(program: Program, what: str) -> str:
     )
 
 
-def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0) -> Program:
+def looped_of(
+    graph: Graph, options: Options = DEFAULT, name: str | None = None, checks: int = 0, most: int = UNROLLED
+) -> Program:  # fmt: skip
     """The Program of a Graph with loops, whose bodies are programs: of numbers and shared, where there are only numbers. The
     first outputs are the program's `checks`.
     """
@@ -125,8 +129,8 @@ def looped_of(graph: Graph, options: Options = DEFAULT, name: str | None = None,
         whole = lift_invariants(computable(unroll_calls(graph), options.exact))
 
         def lowered(body: Graph) -> Program:
-            body = body if any(sizes_of_binding(b) or _moves_cells(b) for b in body.bindings) else settled(body)
-            found = program_of(body, options) if in_unrolled_regime(body) else looped_of(body, options)
+            body = body if any(sizes_of_binding(b) or _moves_cells(b) for b in body.bindings) else settled(body, most=most)
+            found = program_of(body, options) if in_unrolled_regime(body) else looped_of(body, options, most=most)
             assert isinstance(found, Program)
             return found
 
@@ -450,7 +454,7 @@ def with_free_sizes(graph: Graph, name: str) -> Graph | None:
     if not sizes:
         return None
     own = {leaf.name for leaf in graph.inputs} | {o.name for o in graph.outputs} | {name, f"{name}_steps"}
-    taken = own | names_of_files(b.op for b in graph.bindings)
+    taken = own | NAMES_OF_FILES
     return renamed_graph(graph, {size.name: f"{size.name}_size" for size in sizes if size.name in taken})
 
 

@@ -60,6 +60,17 @@ def files(sd):
         "pendulum_plain.py": (sd.grad(g.pendulum), (0.3, 1.0, 0.1), "python"),
         "pendulum_grad.c": (sd.grad(g.pendulum), (0.3, 1.0, 0.1), "c"),
         "pendulum_points.py": (sd.vmap(sd.grad(g.pendulum), (0, 0, None)), (np.ones(4), np.ones(4), 0.1), "numpy"),
+        "recurrent_value_and_grad.py": (
+            sd.value_and_grad(g.recurrent, (0, 1, 2, 3), loops="keep"),
+            (np.ones((32, 16)), np.ones((32, 8)), np.ones(32), np.ones((50, 8))),
+            "numpy",
+        ),
+        "eliminated_grad.py": (sd.grad(g.eliminated, loops="keep"), (np.eye(30),), "numpy"),
+        "relaxed_value_and_grad.py": (
+            sd.value_and_grad(g.relaxed, (0, 1), loops="keep"),
+            (np.eye(20), np.ones(20)),
+            "numpy",
+        ),
         "spring_grad.py": (sd.grad(g.spring, (0, 1)), swing, "numpy"),
         "spring_plain.py": (sd.grad(g.spring, (0, 1)), swing, "python"),
         "spring_grad.c": (sd.grad(g.spring, (0, 1)), swing, "c"),

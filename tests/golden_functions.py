@@ -102,3 +102,31 @@ def pendulum(angle, speed, damping):
         speed = speed - 0.01 * (np.sin(angle) + damping * speed)
         angle = angle + 0.01 * speed
     return angle
+
+
+def recurrent(W, U, b, inputs):
+    """The energy of a gated state after each input."""
+    h = np.zeros(16)
+    energy = 0.0
+    for x in inputs:
+        z = W @ h + U @ x + b
+        h = np.tanh(z[:16]) / (1 + np.exp(-z[16:]))
+        energy += np.sum(h * h)
+    return energy
+
+
+def eliminated(A):
+    """The logarithm of a determinant by Gaussian elimination."""
+    A = A.copy()
+    for i in range(len(A)):
+        for j in range(i + 1, len(A)):
+            A[j] -= A[j, i] / A[i, i] * A[i]
+    return np.sum(np.log(np.abs(np.diag(A))))
+
+
+def relaxed(A, b):
+    """A fixed point, in as many rounds as it takes."""
+    x = np.zeros(20)
+    while np.max(np.abs(A @ x - b)) > 1e-9:
+        x = x - 0.2 * (A @ x - b)
+    return np.sum(x * b)

@@ -4,29 +4,102 @@ Assumes nodes of a Program of whole arrays. Guarantees text that evaluates to th
 write constant arrays beyond `LARGEST` numbers into a file.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.text import wrapped_text
+from symdiff.codegen.expressions import ATOM, Expression
+from symdiff.codegen.text import tuple_text, wrapped_text
 from symdiff.errors import ExportError
 from symdiff.ir.node import Node
+from symdiff.lowering.program import is_view_step
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS, NUMPY, Shape, Slice, Words, key_literal
 from symdiff.vocabulary.literals import number_literal
-from symdiff.vocabulary.matrices import PADE, REACH
+from symdiff.vocabulary.matrices import sources_of
+from symdiff.vocabulary.traits import operations
 
 LARGEST = 10_000
 _STRETCH = 20  # equal numbers that are written as one
 Text = Callable[[int], str]
+Size = Callable[[Any], str]
+OVERWRITING = operations("overwrites")
+PLACING = operations("fills") - {"cells"}
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An array as an expression: `core`, of shape `cored`, in another shape, for which `own` is the expression if there is one;
+    `spread`: by repeating cells. `is_new`: nothing else has its memory."""
+
+    core: Expression
+    cored: Shape
+    shape: Shape
+    own: Expression | None = None
+    spread: bool = False
+    is_new: bool = False
+    turned: Expression | None = None  # what this is the transposed array of
+
+    def text(self, np: str = "np", size: Size = str) -> Expression:
+        """The array in its own shape; `size` is the text of a number of cells."""
+        if self.own is not None or self.shape == self.cored:
+            return self.own or self.core
+        shape, cored, array = self.shape, self.cored, self.core.at(ATOM)
+        if cored == ():
+            return Expression(f"{np}.reshape({self.core}, {tuple_text([*map(size, shape)])})", ATOM, self.core.depth)
+        new = "[None]" if shape == (1, *cored) else "[:, None]" if shape == (*cored, 1) and len(cored) == 1 else ""
+        new = new or ("[..., None]" if shape == (*cored, 1) else "")
+        return Expression(array + (new or f".reshape({', '.join(map(size, shape)) or '()'})"), ATOM, self.core.depth)
+
+
+class Part(Expression):
+    """Some cells of an array, by the keys of its first axes."""
+
+    __slots__ = ("array", "keys")
+
+    def __init__(self, array: str, keys: tuple[str, ...], depth: int) -> None:
+        super().__init__(f"{array}[{', '.join(keys)}]", ATOM, depth)
+        self.array, self.keys = array, keys
+
+
+def part_text(array: Expression, keys: Sequence[str], depth: int = 0) -> Expression:
+    """Some cells of an array; those of a part of it by all keys at once, where axes are whole in one of both."""
+    keys = list(keys)
+    while keys and keys[-1] == ":":
+        keys.pop()
+    if not keys:
+        return array
+    if isinstance(array, Part):
+        joined, axes = list(array.keys), [axis for axis, key in enumerate(array.keys) if ":" in key]
+        joined += [":"] * max(0, len(keys) - len(axes))
+        axes += range(len(array.keys), len(joined))
+        if all(":" in (key, joined[axis]) for axis, key in zip(axes, keys, strict=False)):
+            for axis, key in zip(axes, keys, strict=False):
+                joined[axis] = key if joined[axis] == ":" else joined[axis]
+            return Part(array.array, tuple(joined), depth)
+    return Part(array.at(ATOM), tuple(keys), max(depth, array.depth))
 
 
 def region(text: str, key: tuple[Slice, ...], shape: Shape) -> str:
     """A region of an array as text; the array itself where the region is everything."""
-    inside = key_literal(key, shape)
-    return text if inside == "..." and all(k == (0, n, 1) for k, n in zip(key, shape, strict=True)) else f"{text}[{inside}]"
+    return part_text(Expression(text, ATOM, 0), _keys(key, shape, str)).text
+
+
+def _keys(key: tuple[Slice, ...], shape: Shape, size: Size) -> list[str]:
+    """The key of each axis."""
+    found = []
+    for part, n in zip(key, shape, strict=True):
+        start, stop, step = part
+        if any(isinstance(end, Extent) for end in (start, stop, n)):
+            ends = ["" if start == 0 else size(start), "" if stop is None or stop == n else size(stop)]
+            found.append(":".join(ends) + ("" if step == 1 else f":{step}"))
+        else:
+            found.append(":" if part == (0, n, 1) else key_literal((part,), (n,)).replace("...", ":"))
+    return found
 
 
 def view_words(nodes: list[Node], value: int) -> str:
@@ -85,57 +158,59 @@ def clearing_text(text: str, besides: tuple[Slice, ...], shape: Shape) -> list[s
 
 def view_text(nodes: list[Node], value: int, text: Text, words: Words) -> str:
     """A view as an expression over what it looks at, in the words of a library."""
+    return _view(nodes, value, text, words).text(words.np).text
+
+
+def _view(nodes: list[Node], value: int, text: Text, words: Words) -> Whole:
     node = nodes[value]
-    source = node.operands[0]
-    inner = nodes[source]
+    if not is_view_step(node):
+        return Whole(Expression(text(value), ATOM, 0), node.shape, node.shape)
+    return viewed(node, _view(nodes, node.operands[0], text, words), words)
+
+
+def viewed(node: Node, whole: Whole, words: Words = NUMPY, size: Size = str) -> Whole:
+    """A view of an array, or of a number; reshaped cells are seen in their first shape, and a region of one cell along an axis
+    without the axis."""
+    shape, source = node.shape, whole.text(words.np, size)
+    if node.op == "reshape" and not whole.spread:
+        return replace(whole, shape=shape, own=None)
     if node.op == "reshape":
-        indexed = _indexed(nodes, value, text)
-        return indexed or _shaped(inner, node.shape, text(source), words.np)
-    if node.op == "transpose":
-        return _transposed(text(source), node.params["axes"])
-    if node.op == "getitem":
-        return region(text(source), node.params["key"], inner.shape)
+        return Whole(source, whole.shape, shape)
     if node.op == "broadcast_to":
-        return f"{words.np}.broadcast_to({text(source)}, {node.shape!r})"
-    return HEADS[node.op].text.format(text(source), **words._asdict())
+        text = f"{words.np}.broadcast_to({source}, {tuple_text([*map(size, shape)])})"
+        return Whole(source, whole.shape, shape, Expression(text, ATOM, source.depth), True, whole.shape == ())
+    if node.op == "getitem":
+        key = node.params["key"]
+        keys = _keys(key, whole.shape, size)
+        single = [m == 1 != n and step == 1 for m, n, (_, _, step) in zip(shape, whole.shape, key, strict=True)]
+        core = part_text(source, [size(part[0]) if one else k for k, one, part in zip(keys, single, key, strict=True)])
+        cored = tuple(n for n, one in zip(shape, single, strict=True) if not one)
+        return Whole(core, cored, shape, part_text(source, keys))
+    if node.op == "transpose" and not whole.spread and _in_order(node.params["axes"], whole.shape):
+        return replace(whole, shape=shape, own=None)  # a column as a row
+    turned = node.op == "transpose" and node.params["axes"] == tuple(reversed(range(len(shape))))
+    if turned and whole.turned is not None:
+        return Whole(whole.turned, shape, shape)
+    if node.op == "diagonal" and len(shape) == 1:
+        return Whole(Expression(f"{words.np}.diag({source})", ATOM, source.depth), shape, shape)
+    text = source.at(ATOM)
+    text = (
+        _transposed(text, node.params["axes"])
+        if node.op == "transpose"
+        else HEADS[node.op].text.format(text, **words._asdict())
+    )
+    return Whole(Expression(text, ATOM, source.depth), shape, shape, turned=source if turned else None)
 
 
-def _shaped(inner: Node, shape: Shape, text: str, np: str) -> str:
-    """A reshape; a new last or first axis by None."""
-    if inner.shape == ():
-        return f"{np}.reshape({text}, {shape!r})"
-    if shape == (*inner.shape, 1):
-        return f"{text}[..., None]"
-    if shape == (1, *inner.shape):
-        return f"{text}[None]"
-    return f"{text}.reshape({shape_text(shape)})"
+def _in_order(axes: tuple[int, ...], shape: Shape) -> bool:
+    """Whether axes of several cells keep their order."""
+    kept = [a for a in axes if shape[a] != 1]
+    return kept == sorted(kept)
 
 
 def shape_text(shape: Shape) -> str:
     """A shape as arguments: 3, 4."""
     return ", ".join(map(str, shape)) if shape else "()"
-
-
-def _indexed(nodes: list[Node], value: int, text: Text) -> str:
-    """`x[3, 1:]`, where a region of single cells along some axes loses these axes; else ""."""
-    node = nodes[value]
-    inner = nodes[node.operands[0]]
-    if inner.op != "getitem":
-        return ""
-    key = inner.params["key"]
-    single = [n == 1 and k[2] == 1 and k[1] == k[0] + 1 for n, k in zip(inner.shape, key, strict=True)]
-    if not any(single) or tuple(n for n, s in zip(inner.shape, single, strict=True) if not s) != node.shape:
-        return ""
-    source = inner.operands[0]
-    shape = nodes[source].shape
-    whole = [k == (0, n, 1) for k, n in zip(key, shape, strict=True)]
-    parts = [
-        str(k[0]) if s else ":" if all_of_it else key_literal((k,), (n,))
-        for k, s, n, all_of_it in zip(key, single, shape, whole, strict=True)
-    ]
-    while len(parts) > 1 and parts[-1] == ":":
-        parts.pop()
-    return f"{text(source)}[{', '.join(parts)}]"
 
 
 def _transposed(text: str, axes: tuple[int, ...]) -> str:
@@ -157,63 +232,72 @@ def emit_step(
     `named` gives constant arrays their names; `around` goes around a call that makes an array of its own.
     """
     node = nodes[value]
-    filled = _FILLING.get(node.op)
-    params = {k: named(v) if isinstance(v, np.ndarray) or k == "site" else _param(v) for k, v in (node.params or {}).items()}
-    if filled is not None:
-        return filled(node, texts, target, params, words.np)
-    head = HEADS[node.op].text
-    if node.op in ("sum", "prod", "amax", "amin") and len(node.params["axes"]) == len(nodes[node.operands[0]].shape):
-        head = f"{head.partition('(')[0]}({{0}})"
-    call, shown = (
-        text.format(*texts, operands=", ".join(texts), **params, **words._asdict())
-        for text in (head, "{0} @ {1}" if node.op == "matmul" else head.replace("{np}.", "").replace("{clip}", ""))
-    )
+    params = {
+        k: named(v) if isinstance(v, np.ndarray) or k == "site" else static_text(v) for k, v in (node.params or {}).items()
+    }
+    if node.op in PLACING:
+        start = _copied(target, texts[0], words.np) if node.op in OVERWRITING else f"{target}.fill(0)"
+        return [start, *placing_lines(node, texts, target, params, words.np)]
+    if node.op == "cells":
+        return _cells(node, texts, target)
+    call = call_text(nodes, value, texts, params, words)
+    head = "{0} @ {1}" if node.op == "matmul" else _head(nodes, value).replace("{np}.", "").replace("{clip}", "")
+    shown = head.format(*texts, operands=", ".join(texts), **params, **words._asdict())
     return [f"{call[:-1]}, out={target})  # {target} = {shown}"] if planned else [f"{target} = {around.format(call)}"]
 
 
-def _param(value: Any) -> str:
+def call_text(nodes: list[Node], value: int, texts: list[str], params: dict[str, str], words: Words = NUMPY) -> str:
+    """The call that makes a new array, or a number."""
+    return _head(nodes, value).format(*texts, operands=", ".join(texts), **params, **words._asdict())
+
+
+def _head(nodes: list[Node], value: int) -> str:
+    node = nodes[value]
+    head = HEADS[node.op].text
+    if node.op in ("sum", "prod", "amax", "amin", "any", "all") and len(node.params["axes"]) == len(
+        nodes[node.operands[0]].shape
+    ):
+        head = f"{head.partition('(')[0]}({{0}})"
+    return head
+
+
+def static_text(value: Any) -> str:
+    """A parameter of a call."""
     return repr(value[0] if isinstance(value, tuple) and len(value) == 1 and isinstance(value[0], int) else value)
 
 
-def _cells(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
+def placing_lines(
+    node: Node, texts: list[str], target: str, params: dict[str, str], np: str, add: bool = False
+) -> list[str]:  # fmt: skip
+    """What is put, or added, to some cells of an array."""
+    if node.op in ("scatter", "scatter_at"):
+        known = node.op == "scatter"
+        places = shown = params["indices"] if known else texts[1]
+        places = places if known else _places(texts[1], node.shape[0], np)
+        return [f"{np}.add.at({target}, {places}, {texts[0]})  # {target}[{shown}] += {texts[0]}"]
+    if node.op in ("put", "set"):
+        place = region(target, node.params["key"], node.shape)
+        place = f"{place}[...]" if place == target else place
+    elif node.op == "assign_at":
+        place = f"{target}[{_places(texts[1], node.shape[0], np)}]"
+    elif node.op == "set_at":
+        place = f"{target}.reshape(-1)[{params['indices']}]"
+    else:  # embed
+        n = node.shape[-1]
+        flat = f"{target}.reshape({', '.join(map(str, (*node.shape[:-2], n * n)))})"
+        place = f"{flat}[{'..., ' if len(node.shape) > 2 else ''}::{n + 1}]"
+    return [f"{place} {'+=' if add else '='} {texts[-1 if node.op in OVERWRITING else 0]}"]
+
+
+def _cells(node: Node, texts: list[str], target: str) -> list[str]:
     if len(set(texts)) == 1:
         return [f"{target}.fill({texts[0]})"]
     flat = target if len(node.shape) == 1 else f"{target}.reshape(-1)"
     return wrapped_text(f"{flat}[...] = [", texts, "]", "")
 
 
-def _put(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [f"{target}.fill(0)", f"{_filled(target, node)} = {texts[0]}"]
-
-
-def _filled(target: str, node: Node) -> str:
-    """The region of a target that a node fills, as what stands before `=`."""
-    found = region(target, node.params["key"], node.shape)
-    return f"{found}[...]" if found == target else found
-
-
-def _set(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [_copied(target, texts[0], np), f"{_filled(target, node)} = {texts[1]}"]
-
-
-def _set_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [_copied(target, texts[0], np), f"{target}.reshape(-1)[{params['indices']}] = {texts[1]}"]
-
-
 def _copied(target: str, text: str, np: str) -> str:
     return f"{np}.copyto({target}, {text})  # {target} = {text}"
-
-
-def _scatter(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return _added_at(target, params["indices"], params["indices"], texts[0], np)
-
-
-def _scatter_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return _added_at(target, _places(texts[1], node.shape[0], np), texts[1], texts[0], np)
-
-
-def _assign_at(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [_copied(target, texts[0], np), f"{target}[{_places(texts[1], node.shape[0], np)}] = {texts[2]}"]
 
 
 def _places(text: str, n: Any, np: str) -> str:
@@ -221,122 +305,10 @@ def _places(text: str, n: Any, np: str) -> str:
     return f"{np}.asarray({text}).astype({np}.intp).clip(0, {n - 1})"
 
 
-def _added_at(target: str, places: str, shown: str, text: str, np: str) -> list[str]:
-    return [f"{target}.fill(0)", f"{np}.add.at({target}, {places}, {text})  # {target}[{shown}] += {text}"]
-
-
-def _embed(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    n = node.shape[-1]
-    flat = f"{target}.reshape({', '.join(map(str, (*node.shape[:-2], n * n)))})"
-    lead = "..., " if len(node.shape) > 2 else ""
-    return [f"{target}.fill(0)", f"{flat}[{lead}::{n + 1}] = {texts[0]}"]
-
-
-def _put_along(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [f"{np}.put_along_axis({target}, {texts[1]}, {texts[0]}, axis={params['axis']})"]
-
-
-def _cofactors(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    """By singular values, so that singular matrices have them too."""
-    n = node.shape[-1]
-    return [
-        *_singular_vectors(texts[0], np),
-        f"others = {np}.prod({np}.where({np}.eye({n}, dtype=bool), 1.0, s[..., None, :]), -1)",
-        f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
-        f"u = ({np}.conj(u) * others[..., None, :]) @ {np}.conj(vh)",
-        f"{target} = {np}.where(finite, sign[..., None, None] * u, {np}.nan)",
-    ]
-
-
-def _singular_vectors(x: str, np: str) -> list[str]:
-    """As `heads._singular_vectors`."""
-    return [
-        f"finite = {np}.all({np}.isfinite({x}), axis=(-2, -1), keepdims=True)",
-        f"u, s, vh = {np}.linalg.svd({np}.where(finite, {x}, 0.0))",
-    ]
-
-
-def _cofactors_along(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    n = node.shape[-1]
-    return [
-        *_singular_vectors(texts[0], np),
-        f"own = {np}.eye({n}, dtype=bool)",
-        f"others = {np}.prod({np}.where(own[:, None] | own, 1.0, s[..., None, None, :]), -1) * ~own",
-        f"inner = {np}.conj(u.swapaxes(-1, -2)) @ {texts[1]} @ {np}.conj(vh.swapaxes(-1, -2))",
-        "turned = -others * inner.swapaxes(-1, -2)",
-        f"diagonal = {np}.diagonal(inner, axis1=-2, axis2=-1)",
-        f"turned[..., range({n}), range({n})] = (others @ diagonal[..., None])[..., 0]",
-        f"sign = {np}.linalg.det(u) * {np}.linalg.det(vh)",
-        f"{target} = {np}.where(finite, sign[..., None, None] * ({np}.conj(u) @ turned @ {np}.conj(vh)), {np}.nan)",
-    ]
-
-
-def _inverse_transposed(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    """Where a matrix is singular, by its cofactors: infinite or NaN."""
-    cofactors = _cofactors(node, texts, target, params, np)
-    return [
-        "try:",
-        f"    {target} = {np}.linalg.inv({texts[0]}).swapaxes(-1, -2)",
-        f"except {np}.linalg.LinAlgError:",
-        *(f"    {line}" for line in cofactors),
-        f"    {target} = {target} / {np}.linalg.det({texts[0]})[..., None, None]",
-    ]
-
-
-def _is_definite(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    return [
-        f"{target} = {np}.ones({np}.shape({texts[0]})[:-2])",
-        f"for k in {np}.ndindex({target}.shape):",
-        "    try:",
-        f"        {np}.linalg.cholesky({texts[0]}[k])",
-        f"    except {np}.linalg.LinAlgError:",
-        f"        {target}[k] = 0.0",
-        f"{target} = {target}[()]",
-    ]
-
-
-def _expm(node: Node, texts: list[str], target: str, params: dict[str, str], np: str) -> list[str]:
-    """As `matrices.expm`."""
-    b = [repr(c) for c in PADE]
-    return [
-        f"a = {texts[0]}",
-        f"u = {np}.max({np}.abs(a).sum(-2)) if a.size else 0.0",
-        f"i = max(0, int({np}.ceil({np}.log2(u / {REACH!r})))) if 0 < u < {np}.inf else 0",
-        "a = a / 2.0**i",
-        f"s = {np}.eye({node.shape[-1]}, dtype=a.dtype)",
-        "others = a @ a",
-        "r = others @ others",
-        "value = r @ others",
-        f"u = value @ ({b[13]} * value + {b[11]} * r + {b[9]} * others)",
-        f"u = a @ (u + {b[7]} * value + {b[5]} * r + {b[3]} * others + {b[1]} * s)",
-        f"vh = value @ ({b[12]} * value + {b[10]} * r + {b[8]} * others)",
-        f"vh = vh + {b[6]} * value + {b[4]} * r + {b[2]} * others + {b[0]} * s",
-        f"{target} = {np}.linalg.solve(vh - u, vh + u)",
-        "for _ in range(i):",
-        f"    {target} = {target} @ {target}",
-    ]
-
-
-LOCALS = {
-    "cofactors": "finite u s vh others sign", "inverse_transposed": "finite u s vh others sign", "is_definite": "k",
-    "cofactors_along": "finite u s vh own others inner turned diagonal sign", "expm": "a u i s others r value vh",
-}  # fmt: skip
-_FILLING = {
-    "expm": _expm,
-    "cells": _cells,
-    "cofactors": _cofactors,
-    "cofactors_along": _cofactors_along,
-    "inverse_transposed": _inverse_transposed,
-    "is_definite": _is_definite,
-    "put": _put,
-    "set": _set,
-    "set_at": _set_at,
-    "scatter": _scatter,
-    "scatter_at": _scatter_at,
-    "assign_at": _assign_at,
-    "embed": _embed,
-    "put_along": _put_along,
-}
+def support_texts(ops: Iterable[str], np: str) -> list[str]:
+    """The functions of files that operations call."""
+    heads = (HEADS[op] for op in ops if op in HEADS)
+    return sources_of((head.function for head in heads if head.text.startswith("_")), np)
 
 
 def constant_text(value: np.ndarray, words: Words = NUMPY) -> str:
@@ -376,10 +348,10 @@ def _pattern(value: np.ndarray, module: str) -> str:
                     return f"{text}({shape_text(value.shape)}, k={k}, dtype=bool)"
     if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
         return f"{module}.eye({shape_text(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
-    if value.ndim == 1 and value.size > 2 and value.dtype.kind == "i" and len(set(np.diff(value).tolist())) == 1:
-        node = int(value[1] - value[0])
-        if node:
-            return f"{module}.arange({int(value[0])}, {int(value[-1]) + (1 if node > 0 else -1)}, {node})"
+    whole = value.dtype.kind == "i" or (value.dtype == float and np.array_equal(value, np.trunc(value)))
+    if value.ndim == 1 and value.size > 2 and whole and len(set(np.diff(value).tolist())) == 1 and value[1] != value[0]:
+        first, step = value[0].item(), (value[1] - value[0]).item()
+        return f"{module}.arange({first}, {value[-1].item() + (1 if step > 0 else -1)}, {step})"
     first = value.flat[0] if value.size else None
     if value.size > 1 and value.tobytes() == np.full(value.shape, first).astype(value.dtype).tobytes():
         if first == 1 and value.dtype.kind == "f":

@@ -179,7 +179,8 @@ def _onto_zeros(part: Callable[..., None]) -> Callable[..., None]:
         if not add and isinstance(write, Writer) and not write.before:
             nest.words.clear(write.buffer)
         elif not add:
-            nest.words.each(node.shape, lambda index: write(index, _number(nest, node, 0.0), False))
+            shape = () if nest.words.says_arrays else node.shape
+            nest.words.each(shape, lambda index: write(index, _number(nest, node, 0.0), False))
         part(nest, node, write, add)
 
     return whole
@@ -318,6 +319,15 @@ FORMULAS: dict[str, Callable[[Values, Node], Callable[[Index], Number]]] = {
 }  # fmt: skip
 ADDING: dict[str, Callable[..., None]] = {"put": _put, "scatter_at": _scatter, "scatter": _scatter, "embed": _embed}
 REPLACING: dict[str, Callable[[Values, Node, Write], None]] = {"set": _set, "set_at": _set_at, "assign_at": _assign_at}
+
+
+def placed(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    """Cells of a whole array, in the words of the target."""
+    nest.words.place(nest, node, write, add)  # type: ignore[attr-defined]
+
+
+PLACED = {op: _onto_zeros(placed) for op in ADDING} | {op: _onto_first(placed) for op in REPLACING}
+VIEWS = operations("picks", "rearranges", "gathers") | {"broadcast_to", "diagonal"}
 _PARTS: dict[str, Callable[..., None]] = {
     "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, **ADDING,
     **{op: _onto_first(part) for op, part in REPLACING.items()},

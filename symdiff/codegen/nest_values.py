@@ -23,6 +23,7 @@ def of_two(op: str, code: str, other: str) -> Program:
 
 
 _EITHER = of_two("or", "?", "?")
+Line = tuple[Count, tuple[int, ...]]  # whole numbers at equal distances: the first one, and the steps along the axes
 Write = Callable[..., None]  # of an index, a number, and whether it is added
 
 
@@ -44,17 +45,17 @@ class Writer:
 class Values:
     """The values of a program, as the words of a target have them, by positions."""
 
-    def __init__(self, words: Words, program: Program, leaves: Sequence[Any], wholes: Sequence[Count | None]) -> None:
-        """`leaves` are the inputs, of which `wholes` tells those known to be whole numbers."""
+    def __init__(self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Line | None]) -> None:
+        """`leaves` are the inputs, of which `given` tells those known to be whole numbers."""
         self.words = words
         self.program = program
         self.leaves = leaves
-        self.wholes = wholes
+        self.given = given
         self.values: dict[int, Any] = {}
         self.own: set[str] = set()  # names of memory that nothing outside the program reads
         self.told: list[Count | None] = []  # what is known as a whole number, by positions
         self.numbered: dict[tuple[int, Count], Count] = {}
-        self.lines: dict[int, tuple[Count, tuple[int, ...]] | None] = {}
+        self.lines: dict[int, Line | None] = {}
 
     def value_at(self, position: int, index: Index) -> Number:
         """A cell of a value that is spread over the shape which the index belongs to."""
@@ -81,6 +82,9 @@ class Values:
 
     def fill(self, value: Any, write: Write, add: bool = False) -> None:
         """Write, or add, all cells of a value."""
+        if self.words.says_arrays and isinstance(value, Cells) and isinstance(write, Writer):
+            self.words.fill(value, write.buffer, write.before, add)  # type: ignore[attr-defined]
+            return
         whole = isinstance(write, Writer) and not write.before and not add and isinstance(value, Cells) and value.buffer
         if whole and (whole.shape, whole.dtype) == (write.buffer.shape, write.buffer.dtype):  # type: ignore[attr-defined]
             self.words.copy(whole, write.buffer)  # type: ignore[attr-defined]
@@ -99,7 +103,8 @@ class Values:
 
     def _told(self, node: Node) -> Count | None:
         if node.op == "input":
-            return self.wholes[node.params[0]] if not node.shape else None
+            line = self.given[node.params[0]] if not node.shape else None
+            return None if line is None else line[0]
         if node.op == "size":
             return node.params  # type: ignore[no-any-return]
         if node.op == "const" and not node.shape:
@@ -114,18 +119,20 @@ class Values:
         whole: Count = -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]
         return whole
 
-    def line_of(self, position: int) -> tuple[Count, tuple[int, ...]] | None:
-        """An array of whole numbers as the first one and the steps along its axes; None where it is no such array."""
+    def line_of(self, position: int) -> Line | None:
+        """An array of whole numbers at equal distances; None where it is no such array."""
         if position not in self.lines:
             self.lines[position] = self._line(position, self.program.nodes[position])
         return self.lines[position]
 
-    def _line(self, position: int, node: Node) -> tuple[Count, tuple[int, ...]] | None:
+    def _line(self, position: int, node: Node) -> Line | None:
         if not node.shape:
             known = self.whole_of(position)
             return None if known is None else (known, ())
         if node.op == "const":
             return _line_of_table(node.params)
+        if node.op == "input" and node.params[1] is None:
+            return self.given[node.params[0]]
         if node.op not in ("add", "sub", "mul", "broadcast_to") or any(isinstance(n, Extent) for n in node.shape):
             return None
         parts = []

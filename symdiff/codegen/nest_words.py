@@ -51,6 +51,8 @@ class Words:
     """What a target says for the parts of a nest."""
 
     few = 16  # cells that are written one by one, without a loop
+    deep = 50  # arrays inside one another, at which one is put into memory
+    says_arrays = False  # whether an array is said whole, by `array`, `fill` and `place`, and not by its cells
 
     def __init__(self) -> None:
         self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
@@ -67,6 +69,10 @@ class Words:
     def cell(self, program: Program, position: int, values: dict[int, Number]) -> Number:
         """An operation on numbers, in a formula for a cell."""
         raise NotImplementedError
+
+    def holds(self, array: Cells, depth: int) -> bool:
+        """Whether an array that is read once, so many deep inside one another, is put into memory."""
+        return depth > self.deep
 
     def named(self, name: str, value: Number, code: str) -> Number:
         """A number that is read several times, or in another place."""
@@ -113,7 +119,7 @@ class Words:
 
     def tell(self, size: str, count: Count) -> None:
         """What a size is that a loop counts, where it is known before."""
-        self.bounds[size] = count
+        self.bound(size, count)
         self.varied.update([size] if self.is_varied(count) else [])
 
     def end_where(self, place: int, condition: Number) -> None:
@@ -184,6 +190,11 @@ class Words:
             with self.rounds("i", shape[0]) as i:
                 self.each(shape[1:], action, (*before, i))
 
+    def bound(self, name: str, most: Count) -> None:
+        """The largest value of a number that is told inside all those that are bounded so far."""
+        self.bounds.pop(name, None)
+        self.bounds[name] = most
+
     def is_varied(self, whole: Count) -> bool:
         """Whether a whole number differs from point to point."""
         return isinstance(whole, Extent) and any(size.name in self.varied for size, _ in whole.terms)
@@ -194,7 +205,8 @@ class Words:
 
     def _is_not_negative(self, whole: Count) -> bool:
         while isinstance(whole, Extent):
-            size, times = next((term for term in whole.terms if term[0].name in self.bounds), whole.terms[0])
+            inside = {name: depth for depth, name in enumerate(self.bounds)}  # rounds' bounds may tell of those around them
+            size, times = max(whole.terms, key=lambda term: inside.get(term[0].name, -1))
             if times < 0 and size.name not in self.bounds:
                 return False
             least = 0 if size.name in self.bounds else size.least

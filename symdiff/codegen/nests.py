@@ -9,14 +9,14 @@ operations. Refuses, with `BackendError`, operations on whole arrays that have n
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from symdiff.codegen.names import cell_name
-from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, REPLACING, part_of_array
-from symdiff.codegen.nest_values import Values, Write, Writer, whole_value
+from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, part_of_array, placed
+from symdiff.codegen.nest_values import Line, Values, Write, Writer, whole_value
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words, is_small
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
@@ -24,7 +24,6 @@ from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, 
 from symdiff.vocabulary.extents import Count, Extent, Size
 from symdiff.vocabulary.ops import OPS
 
-_DEEP = 50  # arrays inside one another, at which one is put into memory
 _END = -1  # reads the results
 
 
@@ -32,15 +31,16 @@ class Nest(Values):
     """The values of a program, said one after the other in the words of a target."""
 
     def __init__(
-        self, words: Words, program: Program, leaves: Sequence[Any], wholes: Sequence[Count | None],
+        self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Line | None],
         targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None,
     ) -> None:  # fmt: skip
-        """`leaves` are the inputs, of which `wholes` tells those known to be whole numbers; `targets` are places for values.
+        """`leaves` are the inputs, of which `given` tells those known to be whole numbers; `targets` are places for values.
 
         `ends` are the values that are read at the end, where these are not all results.
         """
-        super().__init__(words, program, leaves, wholes)
+        super().__init__(words, program, leaves, given)
         self.targets = targets or {}
+        self.says_arrays = words.says_arrays
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.costly: set[int] = set()  # such arrays, of which each cell takes long
         self.uses = uses_of(program)
@@ -88,14 +88,24 @@ class Nest(Values):
                 value = self.words.named(name, value, node.dtype) if several else self.words.held(value)
             elif value.buffer is None:
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
-                costly = node.op in COSTLY or not self.costly.isdisjoint(node.operands)
+                costly = not self.says_arrays and (node.op in COSTLY or not self.costly.isdisjoint(node.operands))
                 again = self.uses[position] > 1 or (costly and self._is_spread(position))
-                if again or position in self.inside or position in self.targets or depth > _DEEP:
-                    value = self.in_memory(value, self.targets.get(position))
+                if self.says_arrays and self.line_of(position) is not None:
+                    pass  # it is hardly more than a range
+                elif again or position in self.inside or position in self.targets or self.words.holds(value, depth):
+                    value = self.in_memory(value, self._target(position))
                     self.depths[position] = 0
                 elif costly:
                     self.costly.add(position)
             self.values[position] = value
+
+    def _target(self, position: int, at_once: bool = True) -> Buffer | None:
+        """The place of a value, if nothing is to be read there any more, but for what is written `at_once`."""
+        if (target := self.targets.get(position)) is None:
+            return None
+        there = [p for p, v in self.values.items() if isinstance(v, Cells) and v.buffer and v.buffer.name == target.name]
+        readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
+        return target if self._are_read(readers - ({position} if at_once else set()), position) else None
 
     def _input_name(self, node: Node) -> str:
         leaf = self.program.inputs[node.params[0]]
@@ -113,18 +123,20 @@ class Nest(Values):
             return self.words.cells(self.words.table(node.params))
         if node.op == "size":
             return self.words.real(node.params)
+        if node.op in OPS and (added := self._added_to(position, node)) is not None:
+            return added
+        if self.says_arrays and node.op not in PLACED:
+            return self.words.array(self, position)
         if node.op in OPS:
-            return self._added_to(position, node) or Cells(
-                node.shape, node.dtype, lambda index: self._elementwise(position, node, index)
-            )
+            return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
         if node.op == "reshape" and node.shape and isinstance(source := self.values[node.operands[0]], Cells):
             whole = self.in_memory(source).buffer
             assert whole is not None
             return self.words.cells(whole._replace(shape=node.shape))
-        if (part := part_of_array(self.program, node)) is not None:
+        if (part := self._part(self.program, node)) is not None:
             memory = self.taken(position, 0, node.dtype) if node.op in REPLACING else None
             if memory is not None:
-                REPLACING[node.op](self, node, Writer(self.words, memory))
+                (placed if self.says_arrays else REPLACING[node.op])(self, node, Writer(self.words, memory))
                 return self.words.cells(memory)
             buffer = self.targets.get(position) or self.new(node)
             self.words.note(lambda: f"{buffer.name} = {self._shown(position)}")
@@ -133,6 +145,10 @@ class Nest(Values):
             return self.words.cells(buffer)
         formula = FORMULAS[node.op](self, node)
         return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
+
+    def _part(self, program: Program, node: Node) -> Callable[..., None] | None:
+        """What writes an array part by part, if it is written so."""
+        return PLACED.get(node.op) if self.says_arrays else part_of_array(program, node)
 
     def _shown(self, position: int) -> str:
         """What a value is in comments: a name, or an operation on others."""
@@ -151,7 +167,8 @@ class Nest(Values):
     def _memory(self, ends: Iterable[int]) -> tuple[list[int], dict[int, set[int]]]:
         """For each value the one in whose memory it lies, and what reads the memory of a value; the end reads `ends`."""
         nodes = self.program.nodes
-        roots = [p if n.op != "reshape" or not n.shape else -1 for p, n in enumerate(nodes)]
+        shows = ("reshape", *(VIEWS if self.says_arrays else ()))
+        roots = [p if n.op not in shows or not n.shape else -1 for p, n in enumerate(nodes)]
         for p, node in enumerate(nodes):
             roots[p] = roots[node.operands[0]] if roots[p] < 0 else p
         readers: dict[int, set[int]] = {}
@@ -178,6 +195,10 @@ class Nest(Values):
             elif node.op == "loop":
                 found |= {self.roots[o] for o in node.operands[: node.params.carried]}
         places = {self.program.nodes[p].params[0] for p in found if self.program.nodes[p].op == "input"}
+        names = {target.name for target in self.targets.values()}
+        places |= {
+            k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Cells) and leaf.buffer and leaf.buffer.name in names
+        }
         return found | {p for p, n in enumerate(self.program.nodes) if n.op == "input" and n.params[0] in places}
 
     def _reads_written(self, position: int, node: Node) -> bool:
@@ -201,7 +222,8 @@ class Nest(Values):
         """Whether an array is computed where it is read, with `own` cells, once."""
         node = self.program.nodes[position]
         adding = node.op == "add" and any(o in self.added for o in node.operands)
-        formula = bool(node.shape) and own and not adding and (node.op in OPS or node.op in FORMULAS)
+        formula = bool(node.shape) and (own or self.says_arrays) and not adding
+        formula = formula and (node.op not in PLACED if self.says_arrays else node.op in OPS or node.op in FORMULAS)
         return formula and self.uses[position] == 1 and position not in self.inside and position not in self.targets
 
     def taken(self, position: int, place: int, code: str, more: Iterable[int] = ()) -> Buffer | None:
@@ -214,10 +236,12 @@ class Nest(Values):
         if not self._are_read(self.readers[root] - {position}, position):
             return None
         others = [*(o for k, o in enumerate(operands) if k != place and o not in self.added), *more]
-        if any(self.roots[o] == root for o in others):
+        at_once = self.says_arrays and self.program.nodes[position].op != "loop"  # what is written is computed before
+        if any(self.roots[o] == root for o in others) and not at_once:
             return None
         for o in others:
-            if isinstance(other := self.values[o], Cells) and other.buffer is None:
+            is_lazy = isinstance(other := self.values[o], Cells) and other.buffer is None
+            if is_lazy and not at_once and not (self.says_arrays and self.line_of(o)):
                 self.values[o] = self.in_memory(other)  # its cells may be those that are written
         return memory
 
@@ -243,7 +267,7 @@ class Nest(Values):
         part = self.added[late[0]]
         memory = self.taken(position, 1 - place, node.dtype, self.program.nodes[part].operands)
         if memory is None:
-            memory = self.targets.get(position) or self.new(node)
+            memory = self._target(position, False) or self.new(node)
             self.words.reserve(memory, node.shape[0])
             self.fill(self.values[node.operands[1 - place]], Writer(self.words, memory))
         self._give_part(part, Writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
@@ -251,14 +275,16 @@ class Nest(Values):
 
     def _give_part(self, position: int, write: Write, add: bool) -> None:
         node = self.program.nodes[position]
-        part = part_of_array(self.program, node)
+        part = self._part(self.program, node)
         assert part is not None
         part(self, node, write, add)
 
     def give(self, output: Any, write: Write, add: bool = False) -> None:
         """Write, or add, a result of the program."""
         value = whole_value(self.program, output)
-        if value < 0:
+        if value < 0 and self.says_arrays:
+            self.fill(self.words.array_of([self.values[c] for c in output.cells], output.shape, output.dtype), write, add)
+        elif value < 0:
             for cell, index in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
                 write(index, self.values[cell], add)
         elif value in self.values:
@@ -277,38 +303,41 @@ class Nest(Values):
         kept: set[int] = set()
         for place, result in enumerate(results[: sums + loop.sums]):
             target = self.targets.get(self.parts.get((position, place), -1))
-            few = not result.shape or (is_small(result.shape) and not carried <= place < sums)
+            few = not result.shape or (not self.says_arrays and is_small(result.shape) and not carried <= place < sums)
             memory = self.taken(position, place, result.dtype) if place < carried and result.shape and target is None else None
             if memory is not None:
                 kept.add(place)
+                memory = words.renamed(memory, result.name) if self.says_arrays else memory
             elif target is None or few:
                 memory = words.buffer(result.name, result.shape, result.dtype)
             buffers.append(memory or target)
         self.own.update(b.name for b in buffers if b.shape)
         given = [self.values[o] for o in node.operands]
+        told = self._told_rounds(node) if loop.tested else None
+        if told is not None:
+            words.tell(loop.counted, told)
+        counting = loop.tested and told is None
         for place, buffer in enumerate(buffers):
-            if buffer.shape and not (loop.tested and carried <= place < sums):
+            if buffer.shape and not (counting and carried <= place < sums):
                 words.reserve(buffer, buffer.shape[0])
             if place < carried:
                 if place not in kept:
                     self.fill(given[place], Writer(words, buffer))
             elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
                 words.clear(buffer)
-        told = self._told_rounds(node) if loop.tested else None
-        if told is not None:
-            words.tell(loop.counted, told)
-            if len(results) == 1:  # it only counts
-                return [words.real(loop.rounds)]
+        if told is not None and len(results) == 1:  # it only counts
+            return [words.real(loop.rounds)]
         count = told if told is not None else loop.limit if loop.tested else loop.rounds
-        with words.rounds(body.inputs[0].name, count, loop.backward, "" if told is not None else loop.counted or "") as k:
+        with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted if counting else "") as k:
             leaves: list[Any] = [words.real(k)]
-            wholes: list[Count | None] = [k]
+            told_inside: list[Line | None] = [(k, ())]
             for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
                 own = words.load(buffers[place], ()) if place < carried and not buffers[place].shape else None
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
-                wholes.append(self.whole_of(node.operands[place]) if place >= carried and row is None else None)
-            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers, told is None and loop.tested)
+                told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
+            renewed = _renewed(body, buffers[:carried]) if self.says_arrays else {}
+            self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
 
@@ -316,11 +345,11 @@ class Nest(Values):
         """How many rounds a loop has that goes on while the number of a round is below another, where both are known."""
         loop, k = node.params, Extent(0, ((Size("#", 0), 1),))
         places = enumerate(zip(node.operands, loop.places(), strict=True))
-        wholes = [self.whole_of(o) if place >= loop.carried and row is None else None for place, (o, row) in places]
+        given = [self.line_of(o) if place >= loop.carried and row is None else None for place, (o, row) in places]
         test = loop.body.nodes[loop.body.outputs[-1].value]
         if test.op not in ("lt", "le", "gt", "ge") or loop.limit is None:
             return None
-        inner = Nest(self.words, loop.body, [], [k, *wholes])
+        inner = Nest(self.words, loop.body, [], [(k, ()), *given])
         less, more = (inner.whole_of(o) for o in (test.operands if test.op in ("lt", "le") else reversed(test.operands)))
         if less is None or more is None:
             return None
@@ -337,11 +366,11 @@ class Nest(Values):
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
         stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
-        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, loop.tested)
+        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, tested)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
-        late = {v for v in summed if v >= 0 and part_of_array(body, body.nodes[v]) and inner.uses[v] == 1}
+        late = {v for v in summed if v >= 0 and self._part(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
-        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, loop.tested)
+        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, tested)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
@@ -361,14 +390,22 @@ class Nest(Values):
         numbers, waiting = [], []
         for place, (buffer, output) in enumerate(nexts):
             value = inner.values.get(whole_value(body, output))
+            if value is None and buffer.shape and self.says_arrays:
+                value = words.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
             if not buffer.shape:
                 node = body.nodes[output.value]
                 if not (node.op == "input" and node.params[0] == place + 1):
                     numbers.append((buffer, value, output.cells))
             elif isinstance(value, Cells) and value.buffer is not None and value.buffer.name == buffer.name:
                 continue
-            elif isinstance(value, Cells) and value.buffer is not None and value.buffer.name not in own:
+            elif (
+                isinstance(value, Cells) and value.buffer is not None and value.buffer.name not in own and not self.says_arrays
+            ):
                 waiting.append((buffer, value))
+            elif self.says_arrays:
+                twice = [o.cells for _, o in nexts].count(output.cells) > 1
+                owned = value.buffer is not None and value.buffer.name in inner.own and not twice
+                numbers.append((buffer, words.apart(value, buffer, owned), output.cells))
             else:
                 other = words.buffer("", buffer.shape, buffer.dtype)
                 words.reserve(other, buffer.shape[0])
@@ -389,6 +426,16 @@ def _is_leaf(body: Program, output: Output) -> bool:
     """Whether a round gives a whole value as it took it: it is read before the round changes it."""
     value = whole_value(body, output)
     return value >= 0 and body.nodes[value].op == "input"
+
+
+def _renewed(body: Program, buffers: list[Buffer]) -> dict[int, Buffer]:
+    """The next values of carried arrays, which have their names as soon as those of before have been read."""
+    values = [whole_value(body, output) for output in body.outputs[: len(buffers)]]
+    return {
+        value: buffer
+        for value, buffer in zip(values, buffers, strict=True)
+        if value >= 0 and body.nodes[value].shape and body.nodes[value].op not in {*PLACED, "part"} and values.count(value) == 1
+    }
 
 
 def _ends(loop: Any) -> list[int]:

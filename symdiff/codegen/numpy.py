@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, parenthesis_levels, printed_operands
+from symdiff.codegen.expressions import ATOM, SIGN, parenthesis_levels, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.text import dtype_text
 from symdiff.ir.node import Node
@@ -18,6 +18,7 @@ from symdiff.vocabulary.operation import scipy_special
 from symdiff.vocabulary.ops import OPS
 
 PLACES = ("{0}", "{1}", "{2}", "{3}")
+_OF_ARRAYS = {"select": "np.where({0}, {1}, {2})", "cast": "{0}.astype(np.{kind})"}
 _WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
@@ -52,6 +53,10 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple
     if node.op == "call":
         places = ", ".join(f"{{{k}}}" for k in range(len(node.operands)))
         return f"np.{kind}({calls[id(node.params)]}({places}))", ATOM, (0,) * len(node.operands)
+    if node.shape and node.op in _OF_ARRAYS:
+        return _OF_ARRAYS[node.op].format(*PLACES, kind=kind), ATOM, (ATOM, 0, 0) if node.op == "cast" else (0, 0, 0)
+    if node.shape and node.op == "pow":
+        return "{0}**{1}", SIGN, (ATOM, ATOM)
     if node.op in ("add", "sub", "mul", "div", "neg"):
         if all(program.nodes[o].op == "const" for o in node.operands):
             text = op.spelled(*PLACES[: op.arity])
@@ -66,7 +71,7 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple
         return f"np.{kind}({{0}})", ATOM, (0,)
     if node.op in ("real", "imag"):
         return f"{{0}}.{node.op}", ATOM, (ATOM,)
-    if not op.takes_out and op.item is None:
+    if not node.shape and not op.takes_out and op.item is None:
         return f"np.{kind}({op.spelled(*PLACES[: op.arity])})", ATOM, (0,) * op.arity  # a Python function gives a 0-d array
     return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from symdiff.codegen.array_kernels import KernelLines
 from symdiff.codegen.array_text import (
-    LOCALS,
     added_text,
     clearing_text,
     constant_text,
@@ -22,6 +21,7 @@ from symdiff.codegen.array_text import (
     primitive_text,
     region,
     shape_text,
+    support_texts,
     view_text,
     view_words,
 )
@@ -72,7 +72,7 @@ def emit(
         special=calls_scipy(writer.scalars),
         packages=[*dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)],
         head=["\n".join(held)] if held else [],
-        support=[primitive_text(site, name, alias) for name, site, alias in sites],
+        support=[*(primitive_text(site, name, alias) for name, site, alias in sites), *writer.called_heads()],
         known=[] if writer.exported else [*emitted_globals(writer.scalars), *writer.constants, *compiled],
     )
 
@@ -99,8 +99,7 @@ class ArrayWriter(Shell):
         self.nodes = plan.program.nodes
         self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
-        filled = [word for op in {node.op for node in self.nodes} for word in LOCALS.get(op, "").split()]
-        words = (*_WORDS, *filled, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
+        words = (*_WORDS, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
         own = (*self.own_names(), *self.calls.values(), *words)
         super().__init__(plan.program, name, own, exported=style == "export", result=result, raised=raised, sizes=sizes)
         self.style = style
@@ -128,6 +127,10 @@ class ArrayWriter(Shell):
                 self.texts[position] = self.arguments[node.params[0]]
             elif node.op == "const":
                 self.texts[position] = self.constant(node)
+
+    def called_heads(self) -> list[str]:
+        """The functions that the file has for operations."""
+        return support_texts((node.op for node in self.nodes), self.words.np)
 
     def own_names(self) -> tuple[str, ...]:
         """Further names that the file has for its own use."""

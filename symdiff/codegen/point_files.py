@@ -15,28 +15,26 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdiff.codegen import python
+from symdiff.codegen.array_nests import ArrayNests
+from symdiff.codegen.array_text import constant_text, support_texts
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.expressions import ATOM, Spell, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
-from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
-from symdiff.codegen.python_nests import NumpyNests, PythonNests
+from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts
 from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
-from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Input, Output, Program, array_operations, is_nest
-from symdiff.lowering.walks import nodes_with_bodies, program_in_two, programs_in, uses_of
-from symdiff.vocabulary.extents import Count, extents_in, names_in_extents, spaced_extent
-from symdiff.vocabulary.heads import HEADS
+from symdiff.lowering.program import Input, Output, Program, is_nest
+from symdiff.lowering.walks import nodes_with_bodies, program_in_two, uses_of
+from symdiff.vocabulary.extents import Count, names_in_extents, spaced_extent
 from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
-MANY = 2000  # operations of one on whole arrays, from which NumPy's own call takes a tenth of the time or less
 Statements = tuple[list[str], dict[int, str]]
 Ends = Callable[[int, str], list[str]]
 # What a raising operation returns instead: the IEEE result, by the arguments that make Python's math raise.
@@ -139,24 +137,14 @@ def _looped(
 ) -> "_LoopFile":
     """The file of a program with loops, or for any size."""
     assert style == "export"
-    problem = python.lacking_in_python(program) if target == "python" else refuse_heads(program, "NumPy's files")
+    problem = python.lacking_in_python(program) if target == "python" else ""
     shapes = tuple(leaf.shape for leaf in program.inputs)
-    if target == "numpy" and any(node.dtype in "fF" for node in nodes_with_bodies(program)):
-        problem = f"{program.name}: single precision in a program with loops is not part of NumPy's files"
-    if target == "numpy" and any(_is_large(own, node) for own in programs_in(program) for node in own.nodes):
-        problem = f"{program.name}: large arrays in a program with loops are calls of NumPy's, in loops that are written out"
     if target == "numpy" and names_in_extents(tuple(o.shape for o in program.outputs)) - names_in_extents(shapes):
         problem = f"{program.name}: a result as long as a call tells is not part of NumPy's files; python has them"
     if problem:
         raise BackendError(problem)
     sizes = Sizes(shapes) if names_in_extents(shapes) else None
     return (_LoopFile if target == "numpy" else _PlainLoopFile)(program, name, result=result, raised=raised, sizes=sizes)
-
-
-def _is_large(program: Program, node: Node) -> bool:
-    """Whether an operation takes much longer number by number than NumPy does, which has no call for each of its cells."""
-    known = not any(True for _ in extents_in((node.shape, *(program.nodes[o].shape for o in node.operands))))
-    return known and (node.op in HEADS or len(node.shape) > 1) and array_operations(program, node) > MANY
 
 
 class _PointFile(Shell):
@@ -187,7 +175,9 @@ class _PointFile(Shell):
         lines += self.returned(made, [self.filling(o, place, name) for o, place, name in outputs])
         functions = [*self.functions, self.function(doc, lines)]
         known = () if self.exported else emitted_globals(self.nodes)
-        return self.source(functions, header, special=calls_scipy(self.nodes), support=self.slow, known=known)
+        support = [*self.slow, *support_texts((node.op for node in nodes_with_bodies(self.program)), "np")]
+        special, head = calls_scipy(self.nodes), self.heads()
+        return self.source(functions, header, special=special, support=support, known=known, head=head)
 
     def checks(self) -> list[str]:
         """What ends the function where a check holds; what is computed for it is given to the steps."""
@@ -207,6 +197,10 @@ class _PointFile(Shell):
         self.cells += [[name] for name in carried]
         self.names.taken.update(carried)
         return self.quietly(lines)
+
+    def heads(self) -> list[str]:
+        """Constants of the file."""
+        return []
 
     def cell_at(self, place: int, index: Sequence[int]) -> str:
         """A cell of an argument."""
@@ -255,7 +249,7 @@ class _PointFile(Shell):
         kinds = {c: leaf.dtype for own, leaf in zip(self.cells, self.rest.inputs, strict=True) for c in own}
         return [f"{c}: {number_type(kinds[c])}" for c in self.order()]
 
-    def result_type(self, output: Output) -> str:
+    def result_type(self, output: Input | Output) -> str:
         """What the steps return for a result."""
         return f"tuple[{number_type(output.dtype)}, ...]" if output.shape else number_type(output.dtype)
 
@@ -405,15 +399,65 @@ class _PlainFile(_PointFile):
 
 
 class _LoopFile(_PointFile):
-    """The same with loops: steps over numbers and lists, which hold the cells of arrays in C order."""
+    """The same with loops: steps over numbers and arrays."""
 
-    nests: ClassVar[type[PythonNests]] = NumpyNests
+    nests: ClassVar[type[PythonNests]] = ArrayNests
+    arithmetic = "arithmetic on numbers and arrays"
+
+    def taken_apart(self) -> list[list[str]]:
+        self.held: dict[str, np.ndarray] = {}
+        return [[argument] for argument in self.arguments]
+
+    def cell_at(self, place: int, index: Sequence[int]) -> str:
+        return f"{self.arguments[place]}[{', '.join(map(str, index))}]"
+
+    def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
+        words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal, ends)
+        targets = self.targets if program is self.rest else [words.names.numbered("v") for _ in program.outputs]
+        lines = words.body(program, self.order()[: len(program.inputs)], targets)
+        self.held |= words.constants
+        self.names.taken.update(words.constants)
+        return lines, {o.cells[0]: name for o, name in zip(program.outputs, targets, strict=True)}
+
+    def heads(self) -> list[str]:
+        held = [f"{name} = {constant_text(value)}" for name, value in self.held.items()]
+        return ["\n".join(held)] if held else []
+
+    def order(self) -> list[str]:
+        return [*(own for (own,) in self.cells), *self.size_names]
+
+    def parameters(self) -> list[str]:
+        typed = zip(self.order(), [*map(self.result_type, self.rest.inputs), *("int" for _ in self.size_names)], strict=True)
+        return [f"{name}: {kind}" for name, kind in typed]
+
+    def result_type(self, output: Input | Output) -> str:
+        return "Any" if output.shape else number_type(output.dtype)
+
+    def results(self, values: dict[int, str]) -> list[Any]:
+        return self.targets
+
+    def accepted(self) -> list[str]:
+        return Shell.accepted(self)
+
+    def made(self, output: Output, name: str) -> str:
+        kind = f"np.{dtype_text(output.dtype)}"
+        return f"{kind}({name})" if not output.shape else name if len(self.targets) > 1 else f"np.asarray({name}, {kind})"
+
+    def filling(self, output: Output, place: str, name: str) -> str:
+        return f"{place}[{'...' if output.shape else '()'}] = {name}"
+
+
+class _PlainLoopFile(_LoopFile, _PlainFile):
+    """Numbers of Python's own, and lists, which hold the cells of arrays in C order."""
+
+    nests = PythonNests
     arithmetic = "arithmetic on numbers and lists, which hold the cells of arrays in C order"
+    filling = _PlainFile.filling  # type: ignore[assignment]
 
     def taken_apart(self) -> list[list[str]]:
         inputs = zip(self.program.inputs, self.arguments, strict=True)
         self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in inputs]
-        return [[argument] for argument in self.arguments]
+        return super().taken_apart()
 
     def cell_at(self, place: int, index: Sequence[int]) -> str:
         at: Count = 0
@@ -421,46 +465,11 @@ class _LoopFile(_PointFile):
             at = at * n + i
         return f"{self.lists[place]}[{spaced_extent(at)}]"
 
-    def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
-        words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal, ends)
-        if program is self.rest:
-            return words.body(program, [own for (own,) in self.cells], self.targets), {}
-        made = [words.names.numbered("v") for _ in program.outputs]
-        lines = words.body(program, [cells or a for cells, a in zip(self.lists, self.arguments, strict=True)], made)
-        return lines, {o.cells[0]: name for o, name in zip(program.outputs, made, strict=True)}
-
     def order(self) -> list[str]:
         return [*(cells or own for cells, (own,) in zip_longest(self.lists, self.cells)), *self.size_names]
 
-    def parameters(self) -> list[str]:
-        inputs = zip(self.cells, self.rest.inputs, strict=True)
-        return [*(f"{a}: {self.listed(leaf)}" for (a,), leaf in inputs), *(f"{size}: int" for size in self.size_names)]
-
-    def listed(self, leaf: Input | Output) -> str:
-        """The type of a number, or of a list."""
-        return f"list[{number_type(leaf.dtype)}]" if leaf.shape else number_type(leaf.dtype)
-
-    def result_type(self, output: Output) -> str:
-        return self.listed(output)
-
-    def results(self, values: dict[int, str]) -> list[Any]:
-        return self.targets
-
-    def accepted(self) -> list[str]:
-        inputs = zip(self.program.inputs, self.arguments, self.lists, strict=True)
-        flat = [f"{c} = list({a if len(leaf.shape) == 1 else f'{a}.ravel()'})" for leaf, a, c in inputs if c]
-        return [*Shell.accepted(self), *flat]
-
-    def made(self, output: Output, name: str) -> str:
-        kind = f"np.{dtype_text(output.dtype)}"
-        reshaped = "" if len(output.shape) == 1 else f".reshape({tuple_text(extent_texts(output.shape))})"
-        return f"np.array({name}, {kind}){reshaped}" if output.shape else f"{kind}({name})"
-
-
-class _PlainLoopFile(_LoopFile, _PlainFile):
-    """The same in numbers of Python's own."""
-
-    nests = PythonNests
+    def result_type(self, output: Input | Output) -> str:
+        return f"list[{number_type(output.dtype)}]" if output.shape else number_type(output.dtype)
 
     def accepted(self) -> list[str]:
         lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]

@@ -12,7 +12,7 @@ import numpy as np
 from symdiff.codegen.expressions import ATOM, Expression, Spell, bare_text
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
-from symdiff.codegen.text import dtype_text, number_type, wrapped_text
+from symdiff.codegen.text import number_type, wrapped_text
 from symdiff.codegen.text_nests import Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, names_in_extents
@@ -22,7 +22,6 @@ class PythonNests(TextNests):
     """Statements and expressions of Python; `spell` gives the spellings of a program's operations, `write` a constant, `ends`
     the statements where a check holds."""
 
-    typed = False  # whether lists of zeros need a type
     syntax = Syntax(
         forward="for {k} in range({count}):", backward="for {k} in range({last}, -1, -1):", begin="{k} = 0",
         goes="while {test}:", more="{k} += 1", unless="if not {test}:", end="", always="True", both="and", times="*", stop="",
@@ -41,6 +40,7 @@ class PythonNests(TextNests):
         self.growing: set[str] = set()  # those that have the rows of the rounds so far
         self.given: frozenset[str] = frozenset()  # arguments, which may be arrays
         self.appended: dict[str, Count] = {}  # the cells that come next
+        self.constants: dict[str, np.ndarray] = {}  # arrays of the file
 
     def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
         counted = [t for t, o in zip(targets, program.outputs, strict=True) if names_in_extents(o.shape) - self.sizes.keys()]
@@ -99,8 +99,7 @@ class PythonNests(TextNests):
             self._say(f"{name}.extend({self._zeros(row, buffer.dtype)})")
         elif name in self.fresh or name not in self.known:
             self.known.add(name)
-            kind = f": {self.listed(buffer.dtype)}" if self.typed else ""
-            self.fresh[name] = f"{name}{kind} = {self._zeros((rows, *row), buffer.dtype)}"
+            self.fresh[name] = f"{name} = {self._zeros((rows, *row), buffer.dtype)}"
 
     def listed(self, code: str) -> str:
         """The type of a list of numbers."""
@@ -147,7 +146,12 @@ class PythonNests(TextNests):
             super().store(buffer, index, Expression(text, ATOM, 0), add)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
-        if not source.shape or source.name in self.given or source.start or target.start or target.name in self.growing:
+        if (
+            not source.shape
+            or source.name in self.given
+            or (source.start, target.start) != (0, 0)
+            or target.name in self.growing
+        ):
             super().copy(source, target)
             return
         self.reserve(target, target.shape[0])
@@ -159,24 +163,3 @@ class PythonNests(TextNests):
         said = [(name, text) for name, text in said if name != text]
         if said:
             self._say(f"{', '.join(name for name, _ in said)} = {', '.join(text for _, text in said)}")
-
-
-class NumpyNests(PythonNests):
-    """The same over NumPy's numbers, whose arithmetic is IEEE's: what is kept is never Python's own."""
-
-    typed = True
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.written: set[str] = set()
-
-    def literal(self, value: Any, code: str) -> str:
-        text = super().literal(value, code)
-        self.written.add(bare_text(text))
-        return text
-
-    def kept(self, text: str, code: str) -> str:
-        return f"np.{dtype_text(code)}({text})" if text in self.written else text
-
-    def real(self, whole: Count) -> Expression:
-        return Expression(f"np.float64({self._text(whole)})", ATOM, 0)

@@ -357,7 +357,7 @@ class RowNests(TextNests):
             with super().rounds(name, None if count is None else self._most(count), backward, size) as k:
                 if varied:
                     assert count is not None
-                    self.bounds[k.terms[0][0].name] = count - 1
+                    self.bound(k.terms[0][0].name, count - 1)
                     inside = f"np.less({self._text(k)}, {self._text(count)}, out={own})"
                     self._say(f"np.logical_and({own}, {inside}, out={own})" if size else inside)
                 if outer and not size:

@@ -2,10 +2,9 @@
 
 import builtins
 import keyword
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from symdiff.codegen.array_text import LOCALS
 from symdiff.vocabulary.extents import Extent, Shape, sizes_in, spaced_extent
 
 INDENT = "    "
@@ -67,6 +66,4 @@ def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: Callable[[str, int
     return lines
 
 
-def names_of_files(ops: Iterable[str]) -> set[str]:
-    """The names that a file of these operations has for its own use."""
-    return {word for op in ops for word in LOCALS.get(op, "").split()} | {*_TAKEN, *dir(builtins), *keyword.kwlist}
+NAMES_OF_FILES = {*_TAKEN, *dir(builtins), *keyword.kwlist}

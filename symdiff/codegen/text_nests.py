@@ -16,7 +16,7 @@ from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Size
 
 INDENT = "    "
-_INDICES = "ijklmn"  # of cells, from the outermost loop in
+_INDICES = "ijkmnp"  # of cells, from the outermost loop in
 
 
 class Syntax(NamedTuple):
@@ -46,6 +46,7 @@ class TextNests(Words):
         super().__init__()
         self.names = names
         self.sizes = sizes
+        self.told: dict[str, Count] = {}  # sizes that loops count, where these are known before
         self.lines: list[str] = []
         self.top: list[str] = []  # before all else
         self.fresh: dict[str, str] = {}  # the statements that make variables which have no value yet
@@ -105,7 +106,7 @@ class TextNests(Words):
         self.printed.append(node)
         template, level, needed = self.spelled(program, position)
         parts = [values[o] for o in printed_operands(program, position)]
-        text = template.format(*(p.at(n) for p, n in zip(parts, needed, strict=True)))
+        text = template.format(*(p.at(n) if n else bare_text(p.text) for p, n in zip(parts, needed, strict=True)))
         return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
 
     def named(self, name: str, value: Expression, code: str) -> Expression:
@@ -125,6 +126,9 @@ class TextNests(Words):
 
     def _text(self, whole: Count) -> str:
         """A whole number as an expression."""
+        for size, times in whole.terms if isinstance(whole, Extent) else ():
+            if size.name in self.told:
+                whole = whole + times * (self.told[size.name] - Extent(0, ((size, 1),)))
         if not isinstance(whole, Extent):
             return str(whole)
         sign = self.syntax.times
@@ -163,7 +167,7 @@ class TextNests(Words):
 
     def tell(self, size: str, count: Count) -> None:
         super().tell(size, count)
-        self.sizes[size] = self._grouped(count)
+        self.told[size] = count
 
     @contextmanager
     def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
@@ -183,7 +187,7 @@ class TextNests(Words):
         self.blocks.append([])
         found = self._size(f"#{k}", k)
         if count is not None:
-            self.bounds[f"#{k}"] = count - 1
+            self.bound(f"#{k}", count - 1)
         yield found
         if size:
             self._say(says.more.format(k=k))

@@ -29,11 +29,12 @@ def loops_as_arrays(graph: Graph) -> Graph:
     return unroll_loops(graph, _spread)
 
 
-def loops_pay(graph: Graph) -> bool:
+def loops_pay(graph: Graph, in_files: bool = False) -> bool:
     """Whether loops are as good as what is written out: those that become arrays are, unless others are in them, and where
     rounds are more work than the arrays around, as far as they are known.
 
-    Elementary functions of arrays take a quarter of their time in kernels of their own, which compute several cells at once.
+    Elementary functions of arrays take a quarter of their time in machine code of their own, which computes several cells at
+    once, and which there is none of `in_files`.
     """
     around = inside = 0.0
     nested = any(b.op == "loop" and has_loops(b.params.body.bindings) for b in graph.bindings)
@@ -44,7 +45,7 @@ def loops_pay(graph: Graph) -> bool:
                 return True
             slow = sum(work_of(b) * _cells(b) for b in loop.body.bindings if b.shape and work_of(b) > 1)
             known = loop.body.operations()
-            if isinstance(known, int) and slow > max(known, _FEW):
+            if not in_files and isinstance(known, int) and slow > max(known, _FEW):
                 return False
             inside += repeated_bindings((binding,), _cells)
         elif binding.op != "part":

@@ -52,12 +52,12 @@ from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program, is_nest
-from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, sized_source_of, source_of, with_free_sizes
+from symdiff.pipeline import DEFAULT, NUMBERS, check_plan_of, plan_of, program_of, sized_source_of, source_of, with_free_sizes
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
 from symdiff.tracing.trace import traced_argument_names, traced_path_name
-from symdiff.tracing.unrolling.scalarizing import in_unrolled_regime, settled
+from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime, settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import LOOPING
 from symdiff.vocabulary.extents import Example, Extent, sizes_in
@@ -176,7 +176,9 @@ def _exported(
 
     def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
-        program = program_of(graph, inner.options, name, None if batch else checks, looped or target in ("python", "c", "cuda"))
+        most = NUMBERS if target == "numpy" and not batch else UNROLLED
+        loops = looped or target in ("python", "c", "cuda")
+        program = program_of(graph, inner.options, name, None if batch else checks, loops, most)
         nodes = _nodes(program)
         opaque = next((str(getattr(i.params, "__name__", "?")) for i in nodes if i.op == "call"), None)
         if opaque is not None:

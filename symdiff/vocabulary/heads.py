@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.vocabulary.extents import broadcast_extents, reshaped_extents, sliced_extent
-from symdiff.vocabulary.matrices import expm, packed
+from symdiff.vocabulary.matrices import (
+    cofactors,
+    cofactors_along,
+    expm,
+    inverse_transposed,
+    is_definite,
+    packed,
+    permuted,
+)
 
 Shape = tuple[int, ...]
 Slice = tuple[int, int | None, int]
@@ -24,7 +32,8 @@ class Head:
     """One structural operation.
 
     `function(*arrays, **params)` computes it with NumPy and `shape(*shapes, **params)` tells the result's shape. `text`
-    is a format string over the operands {0}, {1}, the parameters, and a library's `Words`. `result` is "same" (the operands'
+    is a format string over the operands {0}, {1}, the parameters, and a library's `Words`; where it begins with an underscore,
+    files have the source of `function`. `result` is "same" (the operands'
     common dtype), "real" or "complex" (its counterparts), "index" (integers) or "count" (whole numbers as doubles). `out`: the
     code takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
     the head can be unrolled, which takes `unrolled` operations where these are not its `cost`. `traits`: words of `TRAITS`.
@@ -166,68 +175,12 @@ def head_assign_at(x: Any, i: Any, y: Any) -> Any:
     return made
 
 
-def head_put_along(x: Any, indices: Any, axis: int) -> Any:
-    """Zeros with the cells of x where a permutation along the axis took them from."""
-    made = _zeros(np.shape(x), x)
-    np.put_along_axis(made, np.asarray(indices), x, axis)
-    return made
-
-
 def head_embed(x: Any) -> Any:
     """Matrices of zeros with the last axis of x on their diagonals."""
     n = np.shape(x)[-1]
     made = _zeros((*np.shape(x), n), x)
     made[..., range(n), range(n)] = x
     return made
-
-
-def head_cofactors(x: Any) -> Any:
-    """The cofactors of square matrices, singular ones included: det(u) det(vh) u diag(products of the other s) vh."""
-    finite, u, s, vh = _singular_vectors(x)
-    others = np.stack([np.prod(np.delete(s, i, axis=-1), axis=-1) for i in range(s.shape[-1])], axis=-1)
-    sign = np.linalg.det(u) * np.linalg.det(vh)
-    return np.where(finite, sign[..., None, None] * ((np.conj(u) * others[..., None, :]) @ np.conj(vh)), np.nan)
-
-
-def _singular_vectors(x: Any) -> tuple[Any, ...]:
-    """Which matrices are finite, and their singular vectors and values; those of zeros for others, which have none."""
-    finite = np.all(np.isfinite(x), axis=(-2, -1), keepdims=True)
-    return finite, *np.linalg.svd(np.where(finite, x, 0.0))
-
-
-def head_cofactors_along(x: Any, e: Any) -> Any:
-    """The derivative of the cofactors of x along e, singular matrices included: in the singular vectors, a matrix of products
-    of the other singular values."""
-    finite, u, s, vh = _singular_vectors(x)
-    n = s.shape[-1]
-    rows = [[np.prod(np.delete(s, (i, j), -1), -1) * (i != j) for j in range(n)] for i in range(n)]
-    pairs = np.stack([np.stack(row, -1) for row in rows], -2)
-    inner = np.conj(u.swapaxes(-1, -2)) @ e @ np.conj(vh.swapaxes(-1, -2))
-    turned = -pairs * inner.swapaxes(-1, -2)
-    diagonal = np.diagonal(inner, axis1=-2, axis2=-1)
-    turned[..., range(n), range(n)] = (pairs @ diagonal[..., None])[..., 0]
-    sign = np.linalg.det(u) * np.linalg.det(vh)
-    return np.where(finite, sign[..., None, None] * (np.conj(u) @ turned @ np.conj(vh)), np.nan)
-
-
-def head_inverse_transposed(x: Any) -> Any:
-    """The transposed inverse; cofactors over zero, infinite or NaN, where the matrix is singular."""
-    try:
-        return np.linalg.inv(x).swapaxes(-1, -2)
-    except np.linalg.LinAlgError:
-        with np.errstate(all="ignore"):
-            return head_cofactors(x) / np.linalg.det(x)[..., None, None]
-
-
-def head_is_definite(x: Any) -> Any:
-    """1 for each Hermitian matrix that has a Cholesky factor, 0 for others."""
-    found = np.ones(x.shape[:-2])
-    for k in np.ndindex(found.shape):
-        try:
-            np.linalg.cholesky(x[k])
-        except np.linalg.LinAlgError:
-            found[k] = 0.0
-    return found[()]
 
 
 def head_logsumexp(x: Any, axes: Any = None, keepdims: bool = False) -> Any:
@@ -373,7 +326,8 @@ _ROWS = [
          "{np}.argpartition({0}, {kth}, axis={axis})", result="index", cells=False, cost=_size, traits="of_axis"),
     Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
          "{np}.take_along_axis({0}, {1}, axis={axis})", cells=False, traits="takes_places gathers cellwise integral"),
-    Head("put_along", head_put_along, lambda s, i, axis: s, cells=False, traits="takes_places cellwise fills integral"),
+    Head("put_along", permuted, lambda s, i, axis: s, "_permuted({0}, {1}, {axis})", cells=False,
+         traits="takes_places cellwise integral"),
     Head("gather", head_gather, lambda s, i: (*i, *s[1:]),
          "{np}.take({0}, {np}.asarray({1}).astype({np}.intp), axis=0{clip})", out=True,
          unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i), traits="takes_places gathers cellwise integral"),
@@ -399,15 +353,17 @@ _ROWS = [
          "{np}.linalg.solve({0}, {1})", cells=False, cost=_cubic),
     Head("det", np.linalg.det, lambda s: s[:-2], "{np}.linalg.det({0})", cells=False, cost=_cubic,
          traits="of_last_axes analytic"),
-    Head("cofactors", head_cofactors, _first, cells=False, cost=_cubic, traits="of_last_axes"),
-    Head("cofactors_along", head_cofactors_along, _first, cells=False, cost=_cubic),
-    Head("inverse_transposed", head_inverse_transposed, _first, cells=False, cost=_cubic, traits="of_last_axes"),
+    Head("cofactors", cofactors, _first, "_cofactors({0})", cells=False, cost=_cubic, traits="of_last_axes"),
+    Head("cofactors_along", cofactors_along, _first, "_cofactors_along({0}, {1})", cells=False,
+         cost=_cubic),
+    Head("inverse_transposed", inverse_transposed, _first, "_inverse_transposed({0})", cells=False, cost=_cubic,
+         traits="of_last_axes"),
     Head("det_sign", lambda x: np.linalg.slogdet(x)[0], lambda s: s[:-2], "{np}.linalg.slogdet({0})[0]", cells=False,
          cost=_cubic, traits="flat of_last_axes"),
     Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "{np}.linalg.slogdet({0})[1]", result="real",
          cells=False, cost=_cubic, traits="of_last_axes"),
     Head("cholesky", np.linalg.cholesky, _first, "{np}.linalg.cholesky({0})", cells=False, cost=_cubic, traits="of_last_axes"),
-    Head("is_definite", head_is_definite, lambda s: s[:-2], result="count", cells=False, cost=_cubic,
+    Head("is_definite", is_definite, lambda s: s[:-2], "_is_definite({0})", result="count", cells=False, cost=_cubic,
          traits="flat of_last_axes"),
     Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "{np}.linalg.eigvalsh({0})", cells=False, cost=_cubic,
          traits="of_last_axes"),
@@ -444,7 +400,8 @@ _ROWS = [
          "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.qr({0})], -1)", cells=False, cost=_cubic),
     Head("pinv", lambda x, rcond: np.linalg.pinv(x, rcond), lambda s, rcond: (*s[:-2], s[-1], s[-2]),
          "{np}.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic, traits="of_last_axes"),
-    Head("expm", expm, _first, cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes), traits="of_last_axes"),
+    Head("expm", expm, _first, "_expm({0})", cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes),
+         traits="of_last_axes"),
     Head("site", lambda *arrays, site: site(*arrays), lambda *shapes, site: site.shape, "{site}({operands})", out=True,
          cells=False, cost=lambda *shapes, site: sum(map(math.prod, shapes))),
     Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),

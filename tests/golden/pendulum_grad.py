@@ -13,10 +13,10 @@ Result = np.float64
 
 
 def pendulum_grad_steps(angle: float, speed: float, damping: float) -> Any:
-    """df_dangle: arithmetic on numbers and lists, which hold the cells of arrays in C order."""
+    """df_dangle: arithmetic on numbers and arrays."""
     angle_ = angle
     speed_ = speed
-    angle_was: list[float] = [np.float64(0.0)]*400
+    angle_was = np.empty(400)
     for k in range(400):
         angle_was[k] = angle_
         v0 = speed_ - 0.01*(np.sin(angle_) + speed_*damping)

@@ -51,7 +51,7 @@ def emit(
         by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == ())
     writer = _Writer(plan, name, style, result, by_value, exact)
     functions = writer.functions(doc)
-    source = writer.source(functions, header, head=writer.kernels_text())
+    source = writer.source(functions, header, head=writer.kernels_text(), support=writer.called_heads())
     if style == "export":
         return source
     return replace(source, names=tuple((f"_{n}", c) for n, c in writer.constants))

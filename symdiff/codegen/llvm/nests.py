@@ -284,7 +284,7 @@ class LoopWords(Words):
         self._run(f"{label}.body:")
         k = self._size(f"%{label}.k")
         if count is not None:
-            self.bounds[k.terms[0][0].name] = count - 1
+            self.bound(k.terms[0][0].name, count - 1)
         if size:
             self.sizes[size] = f"%{label}.k"
         self.exits.append(f"{label}.exit")

@@ -224,7 +224,7 @@ class _PointWords(LoopWords):
         most = None if count is None else self.size(self._most(count))
         with super().rounds(name, most, backward) as k:
             if count is not None:
-                self.bounds[k.terms[0][0].name] = count - 1
+                self.bound(k.terms[0][0].name, count - 1)
                 inside = self.lines.put(f"icmp slt {numbers} {self._vector(k)}, {self._vector(count)}")
                 before = self.lines.put(f"load {mask}, ptr {own}") if size else first
                 self._run(f"store {mask} {self.lines.put(f'and {mask} {before}, {inside}')}, ptr {own}")
