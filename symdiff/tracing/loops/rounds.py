@@ -834,7 +834,6 @@ class KeptRounds:
         rounds = stacks.pop() if self.tested else None
         if rounds is not None and outer.path is not None:
             outer.path.reaches(rounds, 0, MOST if count is None else count)
-        self.unbound = []
         leaves = []
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
             if place is None:
@@ -865,6 +864,7 @@ class KeptRounds:
             self.items_of[name][:] = cells.items()
             self.values[name] = self.items_of[name]
         self.moved = True
+        self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
 
     def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
@@ -891,8 +891,7 @@ class KeptRounds:
 
     def _forget(self, skeletons: dict[str, Any]) -> None:
         """Names that only a round binds, of which there may be none."""
-        self.unbound = [name for name in self.names if name not in skeletons]
-        if any(name in self.behind for name in self.unbound):
+        if any(name in self.behind for name in self.names if name not in skeletons):
             self.keeping.unsure[self.place] = "what rounds bind, of which there may be none, is read elsewhere"
         self.values = {name: value for name, value in self.values.items() if name in skeletons}
 
