@@ -444,16 +444,13 @@ def test_other_loops_are_written_out_with_the_reason(f):
 
 
 def named_part(x):
-    u = np.zeros(7)
-    for j in range(1, 7):
-        w = u[j:]
-        w += 0.3 * x[j]
-    i = 0
-    while i < 6 and x[0] < 5:
+    u, i = np.zeros(7), 0
+    while i < 3 and x[0] < 5:
+        SEEN.append(i)  # the loop is written out
         for j in range(1, 7):
             w = u[j:]
             w += x[i]
-            u[7 - j] = np.tanh(u[(3 * i) % 7] * u[min(j + 1, 6)])
+            u[7 - j] = u[j] * x[j]
         i += 1
     return np.sum(u)
 
