@@ -286,19 +286,20 @@ class Nest(Values):
             buffers.append(memory or target)
         self.own.update(b.name for b in buffers if b.shape)
         given = [self.values[o] for o in node.operands]
+        told = self._told_rounds(node) if loop.tested else None
+        if told is not None:
+            words.tell(loop.counted, told)
+            if len(results) == 1:  # it only counts
+                return [words.real(loop.rounds)]
+        grows = loop.tested and told is None
         for place, buffer in enumerate(buffers):
-            if buffer.shape and not (loop.tested and carried <= place < sums):
+            if buffer.shape and not (grows and carried <= place < sums):
                 words.reserve(buffer, buffer.shape[0])
             if place < carried:
                 if place not in kept:
                     self.fill(given[place], Writer(words, buffer))
             elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
                 words.clear(buffer)
-        told = self._told_rounds(node) if loop.tested else None
-        if told is not None:
-            words.tell(loop.counted, told)
-            if len(results) == 1:  # it only counts
-                return [words.real(loop.rounds)]
         count = told if told is not None else loop.limit if loop.tested else loop.rounds
         with words.rounds(body.inputs[0].name, count, loop.backward, "" if told is not None else loop.counted or "") as k:
             leaves: list[Any] = [words.real(k)]
@@ -308,7 +309,7 @@ class Nest(Values):
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 wholes.append(self.whole_of(node.operands[place]) if place >= carried and row is None else None)
-            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers, told is None and loop.tested)
+            self._round(loop, Nest(words, body, leaves, wholes, None, _ends(loop)), k, buffers, grows)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
 
@@ -329,28 +330,28 @@ class Nest(Values):
             return None
         return count if self.words.within(count, loop.limit + 1) else self.words.nearest(count, loop.limit + 1)
 
-    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], tested: bool) -> None:
+    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], grows: bool) -> None:
         words, body, carried = self.words, loop.body, loop.carried
         sums = carried + len(loop.stacks)
-        if tested:
+        if grows:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
         stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
-        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, loop.tested)
+        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
         late = {v for v in summed if v >= 0 and part_of_array(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
-        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, loop.tested)
+        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
-    def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, tested: bool) -> None:
+    def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, grows: bool) -> None:
         """The rows that a round gives."""
         inner.run(cell for _, _, output in stacks for cell in output.cells)
         for buffer, stack, output in stacks:
-            if tested:
+            if grows:
                 self.words.reserve(buffer, k + 1)
             inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)))
 

@@ -147,7 +147,7 @@ class PythonNests(TextNests):
             super().store(buffer, index, Expression(text, ATOM, 0), add)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
-        if not source.shape or source.name in self.given or source.start or target.start or target.name in self.growing:
+        if not source.shape or source.name in self.given or (source.start, target.start) != (0, 0) or target.name in self.growing:
             super().copy(source, target)
             return
         self.reserve(target, target.shape[0])
