@@ -219,6 +219,20 @@ def changed_by_closures(u):
     return np.sum(u * p)
 
 
+def changed_by_loops_of_closures(x):
+    m, u = x * 2, np.zeros(8)
+
+    def add(k):
+        for i in range(8):
+            u[i] += m[i] * k
+        return u[3]
+
+    s = 0.0
+    for k in range(9):
+        s += add(k) * 0.1
+    return s + np.sum(u * x)
+
+
 def written(w, i, s):
     w[i] = np.sin(s) + i
     return s * 0.5 + w[i - 1] * w[i]
@@ -238,7 +252,8 @@ def made_in_rounds(x):
 
 
 KEPT = {
-    changed_by_functions: (VECTOR,), changed_by_closures: (VECTOR,), made_in_rounds: (VECTOR,),
+    changed_by_functions: (VECTOR,), changed_by_closures: (VECTOR,), changed_by_loops_of_closures: (VECTOR,),
+    made_in_rounds: (VECTOR,),
     items_of_lists: (VECTOR,), relaxed_lists: (VECTOR,), written_by_functions: (VECTOR,), in_an_order: (VECTOR,),
     under_a_condition: (MATRIX,), shares_of_masks: (MATRIX,),
     stencil: (VECTOR,), relaxed: (MATRIX, VECTOR), cells_of_sums: (MATRIX[:5], MATRIX[:, :6]), rows: (MATRIX,),

@@ -149,12 +149,16 @@ class Kept:
         self._names: list[str] = []
 
     def visit(self, node: Any) -> Any:
-        """The names of the function that is visited first are its own where it binds them."""
-        if self._root is None:
-            if self.thorough:
-                leave_by_break(node)
-            self._root, self._own = node, _own_names(node)
-        return super().visit(node)  # type: ignore[misc]
+        """Names are those of the innermost function that binds them."""
+        if self._root is not None and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return super().visit(node)  # type: ignore[misc]
+        around = self._root, self._own
+        if self._root is None and self.thorough:
+            leave_by_break(node)
+        self._root, self._own = node, _own_names(node)
+        made = super().visit(node)  # type: ignore[misc]
+        self._root, self._own = around
+        return made
 
     def visit_For(self, node: ast.For) -> Any:
         """The loop over what `rounds` gives, which sets names before each round and behind the last one."""
