@@ -183,7 +183,77 @@ def relaxed_lists(x):
     return y[4] * y[3]
 
 
+def source_term(u):
+    b = np.zeros_like(u)
+    b[1:-1] = u[2:] * 0.3 + u[:-2]
+    return b
+
+
+def smooth(p, b):
+    for _ in range(5):
+        before = p.copy()
+        p[1:-1] = 0.3 * (before[2:] + before[:-2]) + b[1:-1]
+        p[0] = p[1]
+
+
+def changed_by_functions(u):
+    u, p = u.copy(), u.copy()
+    away = 1.0
+    while away > 0.01:
+        before = u.copy()
+        smooth(p, source_term(u))
+        u[1:-1] = 0.5 * u[1:-1] + 0.1 * p[1:-1]
+        away = np.sum(before) - np.sum(u)
+    return np.sum(u * u)
+
+
+def changed_by_closures(u):
+    u, p = u.copy(), np.zeros(8)
+
+    def relax(k):
+        p[1:] += 0.1 * u[:-1]
+        u[k] = p[k] * u[k]
+
+    for k in range(8):
+        relax(k)
+    return np.sum(u * p)
+
+
+def changed_by_loops_of_closures(x):
+    m, u = x * 2, np.zeros(8)
+
+    def add(k):
+        for i in range(8):
+            u[i] += m[i] * k
+        return u[3]
+
+    s = 0.0
+    for k in range(9):
+        s += add(k) * 0.1
+    return s + np.sum(u * x)
+
+
+def written(w, i, s):
+    w[i] = np.sin(s) + i
+    return s * 0.5 + w[i - 1] * w[i]
+
+
+def made_in_rounds(x):
+    s = 0.0
+    for i in range(1, 8):
+        s = written(2 * x, i, s)
+        s = written(x.copy(), i, s)
+        s = written(np.zeros_like(x), i, s)
+        s = written(x.reshape(2, 4).T.ravel(), i, s)
+        s = written(np.array([*x]), i, s)
+        s = written(x.astype(float), i, s)
+        s = written(np.full(8, x[0]), i, s)
+    return s
+
+
 KEPT = {
+    changed_by_functions: (VECTOR,), changed_by_closures: (VECTOR,), changed_by_loops_of_closures: (VECTOR,),
+    made_in_rounds: (VECTOR,),
     items_of_lists: (VECTOR,), relaxed_lists: (VECTOR,), written_by_functions: (VECTOR,), in_an_order: (VECTOR,),
     under_a_condition: (MATRIX,), shares_of_masks: (MATRIX,),
     stencil: (VECTOR,), relaxed: (MATRIX, VECTOR), cells_of_sums: (MATRIX[:5], MATRIX[:, :6]), rows: (MATRIX,),

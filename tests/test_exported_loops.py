@@ -416,3 +416,46 @@ def test_files_of_points_have_loops(f, derivative, axis):
     if f is rotated:
         with pytest.raises(ValueError, match=r"-1\.0 turns back"):
             run(x, np.where(np.arange(n) == 2900, -1.0, rate), table)
+
+
+def triangle(x):
+    total = 0.0
+    for i in range(len(x)):
+        s = 1.0
+        for j in range(i + 1):
+            s = np.sin(s * x[j])
+        total += s
+    return total
+
+
+def eliminated(x):
+    a = np.outer(x, x**2) + np.diag(x)
+    for k in range(len(a) - 1):
+        for i in range(k + 1, len(a)):
+            for j in range(k + 1, len(a)):
+                a[i, j] -= a[i, k] * a[k, j]
+    return np.sum(a)
+
+
+@pytest.mark.parametrize("target", ["python", "numpy", "c"])
+@pytest.mark.parametrize("f", [triangle, eliminated])
+def test_rows_that_rounds_of_an_outer_loop_count(f, target, tmp_path):
+    x = np.linspace(0.5, 0.9, 7)
+    df = sd.value_and_grad(f, loops="keep", scalarize=False)
+    value, slope = df(x)
+    text, found = df.source(x, target=target), np.empty(7)
+    if target != "c":
+        space = {}
+        exec(text, space)
+        f_, found = space[f"{f.__name__}_value_and_grad"](x.tolist())
+    elif shutil.which("cc") is None:
+        pytest.skip("there is no compiler called cc")
+    else:
+        (tmp_path / "f.c").write_text(text)
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True)
+        f_ = ctypes.c_double()
+        run = ctypes.CDLL(str(tmp_path / "f.so"))[f"{f.__name__}_value_and_grad"]
+        run(ctypes.c_void_p(x.ctypes.data), ctypes.byref(f_), ctypes.c_void_p(found.ctypes.data))
+        f_ = f_.value
+    assert f_ == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found, slope, 1e-10)

@@ -1,6 +1,7 @@
 """Plain Python loops that are traced once and kept, against the plain functions and the loops written out."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -416,9 +417,16 @@ def raising(x):
     return t
 
 
+def formatted(x):
+    n = 1.0
+    for _ in range(6):
+        n = n * 1.5
+    return x * n if f"{n:.1f}" == "11.4" else x
+
+
 WRITTEN = {
     effects: (1.2,), left: (0.5,), handled: (2.0,), aliased: (1.5,), same_list: (1.2,), in_dict: (0.7,), closed: (0.7,),
-    consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),),
+    consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),), formatted: (0.5,),
 }  # fmt: skip
 
 
@@ -433,6 +441,43 @@ def test_other_loops_are_written_out_with_the_reason(f):
     np.testing.assert_allclose(graph(*args), expected, rtol=1e-12)
     one, other = (sd.grad(f, loops=loops)(*args) for loops in ("keep", "unroll"))
     np.testing.assert_array_equal(one, other)
+
+
+def named_part(x):
+    u, i = np.zeros(7), 0
+    while i < 3 and x[0] < 5:
+        SEEN.append(i)  # the loop is written out
+        for j in range(1, 7):
+            w = u[j:]
+            w += x[i]
+            u[7 - j] = u[j] * x[j]
+        i += 1
+    return np.sum(u)
+
+
+def overwritten(x):
+    u = np.zeros(3)
+    u[0] = x[0] / u[:0].mean()
+    if x[1] > 0.3:
+        u[:] = 0.0
+    for k in range(5):
+        u[:] = x[k : k + 3]
+    if x[1] > 0.5:
+        u = u * 2.0
+    return u[0] * x[3]
+
+
+@pytest.mark.parametrize("f", [named_part, overwritten])
+@pytest.mark.parametrize("paths", [None, "guard"])
+def test_what_a_loop_leaves_behind(f, paths):
+    x = np.linspace(0.4, 0.9, 7)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of means of nothing
+        value, slope = sd.value_and_grad(f, loops="keep", paths=paths, scalarize=False)(x)
+        expected = f(x)
+        ends = [(f(x + h) - f(x - h)) / 2e-6 for h in 1e-6 * np.eye(7)]
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    np.testing.assert_allclose(slope, ends, rtol=1e-6, atol=1e-8)
 
 
 def test_the_user_s_own_exceptions_are_raised():

@@ -177,3 +177,12 @@ def test_a_tie_is_explained():
     found = str(sd.explain(lambda x: max(x, 2 * x, -x), 0.0))
     assert "max(0, 0, -0): kink; 3 equal numbers share the slope" in found
     assert "there is no kink" in str(sd.explain(lambda x: max(x, 2 * x, -x), 1.0))
+
+
+@pytest.mark.parametrize("f", [lambda x: max(x[0], np.complex128(0.3 + 1j)), lambda x: sorted([x[0], np.complex128(0.3j)])[1]])
+@pytest.mark.parametrize("backend", ["python", "numpy", "native"])
+def test_complex_constants_beside_real_numbers(f, backend):
+    for x in (np.array([0.5, 0.2]), np.array([-0.1, 0.2])):
+        value, slope = sd.value_and_grad(lambda x: np.real(f(x) * x[1]), backend=backend)(x)
+        assert value == np.real(f(x) * x[1])
+        np.testing.assert_allclose(slope, [x[1] * (np.real(f(x)) == x[0]), np.real(f(x))])

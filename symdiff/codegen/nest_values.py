@@ -132,7 +132,8 @@ class Values:
         if node.op == "const":
             return _line_of_table(node.params)
         if node.op == "input" and node.params[1] is None:
-            return self.given[node.params[0]]
+            place: int = node.params[0]
+            return self.given[place]
         if node.op not in ("add", "sub", "mul", "broadcast_to") or any(isinstance(n, Extent) for n in node.shape):
             return None
         parts = []

@@ -41,6 +41,7 @@ class Nest(Values):
         super().__init__(words, program, leaves, given)
         self.targets = targets or {}
         self.says_arrays = words.says_arrays
+        self.arrays: Any = words  # where it says them whole
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.costly: set[int] = set()  # such arrays, of which each cell takes long
         self.uses = uses_of(program)
@@ -126,7 +127,7 @@ class Nest(Values):
         if node.op in OPS and (added := self._added_to(position, node)) is not None:
             return added
         if self.says_arrays and node.op not in PLACED:
-            return self.words.array(self, position)
+            return self.arrays.array(self, position)
         if node.op in OPS:
             return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
         if node.op == "reshape" and node.shape and isinstance(source := self.values[node.operands[0]], Cells):
@@ -283,7 +284,7 @@ class Nest(Values):
         """Write, or add, a result of the program."""
         value = whole_value(self.program, output)
         if value < 0 and self.says_arrays:
-            self.fill(self.words.array_of([self.values[c] for c in output.cells], output.shape, output.dtype), write, add)
+            self.fill(self.arrays.array_of([self.values[c] for c in output.cells], output.shape, output.dtype), write, add)
         elif value < 0:
             for cell, index in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
                 write(index, self.values[cell], add)
@@ -307,7 +308,7 @@ class Nest(Values):
             memory = self.taken(position, place, result.dtype) if place < carried and result.shape and target is None else None
             if memory is not None:
                 kept.add(place)
-                memory = words.renamed(memory, result.name) if self.says_arrays else memory
+                memory = self.arrays.renamed(memory, result.name) if self.says_arrays else memory
             elif target is None or few:
                 memory = words.buffer(result.name, result.shape, result.dtype)
             buffers.append(memory or target)
@@ -358,28 +359,28 @@ class Nest(Values):
             return None
         return count if self.words.within(count, loop.limit + 1) else self.words.nearest(count, loop.limit + 1)
 
-    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], tested: bool) -> None:
+    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], grows: bool) -> None:
         words, body, carried = self.words, loop.body, loop.carried
         sums = carried + len(loop.stacks)
-        if tested:
+        if grows:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
         stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
-        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, tested)
+        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
         late = {v for v in summed if v >= 0 and self._part(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
-        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, tested)
+        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
-    def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, tested: bool) -> None:
+    def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, grows: bool) -> None:
         """The rows that a round gives."""
         inner.run(cell for _, _, output in stacks for cell in output.cells)
         for buffer, stack, output in stacks:
-            if tested:
+            if grows:
                 self.words.reserve(buffer, k + 1)
             inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)))
 
@@ -391,7 +392,7 @@ class Nest(Values):
         for place, (buffer, output) in enumerate(nexts):
             value = inner.values.get(whole_value(body, output))
             if value is None and buffer.shape and self.says_arrays:
-                value = words.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
+                value = self.arrays.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
             if not buffer.shape:
                 node = body.nodes[output.value]
                 if not (node.op == "input" and node.params[0] == place + 1):
@@ -404,8 +405,9 @@ class Nest(Values):
                 waiting.append((buffer, value))
             elif self.says_arrays:
                 twice = [o.cells for _, o in nexts].count(output.cells) > 1
+                assert value is not None
                 owned = value.buffer is not None and value.buffer.name in inner.own and not twice
-                numbers.append((buffer, words.apart(value, buffer, owned), output.cells))
+                numbers.append((buffer, self.arrays.apart(value, buffer, owned), output.cells))
             else:
                 other = words.buffer("", buffer.shape, buffer.dtype)
                 words.reserve(other, buffer.shape[0])

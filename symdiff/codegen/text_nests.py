@@ -140,7 +140,7 @@ class TextNests(Words):
         return " + ".join(parts).replace("+ -", "- ")
 
     def _grouped(self, whole: Count) -> str:
-        text = self._text(whole)
+        text = bare_text(self._text(whole))
         return text if text.isidentifier() or text.isdecimal() else f"({text})"
 
     def _name(self, name: str, stem: str) -> str:
@@ -154,7 +154,7 @@ class TextNests(Words):
     # -- memory
 
     def _cell(self, buffer: Buffer, index: Index) -> str:
-        return f"{buffer.name}[{self._text(self.flat(buffer, index))}]" if buffer.shape or buffer.start else buffer.name
+        return f"{buffer.name}[{self._text(self.flat(buffer, index))}]" if buffer.shape or buffer.start != 0 else buffer.name
 
     def load(self, buffer: Buffer, index: Index) -> Expression:
         return Expression(self._cell(buffer, index), ATOM, 1 if buffer.shape else 0)

@@ -158,6 +158,8 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     first = {id(kind): start for kind, start in starts}
     bars_of = {place: builder.part(made, first[id(kind)] + k) for place, (kind, k) in results.items()}
     ending = reverse.cotangents.anywhere(whole_bar.mask)
+    if isinstance(loop.rounds, int) and loop.rounds:  # what the first round does not read has no cotangent
+        bars_of = {place: bar for place, bar in bars_of.items() if whole.graph.inputs[place + 1].node in found}
     return {
         place: Masked(
             bar, ending, ending is not None, (Soft(bar, bar),) if whole.graph.inputs[place + 1].node in masked else ()

@@ -153,7 +153,9 @@ class Series:
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
         facts = known_bindings(open_.bindings, self.builder, seeds, order)
-        self._far = facts.made.keys() - {a for a, near in told(facts.bindings).items() if not near}  # what counts only where polynomials do not
+        self._far = facts.made.keys() - {
+            a for a, near in told(facts.bindings).items() if not near
+        }  # what counts only where polynomials do not
         self.polynomials = Polynomials(self.builder, facts.bindings)
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)

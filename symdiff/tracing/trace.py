@@ -276,9 +276,9 @@ def trace_leaves(
                         forgive_error(error)
                         patient, thorough, keeping = False, True, Keeping(SHORT)
                         continue
-                    if keeping is None or loops != "auto":
+                    if keeping is None or not keeping.kept:
                         raise
-                    keeping = None  # refused with all loops written out, too, or right there
+                    keeping.unkept(str(error).partition("\n")[0])  # refused with all loops written out, too, or right there
                 finally:
                     outside.restore()
             outside.require_restored()

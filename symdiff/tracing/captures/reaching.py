@@ -251,7 +251,11 @@ class Reach:
         """Whether some of the code may call what finds something outside its arguments, or draws numbers."""
         names = self._mentioned
         own = (vars(builtins)[name] for name in names & _BUILTINS)
-        return "__subclasses__" in names or any(map(calls_outside, own)) or any(_finds(v, names) for v in _with_modules(self.seen(), names))
+        return (
+            "__subclasses__" in names
+            or any(map(calls_outside, own))
+            or any(_finds(v, names) for v in _with_modules(self.seen(), names))
+        )
 
     # -- what is kept of a value, and where it leads
 

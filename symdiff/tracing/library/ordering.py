@@ -37,7 +37,8 @@ def _numbers(values: Sequence[Any]) -> bool:
         traced(*values)
         and truths in (0, len(values))
         and all(
-            (isinstance(v, Tracer) and v.shape == () and v.dtype.kind != "c") or isinstance(v, (int, float, np.number))
+            (isinstance(v, Tracer) and v.shape == () and v.dtype.kind != "c")
+            or isinstance(v, (int, float, np.integer, np.floating))
             for v in values
         )
     )

@@ -39,6 +39,10 @@ class RoundPath(Path):
         self._indices: dict[Atom, Any] = {k: None if rounds is None else np.arange(float(rounds))}
         self._affine: dict[Atom, Any] = {k: (0, 1)}
         self._captures = 0
+        self._begun: dict[Builder, int] = {}  # the bindings of enclosing builders before the round
+        outer = builder.parent
+        while outer is not None:
+            self._begun[outer], outer = len(outer.bindings), outer.parent
         self.reaches(k, 0, MOST if rounds is None else rounds - 1)
 
     def number(self, atom: Atom) -> int:
@@ -54,6 +58,10 @@ class RoundPath(Path):
                 symbol = builder.captures[outer.atom]
                 self._known._narrow(super().number(symbol), path.fact(outer.atom))
         return found
+
+    def has_begun(self, builder: Builder, atom: Atom) -> bool:
+        """Whether an atom of an enclosing builder was made since the round has begun."""
+        return any(b is atom for b in builder.bindings[self._begun[builder] :])
 
     def fact(self, atom: Atom) -> Fact:
         """What is known of a value; of a function of the index, its range."""

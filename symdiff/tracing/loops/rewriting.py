@@ -76,6 +76,21 @@ def _changed(node: Any) -> tuple[set[str], set[str]]:
     return {p.id for p in _stores(node)} - names, {p.id for p in places} - names
 
 
+def _loaded(node: Any) -> set[str]:
+    return {p.id for p in ast.walk(node) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Load)}
+
+
+def _reached(root: Any, node: Any) -> set[str]:
+    """The names that a loop does not bind, and reads, itself or in functions that are made around it: calls may change what
+    they have.
+    """
+    found = _loaded(node)
+    for part in ast.walk(root):
+        if isinstance(part, ast.FunctionDef) and part is not root and part.name in found:
+            found |= _loaded(part)
+    return found - {p.id for p in _bindings([*_head(node), *node.body])}
+
+
 def _leaves(node: Any) -> bool:
     """Whether a loop has a `break` of its own."""
     stack: list[Any] = list(node.body)
@@ -134,12 +149,16 @@ class Kept:
         self._names: list[str] = []
 
     def visit(self, node: Any) -> Any:
-        """The names of the function that is visited first are its own where it binds them."""
-        if self._root is None:
-            if self.thorough:
-                leave_by_break(node)
-            self._root, self._own = node, _own_names(node)
-        return super().visit(node)  # type: ignore[misc]
+        """Names are those of the innermost function that binds them."""
+        if self._root is not None and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            return super().visit(node)  # type: ignore[misc]
+        around = self._root, self._own
+        if self._root is None and self.thorough:
+            leave_by_break(node)
+        self._root, self._own = node, _own_names(node)
+        made = super().visit(node)  # type: ignore[misc]
+        self._root, self._own = around
+        return made
 
     def visit_For(self, node: ast.For) -> Any:
         """The loop over what `rounds` gives, which sets names before each round and behind the last one."""
@@ -204,16 +223,17 @@ class Kept:
         return f".loop{self._loops}"
 
     def _bound(self, node: Any) -> list[str]:
-        return sorted({*bound_names(node), *self._own.intersection((*_appended(node), *_changed(node)[0]))})
+        others = (*_appended(node), *_changed(node)[0], *_reached(self._root, node))
+        return sorted({*bound_names(node), *self._own.intersection(others)})
 
     def _told(self, node: Any, names: list[str]) -> list[Any]:
         """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to, those of whose
-        items it assigns to, those of what it changes in place, and those read elsewhere; whether it may be left before its
-        end; and its place.
+        items it assigns to, those of what it changes in place, those of what calls may change, and those read elsewhere;
+        whether it may be left before its end; and its place.
         """
         appended = self._own.intersection(_appended(node)).difference(p.id for p in _bindings(node.body))
         targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
-        changed = [sorted(self._own.intersection(part)) for part in _changed(node)]
+        changed = [sorted(self._own.intersection(part)) for part in (*_changed(node), _reached(self._root, node))]
         behind = _read_outside(self._root, node).intersection(names)
         lists: list[Any] = [names, targets, sorted(appended), *changed, sorted(behind)]
         parts = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (*lists, (node.lineno, node.col_offset))]

@@ -86,7 +86,8 @@ class AsWritten:
 
 class Told(NamedTuple):
     """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, what it
-    assigns to items of or changes in place, names that are read elsewhere; whether it may be left; its place.
+    assigns to items of or changes in place, what calls may change, names that are read elsewhere; whether it may be left;
+    its place.
     """
 
     names: tuple[str, ...]
@@ -94,6 +95,7 @@ class Told(NamedTuple):
     appended: tuple[str, ...]
     stored: tuple[str, ...]
     added: tuple[str, ...]
+    reached: tuple[str, ...]
     behind: tuple[str, ...]
     leaves: bool
     place: tuple[int, int]
@@ -132,7 +134,7 @@ def summed(
     if keeping is None or items is None or items.count is None or items.count <= FEW:
         return call(function)(terms(plain_values(values, call)))
     total: Any = 0
-    told = Told(("total",), (), (), (), (), ("total",), False, place)
+    told = Told(("total",), (), (), (), (), (), ("total",), False, place)
     loop = KeptRounds(keeping, where, items, told, sys._getframe())
     for item in loop:
         total = loop.values.get("total", total)
@@ -191,6 +193,7 @@ class KeptRounds:
         self.items = items
         self.names, self.targets, self.appended = told.names, told.targets, told.appended
         self.stored, self.added = told.stored, told.added
+        self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
         self.behind = told.behind
         self.leaves = told.leaves
         self.tested = told.leaves or items.count is None or items.goes_on is not None
@@ -276,7 +279,7 @@ class KeptRounds:
         self.listed = self._listed()
         self.carried = self._carried()
         self._shared: list[Storage] = []
-        apart = {n for n in self.stored if n not in self.added}
+        apart = {n for n in (*self.stored, *self.reached) if n not in self.added}
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
@@ -431,7 +434,7 @@ class KeptRounds:
         """The arrays that rounds change in place, or in other ways than row by row, each with its names."""
         held = self.frame.f_locals
         found: dict[Storage, dict[str, Any]] = {}
-        for name in (*self.stored, *self.added):
+        for name in (*self.stored, *self.added, *self.reached):
             wanted = name in self.added or (self.place, name) in self.keeping.carrying
             value = self.listed.get(name, held.get(name))
             if wanted and self._is_own(bare(value)):
@@ -444,7 +447,7 @@ class KeptRounds:
     def carry(self, storage: Storage, reason: str) -> BaseException:
         """Hand on an array as a whole where it has a name here; what is to be raised."""
         held = self.frame.f_locals
-        for name in self.stored:
+        for name in (*self.stored, *self.reached):
             x = bare(self.listed.get(name, held.get(name)))
             if isinstance(x, Tracer) and x.held is not None and x.held.storage is storage:
                 if (self.place, name) in self.keeping.carrying:
@@ -834,7 +837,6 @@ class KeptRounds:
         rounds = stacks.pop() if self.tested else None
         if rounds is not None and outer.path is not None:
             outer.path.reaches(rounds, 0, MOST if count is None else count)
-        self.unbound = []
         leaves = []
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
             if place is None:
@@ -865,6 +867,7 @@ class KeptRounds:
             self.items_of[name][:] = cells.items()
             self.values[name] = self.items_of[name]
         self.moved = True
+        self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
 
     def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
@@ -891,8 +894,7 @@ class KeptRounds:
 
     def _forget(self, skeletons: dict[str, Any]) -> None:
         """Names that only a round binds, of which there may be none."""
-        self.unbound = [name for name in self.names if name not in skeletons]
-        if any(name in self.behind for name in self.unbound):
+        if any(name in self.behind for name in self.names if name not in skeletons):
             self.keeping.unsure[self.place] = "what rounds bind, of which there may be none, is read elsewhere"
         self.values = {name: value for name, value in self.values.items() if name in skeletons}
 

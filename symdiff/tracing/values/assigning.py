@@ -19,7 +19,7 @@ from symdiff.tracing.values.kinds import is_of_integers, refuse_integers
 from symdiff.tracing.values.operands import as_array, as_atom
 from symdiff.tracing.values.storage import CELLS, Storage, View, root_of, storage_cells, storage_constant
 from symdiff.tracing.values.traced_keys import is_traced_key, write
-from symdiff.tracing.values.tracer import Tracer, assigned, copy_of, traced_builder
+from symdiff.tracing.values.tracer import Tracer, assigned, copy_of, home_builder, traced_atom, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 
@@ -136,13 +136,15 @@ def own(builder: Builder, held: Atom | np.ndarray, dtype: Any) -> Tracer:
 @copy_of.written
 def copied(value: Tracer, place: np.ndarray) -> Tracer:
     """A traced array in memory of its own, which lies like `place`."""
-    cells = None if value.held is None else value.held.storage.shown(value.held.place)
-    held = value.atom if cells is None else cells
-    return value.like(storage_cells(value.builder, held, value.dtype.char, place, user_line()))
+    home = home_builder(value.builder)
+    cells = None if value.held is None or home is not value.builder else value.held.storage.shown(value.held.place)
+    held = traced_atom(value, home, user_line()) if cells is None else cells
+    return type(value).showing(home, storage_cells(home, held, value.dtype.char, place, user_line()), value.dtype)
 
 
 def filled(builder: Builder, plain: np.ndarray) -> Any:
     """An array that NumPy made, of numbers or traced numbers, as one to assign to; integers and Booleans stay as they are."""
+    builder = home_builder(builder)
     if plain.dtype == object:
         return _of_objects(builder, plain)
     if plain.dtype.char not in "fdFD":

@@ -22,7 +22,7 @@ import numpy as np
 
 from symdiff.errors import TraceError, TruthError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, array_atom, dtype_of_atoms
+from symdiff.ir.building import Builder, active_builders, array_atom, dtype_of_atoms
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.book import functions_instead
 from symdiff.tracing.state.attempt import (
@@ -106,6 +106,12 @@ def traced_builder(values: Any) -> Builder:
     if found is None:
         raise TraceError(f"{user_line()}: no traced value among the arguments")
     return found
+
+
+def home_builder(builder: Builder) -> Builder:
+    """Where memory is made for values of a builder: in the round of a loop, where one runs."""
+    inner = active_builders()[-1] if active_builders() else builder
+    return inner if inner.level > builder.level and inner.path is not None and inner.path.is_round else builder
 
 
 def traced_atom(value: Any, builder: Builder, origin: str, rounds: bool = False) -> Atom:
@@ -303,6 +309,9 @@ class Tracer(Operators):
     def shared(self) -> View:
         """The cells that the array shows, from now on kept where views find them."""
         if self._held is None:
+            home = home_builder(self.builder)
+            if home is not self.builder and home.path.has_begun(self.builder, self._value):
+                self._value, self.builder = traced_atom(self, home, user_line()), home
             callers = self.kind.array and self.kind.given
             self._held = View.over(Storage(self.builder, self._value, self.dtype.char, _CALLERS if callers else ""))
         return self._held
@@ -681,7 +690,9 @@ class Tracer(Operators):
         if not self.has_memory():
             return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
         place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
-        return Tracer.showing(self.builder, storage_cells(self.builder, cast, char, place, user_line()), np.dtype(char))
+        home = home_builder(self.builder)
+        cast = traced_atom(Tracer(self.builder, cast), home, user_line())  # type: ignore[arg-type]
+        return Tracer.showing(home, storage_cells(home, cast, char, place, user_line()), np.dtype(char))
 
     def copy(self, order: str = "C") -> Any:
         """The same values in an array of its own, which can be assigned to."""

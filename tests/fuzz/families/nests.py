@@ -13,6 +13,7 @@ import random
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -280,11 +281,13 @@ def made(text: str) -> Callable[..., Any] | None:
         "__name__": "nests",
     }
     try:
-        exec(compile(whole, name, "exec"), space)
-        for seed in (0, 1):
-            x, A, p = point(random.Random(seed))
-            if not np.all(np.abs(space["f"](x, A, p)) < 1e6):
-                return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            exec(compile(whole, name, "exec"), space)
+            for seed in (0, 1):
+                x, A, p = point(random.Random(seed))
+                if not np.all(np.abs(space["f"](x, A, p)) < 1e6):
+                    return None
     except Exception:
         return None
     return space["f"]  # type: ignore[no-any-return]
