@@ -141,30 +141,36 @@ class Compiled:
         return known[2]
 
     def _structured_door(self, tree: Any, marks: list[Any]) -> Callable[..., Any]:
-        door = self.entry
+        door = self.leaf_door
         assert door is not None
-        several = len(self.program.outputs) > 1
         leaf_arguments = structures.structure(((0,) * visible_input_count(self.graph), {}), none_is_leaf=True)
         plain = self.machine is not None and not self.direct and tree == leaf_arguments
-        expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
 
         def through(*args: Any, out: Any = None) -> Any:
             if plain and out is None:  # machine code declines what is no leaf
-                found = door(*args)
-                return found if found is MISS else structures.unflatten(self.tree, found if several else [found])
+                return door(*args)
             leaves, given, found = structures.structure_taken_apart(args, {})
-            if found != marks or given != tree:
-                return MISS
+            return door(*leaves, out=out) if found == marks and given == tree else MISS
+
+        return through
+
+    @functools.cached_property
+    def leaf_door(self) -> Callable[..., Any] | None:
+        """The generated function over leaves in order, with results in their structure."""
+        door = self.entry
+        if door is None or self.direct:
+            return door
+        several = len(self.program.outputs) > 1
+        expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
+
+        def through(*leaves: Any, out: Any = None) -> Any:
             if out is None:
                 found = door(*leaves)
-                if found is MISS or self.direct:
-                    return found
-                return structures.unflatten(self.tree, found if several else [found])
+                return found if found is MISS else structures.unflatten(self.tree, found if several else [found])
             targets, shape = structures.flatten(out)
-            if expected is not None and shape != expected:
+            if (expected is not None and shape != expected) or door(*leaves, out=self._joined(targets)) is MISS:
                 return MISS
-            found = door(*leaves, out=self._joined(targets))
-            return MISS if found is MISS else out
+            return out
 
         return through
 

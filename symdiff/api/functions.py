@@ -395,7 +395,7 @@ class Function:
             return
         if any(traced_order(call.leaves[i]) for i in call.traced) or len(self._extra_leaves(call)) < len(call.extra):
             return
-        form, way = call.form(self, args, kwargs) if compiled.direct else None, compiled.entry
+        form, way = call.form(self, args, kwargs), compiled.leaf_door
         if form is None and not kwargs and self._door is not None:
             form, way = Form((), tuple((k, None) for k in range(len(args)))), self._door
         if form is None or way is None:
@@ -405,8 +405,8 @@ class Function:
         if known is None or not known.is_like(form):
             known = self._forms[key] = form
         known.add((*args, *kwargs.values()), way)
-        given = form.given(args, kwargs)
-        if self._door is None and given is not None and not self._kinds and isinstance(compiled.machine, Machine):
+        given = form.given(args, kwargs) if compiled.direct and isinstance(compiled.machine, Machine) else None
+        if self._door is None and given is not None and not self._kinds:
             self._quicken(compiled.machine, compiled.hidden, given)
 
     def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
