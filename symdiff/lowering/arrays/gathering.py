@@ -1,36 +1,71 @@
 """Program to Program: sums of regions gathered into one array.
 
-Assumes a Program of whole arrays. Guarantees that zeros around a region are not made only to be added.
+Assumes a Program of whole arrays. Guarantees that zeros around a region are not made only to be added, nor those beside a
+diagonal.
 """
 
-from dataclasses import replace
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 from symdiff.ir.node import Node
 from symdiff.lowering.program import ASSEMBLE, Program
 from symdiff.lowering.walks import live_only, uses_of
 
 
+class _Part(NamedTuple):
+    """What is added to a region of an array: a value, or one along a diagonal, `line` in the row of all cells."""
+
+    value: int
+    key: Any
+    diagonal: int = -1
+    line: Any = None
+
+
 def assemble_steps(program: Program) -> Program:
-    """Sums of `put` nodes that nothing else uses, as one `assemble` node: parts are added in their regions of one array."""
-    nodes = program.nodes
-    uses = uses_of(program)
-    parts: dict[int, list[tuple[int, Any]]] = {}
+    """Sums of `put` and `embed` nodes that nothing else uses, as one `assemble` node: parts are added in their regions of one
+    array, which is a row of all cells where all parts are diagonals.
+    """
+    nodes, uses = program.nodes, uses_of(program)
+    parts: dict[int, list[_Part]] = {}
     made: list[Node] = []
+    place: list[int] = []
     for position, node in enumerate(nodes):
-        if node.op == "put" and node.dtype != "?":
-            parts[position] = [(node.operands[0], node.params["key"])]
+        if node.op in ("put", "embed") and node.dtype != "?":
+            parts[position] = [_part(nodes, position)]
         elif node.op == "add" and all(nodes[o].shape == node.shape and nodes[o].dtype == node.dtype for o in node.operands):
-            found: list[tuple[int, Any]] = []
-            for operand in node.operands:
-                if operand in parts and uses[operand] == 1:
-                    found += parts[operand]
-                else:
-                    found.append((operand, tuple((0, n, 1) for n in node.shape)))
-            if any(o in parts and uses[o] == 1 for o in node.operands):
-                parts[position] = found
-        if position in parts:
-            operands, keys = zip(*parts[position], strict=True)
-            node = Node(ASSEMBLE, operands, node.shape, node.dtype, {"keys": keys}, node.origin, node.primal)
-        made.append(node)
-    return live_only(replace(program, nodes=made))
+            gathered = [o for o in node.operands if o in parts and uses[o] == 1]
+            if len(gathered) < 2 or not all(part.diagonal >= 0 for o in gathered for part in parts[o]):
+                gathered = [o for o in gathered if nodes[o].op != "embed"]
+            if gathered:
+                whole = tuple((0, n, 1) for n in node.shape)
+                each = [parts[o] if o in gathered else [_Part(o, whole)] for o in node.operands]
+                parts[position] = [part for found in each for part in found]
+        if position in parts and node.op != "embed":
+            made += _assembled(node, parts[position], place, len(made))
+        else:
+            made.append(node.on(tuple([place[o] for o in node.operands])))
+        place.append(len(made) - 1)
+    return live_only(program.over(made, place))
+
+
+def _part(nodes: list[Node], position: int) -> _Part:
+    node = nodes[position]
+    value, key = (node.operands[0], node.params["key"]) if node.op == "put" else (position, tuple((0, n, 1) for n in node.shape))
+    found = _Part(value, key)
+    known = all(isinstance(n, int) for n in (*node.shape, *(end for cut in key for end in cut)))
+    if not known or nodes[value].op != "embed" or len(node.shape) != 2 or any(step != 1 for *_, step in key):
+        return found
+    (row, last, _), (column, _, _) = key
+    start, step = row * node.shape[1] + column, node.shape[1] + 1
+    return found._replace(diagonal=nodes[value].operands[0], line=((start, start + (last - row - 1) * step + 1, step),))
+
+
+def _assembled(node: Node, parts: list[_Part], place: list[int], count: int) -> list[Node]:
+    """The nodes of a sum, the first of which is the one numbered `count`."""
+    lines = all(part.diagonal >= 0 for part in parts)
+    operands = tuple(place[part.diagonal if lines else part.value] for part in parts)
+    params = {"keys": tuple(part.line if lines else part.key for part in parts)}
+    if not lines:
+        return [Node(ASSEMBLE, operands, node.shape, node.dtype, params, node.origin, node.primal)]
+    row = Node(ASSEMBLE, operands, (math.prod(node.shape),), node.dtype, params, node.origin, node.primal)
+    return [row, Node("reshape", (count,), node.shape, node.dtype, {"shape": node.shape}, node.origin, node.primal)]
