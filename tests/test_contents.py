@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from inside import main
 
 import symdiff as sd
 
@@ -173,3 +174,17 @@ def test_files_take_them_where_a_spec_has_their_dtype(target):
             np.testing.assert_allclose(found, wanted, rtol=1e-12)
     with pytest.raises(IndexError):
         made(POINT, np.array([0, 0, 0, 0, 6]))
+
+
+def test_commands_say_which_arrays_are_arguments(tmp_path, monkeypatch):
+    (tmp_path / "rows.py").write_text("import numpy as np\ndef f(x, k):\n    return np.sum(x[k] ** 2)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    command = ["export", "rows:f", "--arg", "x=6", "--arg", "k=5:int64", "--wrt", "x", "--target", "numpy", "-o", "made.py"]
+    assert main(command) == 0
+    assert "--arg k=5:int64 --wrt x" in (tmp_path / "made.py").read_text()
+    assert main(["check", "made.py"]) == 0
+    from rows import f
+
+    source = sd.grad(f).source(POINT, np.arange(5), target="numpy")
+    assert "numpy.array([0, 1, 2, 3, 4])" in source and "k=int64[5]" in source  # they are part of the file

@@ -36,6 +36,9 @@ KINDS: dict[str, Callable[..., Any]] = {
     "wirtinger": transforms.wirtinger,
 }
 LARGEST = 10**8  # cells of an argument
+DTYPES = frozenset(
+    ["", "float32", "float64", "complex64", "complex128", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))]
+)
 MANY = 1000  # arguments of a function that takes any number
 
 
@@ -54,8 +57,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--expr", help='a formula in place of a function: "sin(x)*exp(-x*y)"')
         command.add_argument(
             "--arg", action="append", default=[], metavar="NAME=SPEC",
-            help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, n=int:5, s=scalar (the default); "
-            "with names for any size: A=m,n+1",
+            help="shape, dtype or value of an argument: x=8, A=3,4, z=8:complex128, rows=32:int64, n=int:5, s=scalar (the "
+            "default); with names for any size: A=m,n+1",
         )  # fmt: skip
         command.add_argument("--wrt", default=None, help="arguments to differentiate by, with commas (default: the first)")
         command.add_argument("--kind", choices=sorted(KINDS), default="grad", help="which derivative (default: grad)")
@@ -165,7 +168,7 @@ def _spec(text: str) -> tuple[str, Any]:
             return name, int(dtype)
         if shape == "str":
             return name, dtype
-        if dtype and dtype not in ("float32", "float64", "complex64", "complex128"):
+        if dtype not in DTYPES:
             raise ValueError
         sizes = () if shape == "scalar" else tuple(extent_of_text(n) for n in shape.split(","))
         known = [n for n in sizes if not isinstance(n, Extent)]
@@ -174,8 +177,8 @@ def _spec(text: str) -> tuple[str, Any]:
         return name, Spec(sizes, dtype or "float64")
     except ValueError:
         raise ExportError(
-            f"--arg {text!r} cannot be read; write NAME=SHAPE[:DTYPE], as x=8, A=3,4, z=scalar:complex128, or n=int:5, with at "
-            f"most {LARGEST} cells; or with names for sizes that a call tells, as A=m,n+1"
+            f"--arg {text!r} cannot be read; write NAME=SHAPE[:DTYPE], as x=8, A=3,4, z=scalar:complex128, rows=32:int64, or "
+            f"n=int:5, with at most {LARGEST} cells; or with names for sizes that a call tells, as A=m,n+1"
         ) from None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call, is_differentiable_argument, is_integer_argument
+from symdiff.api.arguments import Call, is_differentiable_argument
 from symdiff.api.batching import Vectorised
 from symdiff.api.device import placed_on_device
 from symdiff.api.expressions import is_of_sympy
@@ -56,7 +56,7 @@ from symdiff.pipeline import DEFAULT, NUMBERS, check_plan_of, plan_of, program_o
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
-from symdiff.tracing.trace import traced_argument_names, traced_path_name
+from symdiff.tracing.trace import own_dtype, traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime, settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import LOOPING
@@ -368,7 +368,8 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     inner = function.inner if isinstance(function, Vectorised) else function
     f = inner.f
     place = f"{getattr(f, '__module__', '__main__')}:{getattr(f, '__qualname__', '<')}"
-    shapes = [_spec_text(path, leaf) for path, leaf in zip(call.paths, call.leaves, strict=True)]
+    leaves = zip(call.paths, call.leaves, strict=True)
+    shapes = [_spec_text(path, leaf, k in call.traced) for k, (path, leaf) in enumerate(leaves)]
     named = "<" not in place and not place.startswith("__main__") and place.isprintable()
     plain = inner is function and not kwargs and inner.options == DEFAULT
     plain = plain and not inner.frozen and inner.rules is None and inner.scalarize is None and inner.paths is None
@@ -399,14 +400,14 @@ def _command(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], targe
     return f"{text}.export(path, {', '.join(examples)}, target={target!r})"
 
 
-def _spec_text(path: str, leaf: Any) -> str | None:
-    if isinstance(leaf, (bool, np.bool_)) or not path.isidentifier():
+def _spec_text(path: str, leaf: Any, traced: bool) -> str | None:
+    if isinstance(leaf, (bool, np.bool_)) or not path.isidentifier() or (isinstance(leaf, np.ndarray) and not traced):
         return None
     if isinstance(leaf, (int, np.integer)):
         return f"{path}=int:{leaf}"
     if isinstance(leaf, str):
         return f"{path}=str:{leaf}" if leaf.isidentifier() else None
-    dtype = getattr(leaf, "dtype", complex if isinstance(leaf, complex) else float)
+    dtype = own_dtype(leaf) or getattr(leaf, "dtype", complex if isinstance(leaf, complex) else float)
     sizes = ",".join(str(n) for n in getattr(leaf, "shape", ())) or "scalar"
     kind = np.dtype(dtype).name
     return f"{path}={sizes}" + ("" if kind == "float64" else f":{kind}")
@@ -417,9 +418,9 @@ class _Example:
 
     def __init__(self, leaf: Any) -> None:
         shape = getattr(leaf, "shape", None)
-        if isinstance(leaf, np.ndarray) and is_integer_argument(leaf) and leaf.size <= SHOWN:
-            dtype = "" if leaf.dtype == np.dtype(int) else f", dtype={leaf.dtype.name!r}"
-            self.text = f"numpy.array({leaf.tolist()!r}{dtype})"
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iub":
+            dtype = "" if leaf.dtype in (np.dtype(int), np.dtype(bool)) else f", dtype={leaf.dtype.name!r}"
+            self.text = f"numpy.array({leaf.tolist() if leaf.size <= SHOWN else ...!r}{dtype})"
         elif shape is None or isinstance(leaf, (np.integer, np.bool_)):
             plain = leaf if shape is None else leaf.item()
             self.text = literal(plain) if is_literal(plain) else repr(plain)

@@ -50,7 +50,8 @@ def assemble_steps(program: Program) -> Program:
 
 def _part(nodes: list[Node], position: int) -> _Part:
     node = nodes[position]
-    value, key = (node.operands[0], node.params["key"]) if node.op == "put" else (position, tuple((0, n, 1) for n in node.shape))
+    whole = tuple((0, n, 1) for n in node.shape)
+    value, key = (node.operands[0], node.params["key"]) if node.op == "put" else (position, whole)
     found = _Part(value, key)
     known = all(isinstance(n, int) for n in (*node.shape, *(end for cut in key for end in cut)))
     if not known or nodes[value].op != "embed" or len(node.shape) != 2 or any(step != 1 for *_, step in key):
