@@ -103,3 +103,45 @@ def test_few_cells_and_rows_move_in_machine_code():
 
     left, tasks = nested_tasks(sd.value_and_grad(joined, scalarize=False), RNG.standard_normal(5), RNG.standard_normal(3))
     assert left == 0 and tasks > 5
+
+
+L = [0.3, 0.4, 0.5]
+A = np.array(L)
+SINGLE_BESIDE_DOUBLE = {
+    "equal": lambda x: x == np.float64(0.3),
+    "greater": lambda x: x > np.array(0.3),
+    "of lists": lambda x: x > L,
+    "logaddexp": lambda x: np.logaddexp(x, np.float64(1)) + np.logaddexp2(x, A),
+    "mod": lambda x: np.mod(x, np.float64(0.1)) + x // np.float64(0.01) + np.fmod(x, A),
+    "copysign": lambda x: np.copysign(np.float64(-0.1), x) + np.heaviside(x - x, A),
+    "nextafter": lambda x: np.nextafter(x, np.float64(1)),
+    "power": lambda x: x ** np.float64(0.3) + x**A,
+    "condition": lambda x: x * 2 if x[0] > A[0] else x * 3,
+    "convolve": lambda x: np.convolve(x, [0.1, 0.2]),
+    "correlate": lambda x: np.correlate(x, [1, 3], "full"),
+    "tensordot": lambda x: np.tensordot(x, A, 1),
+    "product": lambda x: np.outer(x, x) @ A,
+    "searchsorted": lambda x: np.searchsorted(L, x) + np.searchsorted(x, A) + np.digitize(x, L),
+    "isin": lambda x: np.isin(x, L),
+    "isclose": lambda x: np.isclose(x, L, rtol=0, atol=0),
+    "polynomial": lambda x: np.polynomial.Polynomial(L)(x) + np.polyval(A, x),
+    "series": lambda x: np.polynomial.Chebyshev(L)(x),
+    "path of Python's": lambda x: 0.1 if x[0] > 0 else x[1],
+    "path of a third": lambda x: (1 if x[0] > 0 else x[1]) / 3,
+}
+
+
+@pytest.mark.parametrize("name", SINGLE_BESIDE_DOUBLE)
+def test_double_numbers_stay_double_beside_single_ones(name):
+    f, x = SINGLE_BESIDE_DOUBLE[name], np.array(L, "f4")
+    wanted = np.asarray(f(x))
+    ways = ({}, {"exact": True}, {"scalarize": False}, {"scalarize": True}, {"backend": "numpy"},
+            {"backend": "numpy", "scalarize": False}, {"exact": True, "scalarize": False})  # fmt: skip
+    found = [sd.jvp(f, **options)(x, x)[0] for options in ways]
+    for options in ({"scalarize": False}, {"scalarize": True}):
+        scope = {}
+        exec(sd.jvp(f, **options).source(x, x), scope)
+        found.append(scope[scope["__all__"][0]](x, x)[0])
+    for value in found:
+        assert wanted.dtype.kind == "i" or np.asarray(value).dtype == wanted.dtype
+        np.testing.assert_allclose(np.asarray(value, float), wanted, rtol=1e-13)

@@ -95,6 +95,10 @@ def emit_in_place(program: Program, position: int, operands: list[str], target: 
     node = program.nodes[position]
     if node.op == "add" and printed_operands(program, position) != node.operands:
         operands = operands[::-1]
+    nodes = [program.nodes[o] for o in printed_operands(program, position)]
+    if any(o.dtype in ("f", "F") for o in nodes):  # beside which NumPy takes Python's numbers as single ones
+        operands = [f"np.{dtype_text(o.dtype)}({text})" if o.op == "const" and o.shape == () and o.dtype in ("d", "D") else text
+                    for o, text in zip(nodes, operands, strict=True)]  # fmt: skip
     listed = ", ".join(operands)
     if node.op == "call":
         points = f"zip(*np.broadcast_arrays({listed}), strict=True)"

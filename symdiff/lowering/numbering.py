@@ -100,6 +100,8 @@ class _Folding(Table):
             return self.repeated(numbers[0], shape)
         if not self.whole and op in _WIDENED:
             operands = [o if nodes[o].dtype == code else self._widened(o, code) for o in operands]
+        elif shape == () and op in OPS and len(operands) == 2 and any(nodes[o].dtype in ("d", "D") for o in operands):
+            operands = [self._widened(o, "D") if nodes[o].dtype in ("f", "F") else o for o in operands]
         if op in _FOLDED and max(numbers, default=-1) >= 0:
             folded = self._folded(op, numbers, code) if min(numbers) >= 0 else None
             if folded is not None:

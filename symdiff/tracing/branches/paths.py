@@ -18,7 +18,7 @@ from symdiff.ir.branches import KEY, Branches, graph_exception
 from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.graph import Graph, GraphOutput
-from symdiff.ir.node import Atom, Node
+from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.conditions import Conditions
 from symdiff.simplification.equalities import Thinness, agree
 from symdiff.simplification.interning import Numbered, Values
@@ -386,7 +386,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
             if not path.decisions and not ends:
                 return found, {}
             runs.append((path, found))
-            ends.append((path.decisions, Leaf(tuple(path.number(o.atom) for o in found.outputs))))
+            ends.append((path.decisions, Leaf(tuple(path.number(_exactly(o.atom)) for o in found.outputs))))
         following = next_decisions(path.decisions)
         if following is None:
             break
@@ -396,6 +396,12 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
         error = ends[0][1].error
         raise Unmergeable(f"every path of the function raises; the first one {type(error).__name__}: {error}")
     return _joined(values, runs, _tree(ends, 0))
+
+
+def _exactly(result: Atom) -> Atom:
+    """A number of Python's that no single one is, as one of double precision, which it stays beside results that are single."""
+    known = isinstance(result, Constant) and result.dtype is None and type(result.value) is float
+    return Constant(result.value, "d") if known and float(np.float32(result.value)) != result.value else result
 
 
 def next_decisions(decisions: list[Decision]) -> tuple[Decision, ...] | None:

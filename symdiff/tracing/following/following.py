@@ -494,7 +494,7 @@ def _object(f: Any, attempt: Attempt) -> Any:
     if isinstance(compiled, types.FunctionType):
         return follow(compiled)
     method = getattr(kind, "__call__", None)  # noqa: B004
-    if isinstance(method, types.FunctionType) and not is_library(method.__code__.co_filename):
+    if isinstance(method, types.FunctionType) and (method in STANDING or not is_library(method.__code__.co_filename)):
         return types.MethodType(follow(method), f)
     if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
         return _library(f, attempt)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.standing import follows_source, stands_for
 from symdiff.vocabulary.libraries import user_line
 
@@ -152,6 +152,19 @@ def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
 # -- numpy.polynomial, by its own source
 
 
+@stands_for(np.polynomial.polyutils.mapdomain, always=True)
+def mapdomain(x: Any, old: Any, new: Any) -> Any:
+    offset, scale = np.polynomial.polyutils.mapparms(old, new)
+    if isinstance(x, (list, tuple)):
+        x = as_array(x) if holds_traced(x) else np.asarray(x)
+    return offset + scale * x
+
+
+@stands_for(np.polynomial.Polynomial.__call__, always=True)
+def value_of_polynomial(series: Any, arg: Any) -> Any:
+    return series._val(mapdomain(arg, series.domain, series.window), series.coef)
+
+
 _OF_COEFFICIENTS = ("{0}add", "{0}sub", "{0}mul", "{0}mulx", "{0}der", "{0}int", "{0}fromroots", "{0}val", "{0}vander")
 PACKAGES = {
     "polynomial": "poly",
@@ -165,5 +178,5 @@ for _package, _short in PACKAGES.items():
     _module = getattr(np.polynomial, _package)
     _names = [name.format(_short) for name in (*_OF_COEFFICIENTS, "{0}weight", "{0}2poly")]
     follows_source(*(getattr(_module, name) for name in _names if hasattr(_module, name)))
-follows_source(np.polynomial.polyutils.mapdomain, np.polynomial.polyutils.mapparms, np.isfortran, np.iterable)
+follows_source(np.polynomial.polyutils.mapparms, np.isfortran, np.iterable)
 follows_source(*(getattr(np, name) for name in ("row_stack",) if hasattr(np, name)))

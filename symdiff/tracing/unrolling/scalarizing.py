@@ -275,8 +275,12 @@ def _run(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom
     """A structural binding: its function runs on object arrays of traced scalars of Python's kind, whose truths are numbers."""
     symbol = binding
     arrays = []
+    codes = {o.dtype for o in binding.operands}
+    mixed = not codes.isdisjoint({"f", "F"}) and not {*codes, symbol.dtype}.isdisjoint({"d", "D", "l"})
     for operand in binding.operands:
         grid = _cells_of(operand, cells, scalars)
+        if mixed and operand.dtype in _DOUBLE:
+            grid = _grid([builder.cast(c, _DOUBLE[operand.dtype]) for c in grid.ravel()], grid.shape)
         wrapped = [Tracer(builder, c, PYTHON) if c.op != "const" else c.value for c in grid.ravel()]
         arrays.append(_grid(wrapped, grid.shape))
     static = binding.params
@@ -294,6 +298,9 @@ def _run(binding: Node, builder: Builder, cells: Cells, scalars: dict[Atom, Atom
         scalars[symbol] = atoms[0]
     else:
         cells[symbol] = _grid(atoms, symbol.shape)
+
+
+_DOUBLE = {"f": "d", "F": "D"}
 
 
 def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
