@@ -31,6 +31,7 @@ import subprocess
 import sys
 import threading
 import time
+import tokenize
 import tracemalloc
 import types
 import weakref
@@ -382,10 +383,20 @@ def opened_text():
         return float(file.read())
 
 
+def tokenized_text():
+    with tokenize.open(setting) as file:
+        return float(file.read())
+
+
 READS = {"cwd": lambda: float(len(os.getcwd())), "getenv": lambda: float(os.getenv("SYMDIFF_TEST_K")), "path": read_text,
          "open": opened_text, "array": lambda: float(large[2]),
-         "matrix": lambda: float(np.trace(large.reshape(10, 10)))}  # fmt: skip
-setting, large = "", np.ones(100)
+         "matrix": lambda: float(np.trace(large.reshape(10, 10))), "library": tokenized_text,
+         "text": lambda: float(str(long)), "subclasses": lambda: float(len(Base.__subclasses__()))}  # fmt: skip
+setting, large, long = "", np.ones(100), np.array(0.123456789)
+
+
+class Base:
+    made: list[type] = []  # noqa: RUF012
 
 
 class Entered:
@@ -488,9 +499,15 @@ MAY_BE_REFUSED = frozenset(
 ) | {"of class", "class item"}
 
 
+@pytest.fixture
+def printing():
+    with np.printoptions():
+        yield
+
+
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("use", ENTERING)
-def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_path, monkeypatch):
+def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_path, monkeypatch, printing):
     o, enter = Entered(READS[read]), ENTERING[use]
     read_now[0] = READS[read]
 
@@ -502,6 +519,9 @@ def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_p
         monkeypatch.setenv("SYMDIFF_TEST_K", str(k))
         large[[2, 22]] = k
         monkeypatch.setitem(globals(), "setting", str(tmp_path / "k"))
+        Base.made[:] = [type("Derived", (Base,), {}) for _ in range(k)]
+        np.set_printoptions(precision=k + 2)
+        gc.collect()
 
     def f(x):
         return x * enter(o)
@@ -516,6 +536,14 @@ def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_p
             assert re.search(
                 r"test_process_state\.py:\d+: .* (is entered by Python itself|thread is started), .* as an argument", str(error)
             )
+
+
+@pytest.mark.parametrize("use", ["property", "add", "item", "attribute", "bool", "factory"])
+def test_code_that_python_enters_asks_no_lock(use):
+    lock = threading.Lock()
+    o, enter = Entered(lambda: 2.0 if lock.locked() else 1.0), ENTERING[use]
+    with pytest.raises(sd.TraceError):
+        sd.grad(lambda x: x * enter(o))(0.5)
 
 
 @pytest.mark.parametrize("read", [random.random, lambda: time.perf_counter(), lambda: np.random.rand()])

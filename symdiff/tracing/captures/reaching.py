@@ -87,6 +87,12 @@ _READ_BY = {
     **dict.fromkeys(("get_type_hints", "get_annotations", "signature"), "__annotations__"),
     **dict.fromkeys(("fields", "asdict", "astuple", "replace"), "__dataclass_fields__"),
 }  # what functions of Python's read
+_PURE = frozenset(
+    """numpy scipy symdiff math cmath builtins operator itertools functools collections dataclasses enum typing types abc copy
+    contextlib contextvars fractions decimal statistics numbers string re sre bisect heapq array struct ctypes weakref
+    """.split()
+)  # libraries that look at nothing outside but by functions of `outside.table`
+_WRITING = frozenset("str repr format ascii print join".split())
 _METADATA = frozenset("__annotations__ __doc__ __module__ __name__ __qualname__ flags".split())
 HOLDING = frozenset(("acquire", "release", "__enter__", "__exit__"))  # methods of locks, which tell nothing
 _SPECIAL = frozenset("__getitem__ __len__ __iter__ __next__ __call__ __contains__ __float__ __int__ __bool__".split())
@@ -256,6 +262,15 @@ class Reach:
             or any(map(calls_outside, own))
             or any(_finds(v, names) for v in _with_modules(self.seen(), names))
         )
+
+    @property
+    def strange(self) -> bool:
+        """Whether some of the code may use a library that reads files by itself, objects that only their methods tell of, or
+        the texts of arrays.
+        """
+        names, found = self._mentioned, _with_modules(self.seen(), self._mentioned)
+        roots = {_root_of(value) for value in found}
+        return not _WRITING.isdisjoint(names) or any(root.lstrip("_") not in _PURE for root in roots)
 
     # -- what is kept of a value, and where it leads
 
@@ -690,6 +705,14 @@ def _root(kind: type) -> str:
     return module_of(kind).partition(".")[0]
 
 
+def _root_of(value: Any) -> str:
+    """The library that a module, a class or an object belongs to; Python's own for the user's."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] if _is_constant(value) else "builtins"
+    kind = value if isinstance(value, type) else type(value)
+    return "builtins" if is_users(kind) else _root(kind)
+
+
 def _is_constant(module: types.ModuleType) -> bool:
     file = vars(module).get("__file__")
     root = module.__name__.partition(".")[0]
@@ -1070,6 +1093,8 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], tuple[
             constants.append(code.co_consts[full])
         elif op == _INTEGER:
             constants.append(full)
+        elif op in _FORMATS:
+            mentioned.add("format")
         elif op == _IMPORT:
             level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
             imported.append((level, code.co_names[full]))
@@ -1087,4 +1112,5 @@ _GLOBAL, _NAME, _CONSTANT, _IMPORT, _CELL, _NULL, _ATTRIBUTE = (
     opcode.opmap[n] for n in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CONST", "IMPORT_NAME", "LOAD_DEREF", "PUSH_NULL", "LOAD_ATTR")
 )
 _PAIRED = sys.version_info >= (3, 12)  # whether an attribute that is called right there is read by this, too
+_FORMATS = {opcode.opmap.get(n) for n in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")}
 _INTEGER = opcode.opmap.get("LOAD_SMALL_INT")  # from Python 3.14 on

@@ -241,11 +241,14 @@ class Watch:
 
     @property
     def asks(self) -> bool:
-        """Whether Python may enter code of the user's by itself that asks what a value is, finds something outside, or reads
-        larger arrays.
+        """Whether Python may enter code of the user's by itself that asks what a value is, finds something outside, uses a
+        library that may, or reads larger arrays.
         """
-        reach = self._reach
-        return reach is not None and ((reach.entered and bool(reach.asking or self.large)) or self.outside)
+        with _walking:
+            reach = self._reach
+            return reach is not None and (
+                (reach.entered and bool(reach.asking or self.large or reach.strange)) or reach.outside
+            )
 
     @property
     def outside(self) -> bool:

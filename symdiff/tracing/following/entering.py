@@ -18,11 +18,11 @@ from typing import Any
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import outside_word
 from symdiff.tracing.captures.questions import Question, questions
-from symdiff.tracing.captures.reaching import handed_outside, home_of, is_users, word_of
+from symdiff.tracing.captures.reaching import HOLDING, Used, handed_outside, home_of, is_opaque_capture, is_users, word_of
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import is_library, name_unless_library, user_line
+from symdiff.vocabulary.libraries import Line, is_library, name_unless_library, user_line
 
 _USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and symdiff's own are nobody's
 _Known = tuple[types.CodeType, tuple[Question, ...], str]
@@ -56,10 +56,12 @@ def noticed(wanted: bool, outside: bool) -> Iterator[None]:
             elif whose == _LIBRARYS:
                 module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
                 _look_outside(frame.f_back, "random" if module in _RANDOM else outside_word(module, name), name)
-        elif event == "c_call" and _known_of(frame)[2]:
+        elif event == "c_call" and (whose := _known_of(frame)[2]):
             if arg.__name__ in _STARTING and home_of(arg) == "_thread":
                 _look_at_thread(outside)
             _look_outside(frame, word_of(arg), arg.__name__)
+            if whose == _USERS:
+                _look_at_opaque(frame, arg)
         if callable(outer):
             outer(frame, event, arg)
 
@@ -149,6 +151,13 @@ def _look_outside(frame: types.FrameType | None, word: str, name: str) -> None:
         frame = frame.f_back
     if frame is not None and _known_of(frame)[2] == _USERS and _repeats(frame):
         _stop(frame, frame.f_lineno, _OTHER.format(name))
+
+
+def _look_at_opaque(frame: types.FrameType, method: Any) -> None:
+    """A method of an object that nothing else tells of, which the trace may not be able to compare."""
+    attempt = current()
+    if attempt is not None and is_opaque_capture(method.__self__) and method.__name__ not in HOLDING:
+        attempt.known[Used(method.__self__, method.__name__, Line.of(frame.f_code.co_filename, frame.f_lineno))] = None
 
 
 def _repeats(frame: types.FrameType) -> bool:
