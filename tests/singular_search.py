@@ -112,7 +112,7 @@ def branched(t, at, name):
     arm = branched(t[2], at, name)
     if "==" not in t[0] or 0 in (value(asked, at | {name: at[name] + d}) for d in (-1e-9, 1e-9)):
         return arm
-    if any(word in text(asked) for word in (*KINKS, *JUMPS, "p")):
+    if any(word in text(t[1]) for word in (*KINKS, *JUMPS, "where", "p")):
         raise Undefined
     other = branched(t[3], at, name)
     return other if value(arm, at) == value(other, at) else arm
@@ -194,8 +194,8 @@ def judged(t, points, compiled=True, orders=(1, 2)):
             for name in names:
                 try:
                     here = branched(t, at, name)
-                    if here != t and any(k in named for k in EXTREMES):
-                        continue  # a branch may be an operand that is equal to another one
+                    if here != t and any(k in named for k in (EXTREMES if order == 1 else KINKS)):
+                        continue  # a branch may be an operand that is equal to another one, or a kink of several values
                     if abs(value(here, at) - written) > 1e-9 * (1 + abs(written)):
                         continue  # beside the point by rounding
                     within = bounds(here, at, name, order)

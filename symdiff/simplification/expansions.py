@@ -240,10 +240,12 @@ def discs(steps: Steps, at: Any, order: int, is_real: bool) -> tuple[Disc, ...]:
     return tuple(found) if len(found) == len(beside) and is_real else ()
 
 
-def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...]) -> bool:
-    """Whether discs begin where the value is, if there is one."""
+def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: bool) -> bool:
+    """Whether discs begin where the value is, which may be none."""
     there = choices(steps, at, True)[0]
-    return there is None or np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
+    if there is None:
+        return may_be_none
+    return np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
 
 
 def padded(found: Iterable[Disc]) -> list[tuple[float, ...]]:
