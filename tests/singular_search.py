@@ -128,13 +128,14 @@ def limit(differences):
 
 def one_sided(t, at, name, order, side):
     """A derivative from one side; None where none is known."""
-    found = []
+    found, gaps = [], []
     for k in (12, 16, 20) if order == 1 else (8, 10, 12):
         h = side * mpmath.mpf(10) ** -k
         steps = [value(t, at | {name: at[name] + j * h}) for j in range(order + 1)]
-        if order == 1 and abs(steps[1] - steps[0]) > 1e-3 * (1 + abs(steps[0])):
-            return None  # a jump, where a step has slope 0
+        gaps.append(abs(steps[1] - steps[0]))
         found.append((steps[1] - steps[0]) / h if order == 1 else (steps[2] - 2 * steps[1] + steps[0]) / h**2)
+    if gaps[2] > 0.5 * gaps[0]:
+        return None  # a jump, where a step has slope 0
     return limit(found)
 
 
