@@ -112,7 +112,7 @@ def branched(t, at, name):
     arm = branched(t[2], at, name)
     if "==" not in t[0] or 0 in (value(asked, at | {name: at[name] + d}) for d in (-1e-9, 1e-9)):
         return arm
-    if any(word in text(asked) for word in (*KINKS, *JUMPS, "p")):
+    if any(word in text(t[1]) for word in (*KINKS, *JUMPS, "where", "p")):
         raise Undefined
     other = branched(t[3], at, name)
     return other if value(arm, at) == value(other, at) else arm
@@ -128,13 +128,14 @@ def limit(differences):
 
 def one_sided(t, at, name, order, side):
     """A derivative from one side; None where none is known."""
-    found = []
+    found, gaps = [], []
     for k in (12, 16, 20) if order == 1 else (8, 10, 12):
         h = side * mpmath.mpf(10) ** -k
         steps = [value(t, at | {name: at[name] + j * h}) for j in range(order + 1)]
-        if order == 1 and abs(steps[1] - steps[0]) > 1e-3 * (1 + abs(steps[0])):
-            return None  # a jump, where a step has slope 0
+        gaps.append(abs(steps[1] - steps[0]))
         found.append((steps[1] - steps[0]) / h if order == 1 else (steps[2] - 2 * steps[1] + steps[0]) / h**2)
+    if gaps[2] > 0.5 * gaps[0]:
+        return None  # a jump, where a step has slope 0
     return limit(found)
 
 
@@ -194,8 +195,8 @@ def judged(t, points, compiled=True, orders=(1, 2)):
             for name in names:
                 try:
                     here = branched(t, at, name)
-                    if here != t and any(k in named for k in EXTREMES):
-                        continue  # a branch may be an operand that is equal to another one
+                    if here != t and any(k in named for k in (EXTREMES if order == 1 else KINKS)):
+                        continue  # a branch may be an operand that is equal to another one, or a kink of several values
                     if abs(value(here, at) - written) > 1e-9 * (1 + abs(written)):
                         continue  # beside the point by rounding
                     within = bounds(here, at, name, order)

@@ -335,6 +335,7 @@ def test_small_residues_are_poles():
 
 ENTIRE = {  # by their integrals, the 30th derivatives
     "sinc": (np.sinc, lambda x: mp.quad(lambda t: -((mp.pi * t) ** 30) * mp.cos(mp.pi * x * t), [0, 1])),
+    "written": (lambda x: np.sin(x) / x, lambda x: mp.quad(lambda t: -(t**30) * mp.cos(x * t), [0, 1])),
     "exprel": (special.exprel, lambda x: mp.quad(lambda t: t**30 * mp.exp(x * t), [0, 1])),
 }
 

@@ -13,7 +13,7 @@ power series, 1990.
 import math
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -25,13 +25,13 @@ from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
+from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import known_column
 from symdiff.simplification.polynomials import Polynomials
-from symdiff.simplification.removable import told
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
@@ -52,15 +52,6 @@ _POLES = operations("pole")
 
 class _Missing(Exception):
     """A coefficient that is needed before another one."""
-
-
-class Quotient(NamedTuple):
-    """What is divided by what, and the divisor's first coefficient."""
-
-    result: Atom
-    over: Atom
-    under: Atom
-    slope: Atom
 
 
 class Remembering(Builder):
@@ -152,15 +143,12 @@ class Series:
         self.builder = open_.builder
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
-        facts = known_bindings(open_.bindings, self.builder, seeds, order)
-        self._far = facts.made.keys() - {
-            a for a, near in told(facts.bindings).items() if not near
-        }  # what counts only where polynomials do not
+        facts = known_bindings(_as_quotients(open_.bindings, self.builder), self.builder, seeds, order)
         self.polynomials = Polynomials(self.builder, facts.bindings)
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)
         self._facts = facts
-        self._written = self._shallow(facts.bindings)
+        self._written = set(facts.made)  # what the function has, and not a row
         self._poles = self._with_poles(facts.bindings)
         self.saturation = Saturation(self.builder, facts)
         self._made = facts.made
@@ -168,11 +156,9 @@ class Series:
         self._slopes: dict[Atom, list[Slope]] = {}
         self._polynomial: dict[Atom, Slope | None] = {}
         self._overflows: dict[Atom, Atom | None] = {}
-        self._regulars: dict[tuple[Atom, int, int], Atom | None] = {}
         self._errors: dict[tuple[Atom, int], Atom | None] = {}
         self._scales: dict[Atom, Atom] = {}
         self.guarded: set[Atom] = set()  # values whose coefficients are NaN where they are lost
-        self._factored: dict[Atom, Atom] = {}  # quotients, and what they are divided by one factor at a time
         self._rates: dict[Atom, Atom | None] = {}
         self._grown: dict[Atom, Atom] = {}  # symbols of rates, and whose they are
 
@@ -215,8 +201,7 @@ class Series:
         if self._slope(binding) is not None:
             return self._by_rate(atom, k)
         if (parts := self._divided(binding)) is not None:
-            nested = self._nested(binding, *parts)
-            return self._quotient(binding, *parts, k) if nested is None else self._term(nested, k)
+            return self._quotient(binding, *parts, k)
         if op in _PRODUCTS:
             return self._product(binding, k)
         if op in _LINEAR:
@@ -289,32 +274,9 @@ class Series:
         return self._total([self._times(2.0, self._total(terms)), None if middle is None else b.mul(middle, middle)])
 
     def _divided(self, binding: Node) -> tuple[Atom, Atom] | None:
-        """What is divided by what, also in functions whose rows are series near zero that end; None for others."""
-        b, x = self.builder, binding.operands[0] if binding.operands else ZERO
-        if binding.op == "div":
-            under = binding.operands[1]
-            return (x, under) if not self._saturates(binding) or self._may_vanish(under) else None
-        if binding.op == "exprel":
-            return b.emit("expm1", (x,)), x
-        if binding.op == "call" and binding.params.rule.name == "sinc" and not binding.params.rule.is_user_function:
-            angle = b.mul(Constant(math.pi), x)
-            return b.emit("sin", (angle,)), angle
-        if binding.op == "mul" and binding.result in self._written and binding.result in self._poles:
-            return self._multiplied_quotient(*binding.operands) or self._multiplied_quotient(*reversed(binding.operands))
-        return None
-
-    def _multiplied_quotient(self, factor: Atom, other: Atom) -> tuple[Atom, Atom] | None:
-        """What is divided by what in a product of a factor that may vanish and one that may have a pole; None for others."""
-        made, is_regular = self._made.get(other, other), factor in self.builder.moving and factor not in self._poles
-        if not is_regular or not self._reaches_zero(factor):
-            return None
-        if made.op == "div" and self._divided(made) is not None and made.operands[1] in self.builder.moving:
-            return self._of(factor, made.operands[0]), made.operands[1]
-        exponent = made.operands[1] if made.op == "pow" else ZERO
-        value = exponent.value if isinstance(exponent, Constant) else 0
-        if not isinstance(value, complex) and value < 0 and value == int(value):
-            return factor, self.builder.emit("pow", (made.operands[0], Constant(-int(value))))
-        return None
+        """What is divided by what; None for others."""
+        x, under = binding.operands if binding.op == "div" else (ZERO, ZERO)
+        return (x, under) if binding.op == "div" and (not self._saturates(binding) or self._may_vanish(under)) else None
 
     def _quotient(self, binding: Node, over: Atom, under: Atom, k: int) -> Atom | None:
         """Coefficient k of a quotient, from those before it; where both vanish nearby, by what is left of them otherwise."""
@@ -327,42 +289,11 @@ class Series:
         found = b.emit("div", (found, under))
         slope = below[1]
         if slope is not None and self._may_share_zero(binding.result, over, under):
-            found = self._nearer(Quotient(binding.result, over, under, slope), k, found)
+            found = self._divided_by(under, slope, binding, over, k, found)
         overflowed = self._overflowed(under)
         if overflowed is None:
             return found
         return b.select(b.emit("and", (overflowed, b.emit("eq", (binding.result, ZERO)))), ZERO, found)
-
-    def _nested(self, binding: Node, over: Atom, under: Atom) -> Atom | None:
-        """A quotient with a product below as one divided by its factors in turn, whose zeros are simple; None for others."""
-        if binding.result in self._far or not self._may_share_zero(binding.result, over, under):
-            return None
-        factors, pending = [], [under]
-        while pending:
-            top = pending.pop()
-            made = self._made.get(top, top)
-            if made.op == "pow":
-                made = self._multiplied(made) or made
-            if made.op == "mul" and self.builder.moving.issuperset(made.operands):
-                pending += reversed(made.operands)
-            else:
-                factors.append(top)
-        if len(factors) == 1:
-            return None
-        for factor in factors:
-            over = self.builder.emit("div", (over, factor))
-            self._written.add(over)
-        self._factored[binding.result] = over
-        return over
-
-    def _shallow(self, bindings: list[Node]) -> set[Atom]:
-        """What the function has, and not a row, with at most two quotients before it whose further coefficients it needs."""
-        depths: dict[Atom, int] = {}
-        for b in bindings:
-            below = max((depths.get(o, 0) for o in b.operands), default=0)
-            is_one = b.op == "div" and b.operands[0] in self.builder.moving and self._may_vanish(b.operands[1])
-            depths[b.result] = below + is_one
-        return {b for b, depth in depths.items() if depth <= 3}
 
     def _with_poles(self, bindings: list[Node]) -> set[Atom]:
         """What of the function may have poles, by its rows and what is known of its values, and what is made of such."""
@@ -406,38 +337,15 @@ class Series:
         is_above = fact.low > 0.0 or (fact.low == 0.0 and fact.low_open)
         return not (is_above or fact.high < 0.0 or (fact.high == 0.0 and fact.high_open))
 
-    def _nearer(self, quotient: Quotient, k: int, found: Atom) -> Atom:
-        """A coefficient as found, or of the quotient without a common factor: the one whose error is less.
-
-        Dividing by a small number k times multiplies an error by its k-th power. A series that is regular where the divisor
-        vanishes is what taking the factor out leaves, in steps each of which makes what is left out smaller.
-        """
-        b, (result, over, under, slope) = self.builder, quotient
-        eps, least, _ = self._limits(result)
-        steep = self._size(b.emit("div", (slope, under)))
-        by_sums = [self._error(over, j) for j in (k + 1, k)]
-        before = self._term(result, k - 1)
+    def _divided_by(self, under: Atom, slope: Atom, binding: Node, over: Atom, k: int, found: Atom) -> Atom:
+        """A coefficient of a quotient; NaN where dividing by a small number k times, which multiplies an error by its k-th
+        power, has left no digit of it. What is regular there is no quotient but a polynomial."""
+        b, result, (eps, least, _) = self.builder, binding.result, self._limits(binding.result)
+        steep, before = self._size(b.emit("div", (slope, under))), self._term(binding.result, k - 1)
         rounded = [self._error(result, k - 1), None if before is None else b.mul(eps, self._size(before)), least]
-        found_error = [b.mul(steep, self._total(rounded) or ZERO), self._share(by_sums[1], under)]
+        error = [b.mul(steep, self._total(rounded) or ZERO), self._share(self._error(over, k), under)]
         self.guarded.add(result)
-        if result in self._far:
-            return self._kept(result, k, found, self._total(found_error) or ZERO)
-        flat = self._size(b.emit("div", (under, slope)))
-        last = self.order + 4 + self.order // 2
-        is_line = self._term(under, 2) is None
-        steps = max(last - k, 4) if is_line else 4
-        regular = self._regular(quotient, steps, k) or ZERO
-        ends = [self._regular(quotient, 0, steps + j) for j in (k, k - 1)]
-        left_out = self._total([self._size(e) for e in ends if e is not None]) or ZERO
-        missing = self._size(b.emit("sub", (self._regular(quotient, last if is_line else 4, 0) or ZERO, result)))
-        rounding = self._error(result, 0)
-        assert rounding is not None
-        within = b.add(b.mul(Constant(4.0), rounding), least)
-        pole = b.select(b.emit("lt", (missing, within)), ZERO, b.mul(missing, self._raised(steep, k)))
-        apart = [b.mul(left_out, self._raised(flat, steps + 1)), pole, self._share(by_sums[0], slope)]
-        errors = self._total(apart) or ZERO, self._total(found_error) or ZERO
-        is_nearer = b.emit("lt", errors)
-        return self._kept(result, k, b.select(is_nearer, regular, found), b.select(is_nearer, *errors))
+        return self._kept(result, k, found, self._total(error) or ZERO)
 
     def _kept(self, result: Atom, k: int, found: Atom, error: Atom) -> Atom:
         """A coefficient that is known but for an error; NaN where not even its size is, and with it all its derivatives."""
@@ -479,8 +387,6 @@ class Series:
             return [self._times(eps, sizes), *(self._error(o, k, depth) for o in operands)]
         if (parts := self._divided(binding)) is not None:
             over, under = parts
-            if (nested := self._nested(binding, *parts)) is not None:
-                return [self._error(nested, k, depth)]
             own = [b.mul(self._limits(atom)[0], self._size(atom))] if k == 0 and self._may_share_zero(atom, *parts) else []
             by_under = self._by(self._term(atom, k), self._error(under, 0, depth))
             return [*own, self._share(self._error(over, k, depth), under), self._share(by_under, under)]
@@ -511,7 +417,7 @@ class Series:
 
     def _is_kept(self, atom: Atom) -> bool:
         """Whether a value is guarded, or a multiple of one that is."""
-        while (atom := self._factored.get(atom, atom)) not in self.guarded:
+        while atom not in self.guarded:
             made = self._made.get(atom, atom)
             moving = [o for o in made.operands if o in self.builder.moving]
             if made.op == "select":
@@ -526,21 +432,6 @@ class Series:
 
     def _share(self, error: Atom | None, divisor: Atom) -> Atom | None:
         return None if error is None else self._size(self.builder.emit("div", (error, divisor)))
-
-    def _regular(self, quotient: Quotient, steps: int, k: int) -> Atom | None:
-        """Coefficient k of the quotient without the first coefficients of both, put right in steps for that of the divisor."""
-        result, over, under, slope = quotient
-        if steps < 0:
-            return None
-        if (result, steps, k) in self._regulars:
-            return self._regulars[result, steps, k]
-        terms = [self._of(self._term(under, j + 1), self._regular(quotient, steps, k - j)) for j in range(1, k + 1)
-                 if self._term(under, j + 1) is not None]  # fmt: skip
-        terms.append(self._of(under, self._regular(quotient, steps - 1, k + 1)))
-        found = self._sum("sub", [self._term(over, k + 1), self._total(terms)])
-        found = None if found is None else self.builder.emit("div", (found, slope))
-        self._regulars[result, steps, k] = found
-        return found
 
     def _raised(self, atom: Atom, count: int) -> Atom:
         return self.builder.emit("pow", (atom, Constant(count)))
@@ -722,6 +613,24 @@ class Series:
 
     def _spread(self, term: Atom | None, like: Atom) -> Atom:
         return self.arrays.broadcast_to(ZERO if term is None else term, like.shape)
+
+
+def _as_quotients(bindings: list[Node], b: Builder) -> list[Node]:
+    """The bindings with functions whose rows are series near zero that end as the quotients that they are."""
+    found, start = list[Node](), len(b.bindings)
+    for binding in bindings:
+        b.at(binding)
+        if binding.op == "exprel":
+            parts = b.emit("expm1", binding.operands), binding.operands[0]
+        elif binding.op == "call" and binding.params.rule.name == "sinc" and not binding.params.rule.is_user_function:
+            angle = b.mul(Constant(math.pi), binding.operands[0])
+            parts = b.emit("sin", (angle,)), angle
+        else:
+            found.append(binding)
+            continue
+        found += [*b.bindings[start:], binding_with(binding, "div", parts)]
+        start = len(b.bindings)
+    return found
 
 
 def _folded(a: Atom, b: Atom) -> Atom | None:

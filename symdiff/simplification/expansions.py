@@ -34,7 +34,7 @@ COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logadd
 _DEGREE, _DIGITS = 16, 60
 _FEWER = (5, 8, 12)  # degrees that are enough where the value beyond has its digits
 _LOST = 1e-12  # relative error of a second derivative by rounding
-_LEAST = {60: mpmath.mpf(10) ** -30, MORE: mpmath.mpf(10) ** -64}  # a term beside the largest that is none, by digits
+_LEAST = 64  # the digits of a term beside the largest that is none, or half of those there are
 _ERROR = mpmath.mpf(10) ** -18
 _SHARES = ("0.9", "0.6", "0.4", "0.2", "0.1", "0.03", "1e-2", "1e-3", "1e-5", "1e-7", "1e-9", "1e-12")  # of a radius
 _JUMP = 1e-3  # between values that are not continuous
@@ -240,10 +240,12 @@ def discs(steps: Steps, at: Any, order: int, is_real: bool) -> tuple[Disc, ...]:
     return tuple(found) if len(found) == len(beside) and is_real else ()
 
 
-def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...]) -> bool:
-    """Whether discs begin where the value is, if there is one."""
+def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: bool) -> bool:
+    """Whether discs begin where the value is, which may be none."""
     there = choices(steps, at, True)[0]
-    return there is None or np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
+    if there is None:
+        return may_be_none
+    return np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
 
 
 def padded(found: Iterable[Disc]) -> list[tuple[float, ...]]:
@@ -263,7 +265,7 @@ def _disc(steps: Steps, taken: Taken | None, at: Any, side: int, order: int) -> 
     if steps[-1][0] in KINKS or any(op == "here" for op, _ in steps):  # beside it the value has its own slopes
         lowest = next((k for k, a in enumerate(near[0]) if a), 0)
         return Disc(Constant(float(centre)), 0.0, [float(a) for a in near[0][: lowest + order + 1]], side)
-    with mpmath.workdps(_DIGITS):
+    with mpmath.workdps(_DIGITS + 3 * max(order - 2, 0)):
         radius, found = mpmath.mpf(1) / 4, None
         for _ in range(8):
             tried = circle(radius, degree)
@@ -331,7 +333,7 @@ def _on_circle(
     scale = -bits - mpmath.mp.prec
     sums = [mpmath.ldexp(mpmath.mpf(sum(map(operator.mul, whole, row))), scale) * 2 / nodes for row in rows]
     largest = max(map(abs, sums))
-    least = _LEAST[mpmath.mp.dps] * largest
+    least = largest * mpmath.mpf(10) ** -min(mpmath.mp.dps // 2, _LEAST)
     before, after = sums[:degree], sums[degree:]
     if not largest < mpmath.inf or max(map(abs, before)) > least:
         return None

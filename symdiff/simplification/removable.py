@@ -131,6 +131,7 @@ class _Removing:
         depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + bool(own)
         self._depths[binding.result] = depth
         several = len({o for o in binding.operands if not isinstance(o, Constant)}) > 1
+        may_be_none = binding.primal or not self.again  # what a sweep before has left undecided stays so
         is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1])
         for point in dict.fromkeys((*kinds, *own)) if depth <= _DEEP else ():
             code = point.of.dtype or "d"
@@ -145,12 +146,13 @@ class _Removing:
             if point.of.shape != binding.shape or is_real is is_complex(binding.dtype):
                 continue
             kind, is_tie = max(kinds.get(point, KINK), own.get(point, KINK)), own.get(point) == KINK
-            if kind < POLE and (point in own or (several and (kind == JUMP or binding.op not in _SUMS))):
+            is_mean = point in own or (kind == KINK and binding.op in _SUMS)
+            if kind < POLE and (_extreme(binding) or (several and not is_mean)):
                 kind = kind_of(steps, point.at)
             is_asked = kind == POLE or (kind == JUMP and is_tie)
             is_tried = not is_pole and (is_asked or is_tie or self.order > 2)
             known = discs(steps, point.at, self.order, is_real) if is_tried else ()
-            if known and (is_asked or len(known) == 1) and is_continuous(steps, point.at, known):
+            if known and (is_asked or len(known) == 1) and is_continuous(steps, point.at, known, may_be_none):
                 found.append((point, known))
             elif kind > KINK or self.again:
                 self._points.setdefault(binding.result, {})[point] = kind
