@@ -221,7 +221,7 @@ class ArrayNests(PythonNests):
         if len(set(texts)) == 1:
             return self._array(Whole(cells[0], (), shape, None, True, True), code)  # type: ignore[no-any-return]
         opening, closing = "np.array([", f"], np.{dtype_text(code)})"
-        core = Expression(f"{opening}{', '.join(texts)}{closing}", ATOM, 1 + max(c.depth for c in cells))
+        core = Expression(f"{opening}{', '.join(texts)}{closing}", ATOM, 1 + max((c.depth for c in cells), default=0))
         if len(core.text) > WIDTH:
             name = self._name("", "w")
             self.lines += wrapped_text(f"{name} = {opening}", texts, closing, INDENT * len(self.blocks[1:]))
