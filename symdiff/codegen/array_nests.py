@@ -170,7 +170,8 @@ class ArrayNests(PythonNests):
         return self._made(node, made.text, made.level, texts, cored)
 
     def _viewed(self, node: Node, value: Any) -> Any:
-        if node.op == "reshape" and node.shape and isinstance(value, Array) and value.buffer is not None:
+        in_place = isinstance(value, Array) and value.buffer is not None and not value.whole.spread
+        if node.op == "reshape" and node.shape and in_place:
             whole = replace(value.whole, shape=node.shape, own=None)
             return replace(self._array(whole, node.dtype), buffer=value.buffer._replace(shape=node.shape))
         whole = value.whole if isinstance(value, Array) else Whole(value, (), ())

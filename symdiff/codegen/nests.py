@@ -40,6 +40,7 @@ class Nest(Values):
         """
         super().__init__(words, program, leaves, given)
         self.targets = targets or {}
+        self.renewed = {target.name for target in self.targets.values()} if self.arrays else set()  # it gets other values
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.costly: set[int] = set()  # such arrays, of which each cell takes long
         self.uses = uses_of(program)
@@ -74,7 +75,8 @@ class Nest(Values):
         if self.counting:
             self.run(self.counting[name] for name in self.counting.keys() & sizes_of_node(node))
         if node.op == "loop":
-            self.values[position] = self._loop(position, node)
+            self.values[position] = found = self._loop(position, node)
+            self.values |= {p: found[k] for (loop, k), p in self.parts.items() if loop == position}
         elif node.op == "part":
             self.values[position] = self.values[node.operands[0]][node.params]
         elif node.op in OPS and not node.shape and node.op != "input":
@@ -102,9 +104,17 @@ class Nest(Values):
         """The place of a value, if nothing is to be read there any more, but for what is written `at_once`."""
         if (target := self.targets.get(position)) is None:
             return None
-        there = [p for p, v in self.values.items() if isinstance(v, Cells) and v.buffer and v.buffer.name == target.name]
-        readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
-        return target if self._are_read(readers - ({position} if at_once else set()), position) else None
+        there: list[int] | None = None
+        while there != (there := [p for p in self.values if self._memory_of(p) == target.name]):  # reading may write there
+            readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
+            if not self._are_read(readers - ({position} if at_once else set()), position):
+                return None
+        return target
+
+    def _memory_of(self, position: int) -> str:
+        """The name of the memory in which a value lies, "" for none."""
+        value = self.values.get(self.roots[position])
+        return value.buffer.name if isinstance(value, Cells) and value.buffer is not None else ""
 
     def _input_name(self, node: Node) -> str:
         leaf = self.program.inputs[node.params[0]]
@@ -194,10 +204,6 @@ class Nest(Values):
             elif node.op == "loop":
                 found |= {self.roots[o] for o in node.operands[: node.params.carried]}
         places = {self.program.nodes[p].params[0] for p in found if self.program.nodes[p].op == "input"}
-        names = {target.name for target in self.targets.values()}
-        places |= {
-            k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Cells) and leaf.buffer and leaf.buffer.name in names
-        }
         return found | {p for p, n in enumerate(self.program.nodes) if n.op == "input" and n.params[0] in places}
 
     def _reads_written(self, position: int, node: Node) -> bool:
@@ -205,7 +211,7 @@ class Nest(Values):
         stack = [*node.operands]
         while stack:
             value = self.values.get(o := stack.pop())
-            if self.roots[o] in self.written:
+            if self.roots[o] in self.written or self._memory_of(o) in self.renewed:
                 return True
             stack += self.program.nodes[o].operands if isinstance(value, Cells) and value.buffer is None else ()
         return position in self.written
@@ -300,10 +306,11 @@ class Nest(Values):
         sums = carried + len(loop.stacks)
         buffers: list[Any] = []
         kept: set[int] = set()
-        for place, result in enumerate(results[: sums + loop.sums]):
-            target = self.targets.get(self.parts.get((position, place), -1))
+        targets = [self.targets.get(self.parts.get((position, place), -1)) for place in range(sums + loop.sums)]
+        taken = [self.taken(position, place, r.dtype) if place < carried and r.shape and target is None else None
+                 for place, (r, target) in enumerate(zip(results, targets, strict=False))]  # fmt: skip
+        for place, (result, target, memory) in enumerate(zip(results, targets, taken, strict=False)):
             few = not result.shape or (not self.arrays and is_small(result.shape) and not carried <= place < sums)
-            memory = self.taken(position, place, result.dtype) if place < carried and result.shape and target is None else None
             if memory is not None:
                 kept.add(place)
                 memory = self.arrays.renamed(memory, result.name) if self.arrays else memory
