@@ -379,9 +379,6 @@ class ArrayNests(PythonNests):
         else:
             super().assign(pairs)
 
-    def copy(self, source: Buffer, target: Buffer) -> None:
-        self.fill(self.cells(source), target)
-
     # -- loops
 
     @contextmanager
