@@ -54,7 +54,6 @@ from symdiff.vocabulary.traits import operations
 # Machine code by statements: up to WHOLE it is one function; up to QUICK it is optimised once it is called often: that takes
 # three to nine times as long, and makes it 1.0 to 1.4 times as fast, the more values wait in registers.
 WHOLE, QUICK = 2_000, 20_000
-NUMBERS = 32  # operations on cells up to which NumPy's take more time than those on numbers
 EXAMPLES = 3  # of sizes, at which text for any size is the same
 
 
@@ -77,7 +76,7 @@ def program_of(
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
     `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
-    be taken at once stay loops, too, and whole arrays are a Program. Rounds of up to `most` operations on cells are numbers.
+    be taken at once stay loops, too, and whole arrays are a Program; rounds are `settled` with `most`.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:

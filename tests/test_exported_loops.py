@@ -190,10 +190,45 @@ def counted_before(W, h):
     return s
 
 
+def exchanged(A):
+    B = 0.3 * np.eye(9)
+    s = 0.0
+    for k in range(5):
+        A = A.copy()
+        A[k, 0] = s
+        B, A = A, B * 0.5
+        s = np.sin(B[k, 2]) * 0.2
+    return np.sum(np.sin(A)) + s
+
+
+def replaced(a):
+    b, c = np.cos(a), np.zeros(9)
+    for _ in range(6):
+        for _ in range(5):
+            a = b
+        a, b = b, a
+        c = a * 0.5 - c
+    return c @ a + np.sum(a)
+
+
+def doubly_counted(a, A, t):
+    b, c, B, k = np.cos(a), np.zeros(9), np.eye(9) * 0.3, 0
+    while np.sum(np.abs(a)) > -1 and k < 6:
+        c = np.where(b > t * 0.1, (A @ (a + a)) * 0.2, np.sin(t) * 0.5 * np.tanh(c))
+        b = a
+        B = ((np.cos(A) @ (A @ B) * 0.1) * 0.04 + a[:, None]) * 0.7
+        c = np.sin(B[:, 1])
+        A, B = B, A * 0.5
+        b, c = c, b
+        k += 1
+    return np.sum(np.sin(A)) + b[0] + np.sum(a)
+
+
 def single(W, x):
     h = np.zeros(12, np.float32)
     for _ in range(30):
         h = np.where(x > 0, 1.0, np.tanh(W @ h + x)) * np.float32(0.9)
+        h = np.sin(h.astype(np.float64) * 0.5).astype(np.float32)
     return np.sum(h * h)
 
 
@@ -224,6 +259,9 @@ def _normal(*shape):
         (turned, (_normal(9, 9),), sd.value_and_grad, 40),
         (rolled, (_normal(30, 10),), sd.value_and_grad, 40),
         (inner_rounds, (_normal(10), _normal(10, 10) / 5), sd.value_and_grad, 45),
+        (exchanged, (_normal(9, 9),), sd.value_and_grad, 60),
+        (replaced, (_normal(9),), sd.value_and_grad, 50),
+        (doubly_counted, (_normal(9), _normal(9, 9), 0.3), sd.value_and_grad, 90),
         (counted_before, (_normal(10, 10) / 3, _normal(10)), sd.value_and_grad, 40),
         (single, (_normal(12, 12).astype(np.float32) / 5, _normal(12).astype(np.float32)), sd.value_and_grad, 30),
         (complex_rounds, (_normal(6, 6) + 1j * _normal(6, 6).T, _normal(6) + 0j), sd.jacobian, 40),

@@ -55,6 +55,7 @@ from symdiff.runtime.guards import Door, Given, Guard, guarded, machine_guards_f
 from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
 from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
+from symdiff.tracing.loops.keeping import IN_FILES
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import (
@@ -68,11 +69,11 @@ from symdiff.tracing.trace import (
     trace_leaves,
     traced_type,
 )
-from symdiff.tracing.unrolling.scalarizing import WHOLE, settled
+from symdiff.tracing.unrolling.scalarizing import UNROLLED, WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, LAYOUT, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import COMMON, LOOPING, check_options, is_integer_option
+from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option
 from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
@@ -522,7 +523,8 @@ class Function:
         watch, hide = None if self.frozen else self._watch, hide and self.hides
         where = call.leaves, call.tree, call.traced, call.paths
         try:
-            loops = self._loops_for(backend, call)
+            in_file = mode == "merge" and backend in TARGETS
+            loops = self._loops_for(backend, call, in_file)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
         except (NameError, AttributeError):
             if watch is not None:
@@ -532,20 +534,22 @@ class Function:
         self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
         written = traced.graph
-        traced.graph = settled(written, False if call.whole else self.scalarize, differentiated)
+        most = IN_FILES if in_file and has_loops(written.bindings) else UNROLLED
+        traced.graph = settled(written, False if call.whole else self.scalarize, differentiated, most)
         if call.whole:
             traced.graph.notes[WHOLE] = True
         note_written(traced.graph, written)
         return traced
 
-    def _loops_for(self, backend: str, call: Call) -> str | None:
+    def _loops_for(self, backend: str, call: Call, in_file: bool) -> str | None:
         """Which loops are kept, see `trace_leaves`."""
         if self.options.exact or self.scalarize or self.loops == "unroll" or not (call.whole or backend in LOOPING):
             return None
         if call.whole:
             return "keep"
         columns = sum(math.prod(getattr(call.leaves[i], "shape", ())) for i in call.wrt) if self.has_columns else 0
-        return self.loops or ("auto" if self.keeps_loops and columns <= COLUMNS else None)
+        kept = "file" if in_file else "auto"
+        return self.loops or (kept if self.keeps_loops and columns <= COLUMNS else None)
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)

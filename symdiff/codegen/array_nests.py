@@ -170,7 +170,8 @@ class ArrayNests(PythonNests):
         return self._made(node, made.text, made.level, texts, cored)
 
     def _viewed(self, node: Node, value: Any) -> Any:
-        if node.op == "reshape" and node.shape and isinstance(value, Array) and value.buffer is not None:
+        in_place = isinstance(value, Array) and value.buffer is not None and not value.whole.spread
+        if node.op == "reshape" and node.shape and in_place:
             whole = replace(value.whole, shape=node.shape, own=None)
             return replace(self._array(whole, node.dtype), buffer=value.buffer._replace(shape=node.shape))
         whole = value.whole if isinstance(value, Array) else Whole(value, (), ())
@@ -221,7 +222,7 @@ class ArrayNests(PythonNests):
         if len(set(texts)) == 1:
             return self._array(Whole(cells[0], (), shape, None, True, True), code)  # type: ignore[no-any-return]
         opening, closing = "np.array([", f"], np.{dtype_text(code)})"
-        core = Expression(f"{opening}{', '.join(texts)}{closing}", ATOM, 1 + max(c.depth for c in cells))
+        core = Expression(f"{opening}{', '.join(texts)}{closing}", ATOM, 1 + max((c.depth for c in cells), default=0))
         if len(core.text) > WIDTH:
             name = self._name("", "w")
             self.lines += wrapped_text(f"{name} = {opening}", texts, closing, INDENT * len(self.blocks[1:]))
@@ -377,9 +378,6 @@ class ArrayNests(PythonNests):
                 super().assign([pair])
         else:
             super().assign(pairs)
-
-    def copy(self, source: Buffer, target: Buffer) -> None:
-        self.fill(self.cells(source), target)
 
     # -- loops
 

@@ -111,7 +111,7 @@ class CNests(TextNests):
         if buffer.name in self.grown:
             self.used.add("np_room")
             cells = [rows, *buffer.shape[1:]]
-            count = " * ".join(self._grouped(n) for n in cells if n != 1)
+            count = " * ".join(f"(size_t){self._grouped(n)}" if isinstance(n, Extent) else str(n) for n in cells if n != 1)
             kind = self.language.types[buffer.dtype]
             wanted = f"sizeof({kind}) * {count}" if count else f"sizeof({kind})"
             self._say(f"{buffer.name} = np_room({buffer.name}, &{self.grown[buffer.name]}, {wanted})")

@@ -179,7 +179,7 @@ def _onto_zeros(part: Callable[..., None]) -> Callable[..., None]:
         if not add and isinstance(write, Writer) and not write.before:
             nest.words.clear(write.buffer)
         elif not add:
-            shape = () if nest.words.says_arrays else node.shape
+            shape = () if nest.arrays else node.shape
             nest.words.each(shape, lambda index: write(index, _number(nest, node, 0.0), False))
         part(nest, node, write, add)
 
@@ -323,7 +323,7 @@ REPLACING: dict[str, Callable[[Values, Node, Write], None]] = {"set": _set, "set
 
 def placed(nest: Values, node: Node, write: Write, add: bool = False) -> None:
     """Cells of a whole array, in the words of the target."""
-    nest.words.place(nest, node, write, add)  # type: ignore[attr-defined]
+    nest.arrays.place(nest, node, write, add)
 
 
 PLACED = {op: _onto_zeros(placed) for op in ADDING} | {op: _onto_first(placed) for op in REPLACING}

@@ -48,6 +48,7 @@ class Values:
     def __init__(self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Line | None]) -> None:
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers."""
         self.words = words
+        self.arrays: Any = words if words.says_arrays else None  # the same, where arrays are said whole
         self.program = program
         self.leaves = leaves
         self.given = given
@@ -82,8 +83,8 @@ class Values:
 
     def fill(self, value: Any, write: Write, add: bool = False) -> None:
         """Write, or add, all cells of a value."""
-        if self.words.says_arrays and isinstance(value, Cells) and isinstance(write, Writer):
-            self.words.fill(value, write.buffer, write.before, add)  # type: ignore[attr-defined]
+        if self.arrays and isinstance(value, Cells) and isinstance(write, Writer):
+            self.arrays.fill(value, write.buffer, write.before, add)
             return
         whole = isinstance(write, Writer) and not write.before and not add and isinstance(value, Cells) and value.buffer
         if whole and (whole.shape, whole.dtype) == (write.buffer.shape, write.buffer.dtype):  # type: ignore[attr-defined]
@@ -131,9 +132,8 @@ class Values:
             return None if known is None else (known, ())
         if node.op == "const":
             return _line_of_table(node.params)
-        if node.op == "input" and node.params[1] is None:
-            place: int = node.params[0]
-            return self.given[place]
+        if node.op == "input":
+            return self.given[node.params[0]] if node.params[1] is None else None
         if node.op not in ("add", "sub", "mul", "broadcast_to") or any(isinstance(n, Extent) for n in node.shape):
             return None
         parts = []

@@ -40,8 +40,7 @@ class Nest(Values):
         """
         super().__init__(words, program, leaves, given)
         self.targets = targets or {}
-        self.says_arrays = words.says_arrays
-        self.arrays: Any = words  # where it says them whole
+        self.renewed = {target.name for target in self.targets.values()} if self.arrays else set()  # it gets other values
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.costly: set[int] = set()  # such arrays, of which each cell takes long
         self.uses = uses_of(program)
@@ -76,7 +75,8 @@ class Nest(Values):
         if self.counting:
             self.run(self.counting[name] for name in self.counting.keys() & sizes_of_node(node))
         if node.op == "loop":
-            self.values[position] = self._loop(position, node)
+            self.values[position] = found = self._loop(position, node)
+            self.values |= {p: found[k] for (loop, k), p in self.parts.items() if loop == position}
         elif node.op == "part":
             self.values[position] = self.values[node.operands[0]][node.params]
         elif node.op in OPS and not node.shape and node.op != "input":
@@ -89,9 +89,9 @@ class Nest(Values):
                 value = self.words.named(name, value, node.dtype) if several else self.words.held(value)
             elif value.buffer is None:
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
-                costly = not self.says_arrays and (node.op in COSTLY or not self.costly.isdisjoint(node.operands))
+                costly = not self.arrays and (node.op in COSTLY or not self.costly.isdisjoint(node.operands))
                 again = self.uses[position] > 1 or (costly and self._is_spread(position))
-                if self.says_arrays and self.line_of(position) is not None:
+                if self.arrays and self.line_of(position) is not None:
                     pass  # it is hardly more than a range
                 elif again or position in self.inside or position in self.targets or self.words.holds(value, depth):
                     value = self.in_memory(value, self._target(position))
@@ -104,9 +104,17 @@ class Nest(Values):
         """The place of a value, if nothing is to be read there any more, but for what is written `at_once`."""
         if (target := self.targets.get(position)) is None:
             return None
-        there = [p for p, v in self.values.items() if isinstance(v, Cells) and v.buffer and v.buffer.name == target.name]
-        readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
-        return target if self._are_read(readers - ({position} if at_once else set()), position) else None
+        there: list[int] | None = None
+        while there != (there := [p for p in self.values if self._memory_of(p) == target.name]):  # reading may write there
+            readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
+            if not self._are_read(readers - ({position} if at_once else set()), position):
+                return None
+        return target
+
+    def _memory_of(self, position: int) -> str:
+        """The name of the memory in which a value lies, "" for none."""
+        value = self.values.get(self.roots[position])
+        return value.buffer.name if isinstance(value, Cells) and value.buffer is not None else ""
 
     def _input_name(self, node: Node) -> str:
         leaf = self.program.inputs[node.params[0]]
@@ -126,7 +134,7 @@ class Nest(Values):
             return self.words.real(node.params)
         if node.op in OPS and (added := self._added_to(position, node)) is not None:
             return added
-        if self.says_arrays and node.op not in PLACED:
+        if self.arrays and node.op not in PLACED:
             return self.arrays.array(self, position)
         if node.op in OPS:
             return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
@@ -137,7 +145,7 @@ class Nest(Values):
         if (part := self._part(self.program, node)) is not None:
             memory = self.taken(position, 0, node.dtype) if node.op in REPLACING else None
             if memory is not None:
-                (placed if self.says_arrays else REPLACING[node.op])(self, node, Writer(self.words, memory))
+                (placed if self.arrays else REPLACING[node.op])(self, node, Writer(self.words, memory))
                 return self.words.cells(memory)
             buffer = self.targets.get(position) or self.new(node)
             self.words.note(lambda: f"{buffer.name} = {self._shown(position)}")
@@ -149,7 +157,7 @@ class Nest(Values):
 
     def _part(self, program: Program, node: Node) -> Callable[..., None] | None:
         """What writes an array part by part, if it is written so."""
-        return PLACED.get(node.op) if self.says_arrays else part_of_array(program, node)
+        return PLACED.get(node.op) if self.arrays else part_of_array(program, node)
 
     def _shown(self, position: int) -> str:
         """What a value is in comments: a name, or an operation on others."""
@@ -168,7 +176,7 @@ class Nest(Values):
     def _memory(self, ends: Iterable[int]) -> tuple[list[int], dict[int, set[int]]]:
         """For each value the one in whose memory it lies, and what reads the memory of a value; the end reads `ends`."""
         nodes = self.program.nodes
-        shows = ("reshape", *(VIEWS if self.says_arrays else ()))
+        shows = ("reshape", *(VIEWS if self.arrays else ()))
         roots = [p if n.op not in shows or not n.shape else -1 for p, n in enumerate(nodes)]
         for p, node in enumerate(nodes):
             roots[p] = roots[node.operands[0]] if roots[p] < 0 else p
@@ -196,10 +204,6 @@ class Nest(Values):
             elif node.op == "loop":
                 found |= {self.roots[o] for o in node.operands[: node.params.carried]}
         places = {self.program.nodes[p].params[0] for p in found if self.program.nodes[p].op == "input"}
-        names = {target.name for target in self.targets.values()}
-        places |= {
-            k for k, leaf in enumerate(self.leaves) if isinstance(leaf, Cells) and leaf.buffer and leaf.buffer.name in names
-        }
         return found | {p for p, n in enumerate(self.program.nodes) if n.op == "input" and n.params[0] in places}
 
     def _reads_written(self, position: int, node: Node) -> bool:
@@ -207,7 +211,7 @@ class Nest(Values):
         stack = [*node.operands]
         while stack:
             value = self.values.get(o := stack.pop())
-            if self.roots[o] in self.written:
+            if self.roots[o] in self.written or self._memory_of(o) in self.renewed:
                 return True
             stack += self.program.nodes[o].operands if isinstance(value, Cells) and value.buffer is None else ()
         return position in self.written
@@ -223,8 +227,8 @@ class Nest(Values):
         """Whether an array is computed where it is read, with `own` cells, once."""
         node = self.program.nodes[position]
         adding = node.op == "add" and any(o in self.added for o in node.operands)
-        formula = bool(node.shape) and (own or self.says_arrays) and not adding
-        formula = formula and (node.op not in PLACED if self.says_arrays else node.op in OPS or node.op in FORMULAS)
+        formula = bool(node.shape) and (own or self.arrays) and not adding
+        formula = formula and (node.op not in PLACED if self.arrays else node.op in OPS or node.op in FORMULAS)
         return formula and self.uses[position] == 1 and position not in self.inside and position not in self.targets
 
     def taken(self, position: int, place: int, code: str, more: Iterable[int] = ()) -> Buffer | None:
@@ -237,12 +241,12 @@ class Nest(Values):
         if not self._are_read(self.readers[root] - {position}, position):
             return None
         others = [*(o for k, o in enumerate(operands) if k != place and o not in self.added), *more]
-        at_once = self.says_arrays and self.program.nodes[position].op != "loop"  # what is written is computed before
+        at_once = self.arrays and self.program.nodes[position].op != "loop"  # what is written is computed before
         if any(self.roots[o] == root for o in others) and not at_once:
             return None
         for o in others:
             is_lazy = isinstance(other := self.values[o], Cells) and other.buffer is None
-            if is_lazy and not at_once and not (self.says_arrays and self.line_of(o)):
+            if is_lazy and not at_once and not (self.arrays and self.line_of(o)):
                 self.values[o] = self.in_memory(other)  # its cells may be those that are written
         return memory
 
@@ -283,7 +287,7 @@ class Nest(Values):
     def give(self, output: Any, write: Write, add: bool = False) -> None:
         """Write, or add, a result of the program."""
         value = whole_value(self.program, output)
-        if value < 0 and self.says_arrays:
+        if value < 0 and self.arrays:
             self.fill(self.arrays.array_of([self.values[c] for c in output.cells], output.shape, output.dtype), write, add)
         elif value < 0:
             for cell, index in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
@@ -302,13 +306,14 @@ class Nest(Values):
         sums = carried + len(loop.stacks)
         buffers: list[Any] = []
         kept: set[int] = set()
-        for place, result in enumerate(results[: sums + loop.sums]):
-            target = self.targets.get(self.parts.get((position, place), -1))
-            few = not result.shape or (not self.says_arrays and is_small(result.shape) and not carried <= place < sums)
-            memory = self.taken(position, place, result.dtype) if place < carried and result.shape and target is None else None
+        targets = [self.targets.get(self.parts.get((position, place), -1)) for place in range(sums + loop.sums)]
+        taken = [self.taken(position, place, r.dtype) if place < carried and r.shape and target is None else None
+                 for place, (r, target) in enumerate(zip(results, targets, strict=False))]  # fmt: skip
+        for place, (result, target, memory) in enumerate(zip(results, targets, taken, strict=False)):
+            few = not result.shape or (not self.arrays and is_small(result.shape) and not carried <= place < sums)
             if memory is not None:
                 kept.add(place)
-                memory = self.arrays.renamed(memory, result.name) if self.says_arrays else memory
+                memory = self.arrays.renamed(memory, result.name) if self.arrays else memory
             elif target is None or few:
                 memory = words.buffer(result.name, result.shape, result.dtype)
             buffers.append(memory or target)
@@ -337,7 +342,7 @@ class Nest(Values):
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
-            renewed = _renewed(body, buffers[:carried]) if self.says_arrays else {}
+            renewed = _renewed(body, buffers[:carried]) if self.arrays else {}
             self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
@@ -389,25 +394,22 @@ class Nest(Values):
         words, body = self.words, inner.program
         own = {buffer.name for buffer, _ in nexts}
         numbers, waiting = [], []
-        for place, (buffer, output) in enumerate(nexts):
-            value = inner.values.get(whole_value(body, output))
-            if value is None and buffer.shape and self.says_arrays:
-                value = self.arrays.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
+        values: list[Any] = [inner.values.get(whole_value(body, output)) for _, output in nexts]
+        memories = [value.buffer.name if isinstance(value, Cells) and value.buffer is not None else "" for value in values]
+        for place, ((buffer, output), value, memory) in enumerate(zip(nexts, values, memories, strict=True)):
             if not buffer.shape:
                 node = body.nodes[output.value]
                 if not (node.op == "input" and node.params[0] == place + 1):
                     numbers.append((buffer, value, output.cells))
-            elif isinstance(value, Cells) and value.buffer is not None and value.buffer.name == buffer.name:
+            elif memory == buffer.name:
                 continue
-            elif (
-                isinstance(value, Cells) and value.buffer is not None and value.buffer.name not in own and not self.says_arrays
-            ):
-                waiting.append((buffer, value))
-            elif self.says_arrays:
-                twice = [o.cells for _, o in nexts].count(output.cells) > 1
-                assert value is not None
-                owned = value.buffer is not None and value.buffer.name in inner.own and not twice
+            elif self.arrays:
+                if value is None:
+                    value = self.arrays.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
+                owned = memory in inner.own and memories.count(memory) == 1
                 numbers.append((buffer, self.arrays.apart(value, buffer, owned), output.cells))
+            elif memory and memory not in own:
+                waiting.append((buffer, value))
             else:
                 other = words.buffer("", buffer.shape, buffer.dtype)
                 words.reserve(other, buffer.shape[0])

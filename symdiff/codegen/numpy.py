@@ -54,7 +54,7 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple
         places = ", ".join(f"{{{k}}}" for k in range(len(node.operands)))
         return f"np.{kind}({calls[id(node.params)]}({places}))", ATOM, (0,) * len(node.operands)
     if node.shape and node.op in _OF_ARRAYS:
-        return _OF_ARRAYS[node.op].format(*PLACES, kind=kind), ATOM, (ATOM, 0, 0) if node.op == "cast" else (0, 0, 0)
+        return _OF_ARRAYS[node.op].format(*PLACES, kind=kind), ATOM, (ATOM,) if node.op == "cast" else (0, 0, 0)
     if node.shape and node.op == "pow":
         return "{0}**{1}", SIGN, (ATOM, ATOM)
     if node.op in ("add", "sub", "mul", "div", "neg"):

@@ -405,7 +405,7 @@ class _LoopFile(_PointFile):
     arithmetic = "arithmetic on numbers and arrays"
 
     def taken_apart(self) -> list[list[str]]:
-        self.tables: dict[str, np.ndarray] = {}
+        self.constants: dict[str, np.ndarray] = {}
         return [[argument] for argument in self.arguments]
 
     def cell_at(self, place: int, index: Sequence[int]) -> str:
@@ -415,12 +415,12 @@ class _LoopFile(_PointFile):
         words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal, ends)
         targets = self.targets if program is self.rest else [words.names.numbered("v") for _ in program.outputs]
         lines = words.body(program, self.order()[: len(program.inputs)], targets)
-        self.tables |= words.constants
+        self.constants |= words.constants
         self.names.taken.update(words.constants)
         return lines, {o.cells[0]: name for o, name in zip(program.outputs, targets, strict=True)}
 
     def heads(self) -> list[str]:
-        held = [f"{name} = {constant_text(value)}" for name, value in self.tables.items()]
+        held = [f"{name} = {constant_text(value)}" for name, value in self.constants.items()]
         return ["\n".join(held)] if held else []
 
     def order(self) -> list[str]:

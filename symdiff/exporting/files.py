@@ -52,7 +52,7 @@ from symdiff.ir.node import Node, has_loops
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.arrays.plan import ArrayPlan
 from symdiff.lowering.program import Program, is_nest
-from symdiff.pipeline import DEFAULT, NUMBERS, check_plan_of, plan_of, program_of, sized_source_of, source_of, with_free_sizes
+from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, sized_source_of, source_of, with_free_sizes
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
@@ -176,7 +176,7 @@ def _exported(
 
     def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
-        most = NUMBERS if target == "numpy" and not batch else UNROLLED
+        most = -1 if target == "numpy" and not batch else UNROLLED
         loops = looped or target in ("python", "c", "cuda")
         program = program_of(graph, inner.options, name, None if batch else checks, loops, most)
         nodes = _nodes(program)

@@ -35,7 +35,7 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
-from symdiff.tracing.loops.keeping import LOOPS, SHORT, Again, Keeping, Tired, check_patience
+from symdiff.tracing.loops.keeping import IN_FILES, LOOPS, SHORT, Again, Keeping, Tired, check_patience
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.unrolling.choosing import WORK
@@ -235,7 +235,8 @@ def trace_leaves(
     `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
     value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
 
-    `loops`: with "keep" those that are proved to be the same are kept, with "auto" in long functions only.
+    `loops`: with "keep" those that are proved to be the same are kept, with "auto" in long functions only, with "file" in those
+    that are long to read.
 
     With `hide`, the large arrays of `watch` become inputs, too, after those of the leaves. The watch is told what else was
     called, and which arrays it must compare by content.
@@ -248,7 +249,7 @@ def trace_leaves(
         outside = Outside((f, *given, Found(states)), definition_line(f))
         outermost = parent is None and not active_builders()
         keeping = Keeping() if loops == "keep" else None
-        patient = loops == "auto"
+        patient = least = {"auto": SHORT, "file": IN_FILES}.get(loops or "", 0)
         tries = 0
 
         def tried(reading: Reading | None) -> Traced:
@@ -270,11 +271,11 @@ def trace_leaves(
                 except Again:
                     pass
                 except Tired:
-                    patient, thorough, keeping = False, True, Keeping(SHORT)
+                    patient, thorough, keeping = 0, True, Keeping(least)
                 except SymdiffError as error:
                     if patient and isinstance(error, PathsError):  # a loop that counts its rounds is one path
                         forgive_error(error)
-                        patient, thorough, keeping = False, True, Keeping(SHORT)
+                        patient, thorough, keeping = 0, True, Keeping(least)
                         continue
                     if keeping is None or not keeping.kept:
                         raise
@@ -407,7 +408,8 @@ def _traced(
         builder = path.builder = Builder(outer)
         builder.path = path
         if attempt.patient:
-            builder.patience, builder.tired = SHORT // WORK, functools.partial(check_patience, [0, 0])
+            builder.patience = attempt.patient // WORK + 1
+            builder.tired = functools.partial(check_patience, [0, 0], attempt.patient)
         filled, attempt.given, attempt.integers, attempt.narrow = list(leaves), {}, {}, {}
         for place, called, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])

@@ -16,6 +16,7 @@ from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
 SHORT = 900  # work of a function, and of a loop's rounds together, up to which all is written out
+IN_FILES = 100  # the same for functions that are written into files, for people to read
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
@@ -35,15 +36,15 @@ def work_of_binding(binding: Node) -> int:
     return max(cells_of_binding(binding), 1) if is_small(binding) else 1
 
 
-def check_patience(known: list[int], bindings: list[Node]) -> int:
-    """End a run in which more than `SHORT` is written out; how many more bindings are within that in any case. `known` is how
+def check_patience(known: list[int], least: int, bindings: list[Node]) -> int:
+    """End a run in which more than `least` is written out; how many more bindings are within that in any case. `known` is how
     many bindings were looked at, and their work.
     """
     seen, work = known
     known[:] = len(bindings), work + sum(map(work_of_binding, bindings[seen:]))
-    if known[1] > SHORT:
+    if known[1] > least:
         raise Tired
-    return (SHORT - known[1]) // WORK + 1
+    return (least - known[1]) // WORK + 1
 
 
 class Keeping:

@@ -32,9 +32,9 @@ class Attempt:
     value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
     the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
     loops that may be kept, None where none may, `given` the arguments by the traced values that stand for them, `compared` what
-    was asked to be one of them, `patient` that loops may be kept later, `modes` what NumPy and `warnings` do about floating
-    errors where it begins, see `raising`. `integers`: dtypes of atoms of integers alone, where arguments are; None of others;
-    `narrow` those of the integers of points.
+    was asked to be one of them, `patient` how much is written out before loops are kept, `modes` what NumPy and `warnings` do
+    about floating errors where it begins, see `raising`. `integers`: dtypes of atoms of integers alone, where arguments are;
+    None of others; `narrow` those of the integers of points.
     """
 
     __slots__ = (
@@ -42,7 +42,7 @@ class Attempt:
         "opened", "patient", "reading", "rules", "seeded", "shown", "stuck", "thorough",
     )  # fmt: skip
 
-    def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: bool = False) -> None:
+    def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: int = 0) -> None:
         self.rules = rules if rules is not None and rules.names_functions else None
         self.thorough = thorough
         self.reading = reading

@@ -66,7 +66,8 @@ def is_unrolled(graph: Graph) -> bool:
 
 def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0, most: int = UNROLLED) -> Graph:
     """The graph in its regime: unrolled up to `most` operations on cells, `MOVED` results and `EAGER` cells of arrays
-    that are `differentiated`, or as `unroll` says; beyond that what works on few cells is (`chosen_bindings`).
+    that are `differentiated`, or as `unroll` says; beyond that, and with -1 for `most`, what works on few cells is
+    (`chosen_bindings`).
 
     A few operations on numbers out of such an array stay as they are; its derivatives are noted to be whole arrays.
     """
@@ -75,7 +76,7 @@ def settled(graph: Graph, unroll: bool | None = None, differentiated: int = 0, m
         graph.notes[WHOLE] = True
     if unroll is False or in_unrolled_regime(graph):
         return graph
-    if unroll or (not wide and _is_short(graph, most)):
+    if unroll or (not wide and most >= 0 and _is_short(graph, most)):
         return scalarize(graph)
     if has_loops(graph.bindings):
         return graph
