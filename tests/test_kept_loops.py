@@ -370,24 +370,6 @@ def same_list(x):
     return sum(z)
 
 
-def in_dict(x):
-    d = {"s": 0.0}
-    for i in range(9):
-        d["s"] += x * i
-    return d["s"]
-
-
-def closed(x):
-    s = [0.0]
-
-    def add(v):
-        s[0] += v
-
-    for i in range(9):
-        add(x * i)
-    return s[0]
-
-
 def consumed(x):
     values = iter([x * k for k in range(20)])
     t = 0.0
@@ -425,7 +407,7 @@ def formatted(x):
 
 
 WRITTEN = {
-    effects: (1.2,), left: (0.5,), handled: (2.0,), aliased: (1.5,), same_list: (1.2,), in_dict: (0.7,), closed: (0.7,),
+    effects: (1.2,), left: (0.5,), handled: (2.0,), aliased: (1.5,), same_list: (1.2,),
     consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),), formatted: (0.5,),
 }  # fmt: skip
 
