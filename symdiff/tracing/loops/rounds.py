@@ -609,7 +609,7 @@ class KeptRounds:
         raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
 
     def _flat(self, value: Any, leaves: list[Any], whole: bool = False, above: tuple[int, ...] = ()) -> Any:
-        """The structure of what a name holds behind a round; its numbers and arrays are added to the leaves; `whole`: of a state."""
+        """The structure of what a name holds behind a round, its numbers and arrays to the leaves; `whole`: of a state."""
         if _is_value(value):
             leaves.append(value)
             return _LEAF
