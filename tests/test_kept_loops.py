@@ -367,7 +367,7 @@ def same_list(x):
     z = y
     for _ in range(8):
         y.append(z[-1] * 1.1)
-    return sum(z)
+    return z[3] * z[-1]
 
 
 def consumed(x):
@@ -699,3 +699,32 @@ def test_rounds_that_an_outer_loop_tells(f, told):
 def test_machine_code_of_loops_multiplies_for_powers():
     program = program_of(sd.value_and_grad(pairs_of_atoms, loops="keep").graph(np.ones((20, 3))), loops=True)
     assert "pow" not in looped_function(program, "pairs").text
+
+
+def summed_products(x):
+    products, p = [], 1.0
+    for v in x:
+        p *= v
+        products.append(p)
+    return sum(q * q for q in products) + sum(products)
+
+
+def smoothed(x):
+    means = [x[0], 2 * x[1]]
+    for i in range(len(x) - 5):
+        means.append(sum(x[i : i + 5]) / 5 + sum(v * v for v in x[i : i + 5]))
+    total = 0.0
+    for a, b in zip(means, reversed(means), strict=True):
+        total += a * b
+    return total
+
+
+@pytest.mark.parametrize("f", [summed_products, smoothed])
+def test_lists_that_rounds_have_appended_to_are_arrays(f):
+    x = RNG.uniform(0.9, 1.1, 3000)
+    graph = sd.trace(f, x, loops="keep")
+    assert told(graph) == {"kept"} and all(len(b.operands) < 9 for b in graph.bindings)
+    np.testing.assert_allclose(graph(x), f(x), rtol=1e-12)
+    short = x[:20]
+    kept, written = (sd.grad(f, loops=loops)(short) for loops in ("keep", "unroll"))
+    np.testing.assert_allclose(kept, written, rtol=1e-10)

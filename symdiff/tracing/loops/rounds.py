@@ -125,21 +125,22 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
 
 
 def summed(
-    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]], values: Any, place: tuple[int, int]
+    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]] | None, values: Any, place: tuple[int, int]
 ) -> Any:
-    """`sum(terms(values))`, as the loop that it is where Python's own adds term by term."""
+    """`sum(terms(values))`, or `sum(values)`, as the loop that it is where Python's own adds term by term."""
     attempt = current()
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     where = (sys._getframe(1).f_code.co_filename, *place)
     items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
     if keeping is None or items is None or items.count is None or items.count <= FEW:
-        return call(function)(terms(plain_values(values, call)))
+        plain = plain_values(values, call)
+        return call(function)(plain if terms is None else terms(plain))
     total: Any = 0
     told = Told(("total",), (), (), (), (), (), ("total",), False, place)
     loop = KeptRounds(keeping, where, items, told, sys._getframe())
     for item in loop:
         total = loop.values.get("total", total)
-        (term,) = terms([item])
+        (term,) = [item] if terms is None else terms([item])
         total = total + term
     return loop.values.get("total", total)
 
