@@ -762,3 +762,23 @@ def check_program(seed, folder):
 def test_random_programs(tmp_path):
     found = [check_program(seed, tmp_path) for seed in range(6)]
     assert {"kept"} in found
+
+
+def largest_of_complex_numbers(x):
+    s = 0.0
+    for k in range(9):
+        s = s + x[0] * x[k % 8]
+        largest = np.max((x * 0).astype(complex))
+    return s + 0 * np.real(largest)
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy", "python"])
+def test_what_only_numpy_orders_beside_a_loop(backend):
+    df = sd.value_and_grad(largest_of_complex_numbers, loops="keep", scalarize=False, backend=backend)
+    if backend == "python":
+        with pytest.raises(sd.BackendError, match="amax of complex numbers"):
+            df(VECTOR)
+    else:
+        value, slope = df(VECTOR)
+        assert value == pytest.approx(largest_of_complex_numbers(VECTOR), rel=1e-12)
+        np.testing.assert_allclose(slope, sd.grad(largest_of_complex_numbers, loops="unroll")(VECTOR), rtol=1e-12)

@@ -16,6 +16,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape
 from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
 # -- formulas for a cell
@@ -356,4 +357,6 @@ def refuse_heads(program: Program, shown: str) -> str:
         elif node.op in HEADS and node.op not in _HEADS:
             words = f"{node.op} of whole arrays is not part of {shown}; scalarize=True (--scalarize) writes them out"
             return f"{program.name}: {words}"
+        elif node.op in ("amax", "amin") and is_complex(node.dtype):
+            return f"{program.name}: {node.op} of complex numbers runs with NumPy only, which has an order of them"
     return ""

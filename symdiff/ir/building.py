@@ -7,7 +7,7 @@ zeros and ones. Refuses values of an unrelated trace.
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,9 @@ class Builder:
         if op == "array":
             for cell in operands:
                 check_dtype_cast("D" if isinstance(cell.params, complex) else cell.dtype, dtype)
+            whole = stack_of_cells(operands)
+            if whole is not None and (whole.shape, whole.dtype) == (shape, dtype):
+                return whole
         bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
         if self._count == self.patience:
@@ -377,6 +380,15 @@ class Builder:
 def is_constant(atom: Atom, value: float) -> bool:
     """Whether an atom is that number (a structural zero or one, for example)."""
     return isinstance(atom, Constant) and not isinstance(atom.value, complex) and bool(atom.value == value)
+
+
+def stack_of_cells(cells: Sequence[Atom]) -> Node | None:
+    """The rows that a loop gives, of which these are all cells in their order; None for other cells."""
+    whole: Any = cells[0].operands[0] if cells and cells[0].op == "item" else None
+    if whole is None or whole.op != "part" or whole.shape != (len(cells),):
+        return None
+    same = all(a.op == "item" and a.operands[0] is whole and a.params == n for n, a in enumerate(cells))
+    return whole if same else None
 
 
 def array_atom(value: np.ndarray) -> Atom:

@@ -70,8 +70,7 @@ class _Maker:
         for atom in (*(o for b in self.live for o in b.operands), *(o.atom for o in ends)):
             self.uses[atom] = self.uses.get(atom, 0) + 1
         self.outside: dict[Atom, Atom] = {}
-        for source, symbol in found.builder.captures.items():
-            tracer = next(t for t in found.builder.captured if t.atom is source)
+        for symbol, tracer in zip(found.builder.captures.values(), found.builder.captured, strict=True):
             self.outside[symbol] = traced_atom(tracer, outer, found.origin)
         self.made: dict[Atom, Atom] = {}
         self.others: dict[Atom, GraphInput] = {}

@@ -5,12 +5,16 @@ own iterator, for a number and for a symbol of one. Other values have no items b
 """
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from symdiff.ir.building import stack_of_cells
+from symdiff.tracing.loops.keeping import FEW
 from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -68,10 +72,28 @@ def _items(values: Any) -> Items | None:
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciu":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
+    if type(values) is list and (appended := _appended(values)) is not None:
+        return Items(len(values), lambda k: values[k] if type(k) is int else appended(k))
     alike = type(values) in (list, tuple) and (all(map(is_number, values)) or all(type(v) is int for v in values))
     if alike and len(values) <= _CELLS:
         return Items(len(values), lambda k: values[k] if type(k) is int else item_of(values, k))
     return None
+
+
+def _appended(values: list[Any]) -> Callable[[Any], Any] | None:
+    """What gives the items of a list to which the rounds of another loop have appended all but a few."""
+    cell = values[-1].atom if values and is_number(values[-1]) and isinstance(values[-1], Tracer) else None
+    count = math.prod(cell.operands[0].shape) if cell is not None and cell.op == "item" else 0
+    before, behind = values[: len(values) - count], values[len(values) - count :]
+    if not (len(before) <= FEW and count and all(map(is_number, values)) and all(isinstance(v, Tracer) for v in behind)):
+        return None
+    whole = stack_of_cells([v.atom for v in behind])
+    if whole is None or any(v.kind is not behind[0].kind for v in behind):
+        return None
+    rest = Tracer(behind[0].builder, whole)
+    found = np.concatenate([np.stack(before), rest]) if before else rest  # type: ignore[arg-type, list-item]
+    forms = [traced_form(v) for v in (*before, behind[0])]
+    return lambda k: read(found, k, user_line()).of_kind(kind_of_several(forms, lambda: min(k.decided(), len(before))))
 
 
 def is_number(value: Any) -> bool:

@@ -123,10 +123,15 @@ class Keeping:
 
     def check_change(self, owner: Any) -> None:
         """An object, list or dict is about to be changed in place."""
-        if self.open:
-            if id(owner) not in self.open[-1].fresh:
+        for loop in reversed(self.open):
+            if id(owner) in loop.fresh:
+                return
+            if id(owner) in self.doubtful:
+                break
+            _, owner = loop.copies.get(id(owner), (None, owner))
+            if not loop.states.take(owner):
                 raise self.refuse(f"a round changes a {type(owner).__name__} that was there before")
-        elif id(owner) in self.doubtful:
+        if id(owner) in self.doubtful:
             self.open.append(self.doubtful[id(owner)][1])
             raise self.refuse(f"a {type(owner).__name__} is changed that the loop may have given another name")
 

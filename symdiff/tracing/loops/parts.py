@@ -5,7 +5,7 @@ together again has the class, the keys in their order and the attributes of what
 """
 
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from symdiff.tracing.captures.reaching import is_users
@@ -29,13 +29,24 @@ class Parts(NamedTuple):
             return dict(zip(self.names, parts, strict=True))
         if issubclass(self.kind, (list, tuple)):
             return self.kind(parts) if self.kind in (list, tuple) else tuple.__new__(self.kind, parts)
-        made = object.__new__(self.kind)
-        for name, part in zip(self.names, parts, strict=True):
-            if _is_slot(self.kind, name):
-                object.__setattr__(made, name, part)
-            else:
-                vars(made)[name] = part
-        return made
+        return self.into(object.__new__(self.kind), parts)
+
+    def into(self, owner: Any, parts: Iterable[Any]) -> Any:
+        """A list, a dict or an object, which has these parts from now on."""
+        if isinstance(owner, list):
+            owner[:] = parts
+        elif isinstance(owner, dict):
+            owner.clear()
+            owner.update(zip(self.names, parts, strict=True))
+        else:
+            for name in [name for name in getattr(owner, "__dict__", ()) if name not in self.names]:
+                del vars(owner)[name]
+            for name, part in zip(self.names, parts, strict=True):
+                if _is_slot(self.kind, name):
+                    object.__setattr__(owner, name, part)
+                else:
+                    vars(owner)[name] = part
+        return owner
 
 
 def parts_of(value: Any) -> Parts | None:
@@ -53,14 +64,16 @@ def parts_of(value: Any) -> Parts | None:
     return Parts(kind, names, tuple([own[n] if n in own else getattr(value, n) for n in names])) if names else None
 
 
-def leaves_of(value: Any) -> Iterator[Any]:
-    """What has no parts, in a value."""
+def leaves_of(value: Any, beside: Container[Any] = ()) -> Iterator[Any]:
+    """What has no parts, in a value, and not in what is `beside` it."""
     stack, seen = [value], {}
     while stack:
         part = stack.pop()
         found = parts_of(part)
         if found is None:
             yield part
+        elif part is not value and part in beside:
+            continue
         elif id(part) not in seen:
             seen[id(part)] = part
             stack += reversed(found.parts)

@@ -202,15 +202,20 @@ class Kept:
         return self._left(node, self._names[-1]) if self._names and self._names[-1] else node
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """`sum` of a generator, with what gives its terms from items."""
+        """`sum` of a generator, with what gives its terms from items; or of something else."""
         source: Any = node.args[0] if len(node.args) == 1 and not node.keywords else None
         named = isinstance(node.func, ast.Name) and node.func.id == "sum"
-        if not (self.thorough and named and isinstance(source, ast.GeneratorExp)) or len(source.generators) > 1:
+        if not (self.thorough and named) or source is None or isinstance(source, ast.Starred):
+            return super().visit_Call(node)  # type: ignore[misc]
+        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
+        if not isinstance(source, ast.GeneratorExp):
+            given = self._header(source) or self.visit(source)
+            return self.through(self.kept[3], node, self.visit(node.func), ast.Constant(None), given, place)
+        if len(source.generators) > 1:
             return super().visit_Call(node)  # type: ignore[misc]
         over = source.generators[0]
         if over.ifs or over.is_async or any(isinstance(p, ast.NamedExpr) for p in ast.walk(source)):
             return super().visit_Call(node)  # type: ignore[misc]
-        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
         values = self._header(over.iter) or self.visit(over.iter)
         over.iter = ast.Name(".values", ast.Load())
         source.elt, over.target = self.visit(source.elt), self.visit(over.target)

@@ -27,6 +27,7 @@ from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
+from symdiff.tracing.loops.states import State, States
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
@@ -124,21 +125,22 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
 
 
 def summed(
-    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]], values: Any, place: tuple[int, int]
+    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]] | None, values: Any, place: tuple[int, int]
 ) -> Any:
-    """`sum(terms(values))`, as the loop that it is where Python's own adds term by term."""
+    """`sum(terms(values))`, or `sum(values)`, as the loop that it is where Python's own adds term by term."""
     attempt = current()
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     where = (sys._getframe(1).f_code.co_filename, *place)
     items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
     if keeping is None or items is None or items.count is None or items.count <= FEW:
-        return call(function)(terms(plain_values(values, call)))
+        plain = plain_values(values, call)
+        return call(function)(plain if terms is None else terms(plain))
     total: Any = 0
     told = Told(("total",), (), (), (), (), (), ("total",), False, place)
     loop = KeptRounds(keeping, where, items, told, sys._getframe())
     for item in loop:
         total = loop.values.get("total", total)
-        (term,) = terms([item])
+        (term,) = [item] if terms is None else terms([item])
         total = total + term
     return loop.values.get("total", total)
 
@@ -209,6 +211,7 @@ class KeptRounds:
         self._goes_on: Any = True
         self._left = False
         self.fresh: dict[int, Any] = {}  # what the round has made, by identity
+        self.states = States()
         self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
         self._doubted = self.tested  # whether others may have what rounds hand on
         self._rounds = self._run()
@@ -283,10 +286,14 @@ class KeptRounds:
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
-        skeletons = {name: self._spread(value, name) for name, value in entry.items()}
+        skeletons: dict[Any, Any] = {}
         for _ in range(_TRIES):
+            if self.states.found or not skeletons:
+                self.states.put_back()
+                skeletons = {name: self._spread(value, name) for name, value in entry.items()}
+                skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
             found = yield from self._paths(outer, first, count, skeletons)
-            if self._agrees(skeletons, found):
+            if found is not None and self._agrees(skeletons, found):
                 break
         else:
             self.keeping.open.append(self)
@@ -318,7 +325,12 @@ class KeptRounds:
             self.symbols: list[tuple[_Value, Node]] = []
             self._entered: list[tuple[_Value, Tracer]] = []
             self.fresh, self.copies, self._met = {}, {}, set()
-            self.values = {name: self._symbolic(s, builder, index) for name, s in skeletons.items()}
+            self.values = {}
+            for name, s in skeletons.items():
+                if isinstance(name, State):
+                    s.into(name.owner, [self._symbolic(part, builder, index) for part in s.parts])
+                else:
+                    self.values[name] = self._symbolic(s, builder, index)
             known = (*skeletons, *self.targets, *self.stores)
             self.unbound = [name for name in self.names if name not in known]
             for key, store in self.stores.items():
@@ -340,11 +352,16 @@ class KeptRounds:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
             yield item
+            if self.states.found:
+                active_builders().pop()
+                self.keeping.open.pop()
+                return None
             after = {n: v for n, v in self._bound().items() if n not in self.stores}
             self._check_lists()
+            after.update({state: state.owner for state, _ in self.states.known.values()})
             self._part(after, skeletons)
             leaves: list[Any] = []
-            spread = {name: self._flat(value, leaves) for name, value in after.items()}
+            spread = {name: self._flat(value, leaves, isinstance(name, State)) for name, value in after.items()}
             for key, store in self.stores.items():
                 leaves += (found := store.leaves())
                 spread[_Key(key)] = len(found)
@@ -545,7 +562,7 @@ class KeptRounds:
 
     def _opened(self, value: Any, above: tuple[int, ...]) -> Parts | None:
         """The parts of a list, a tuple, or of a dict or object where rounds are known to hand on others of its class."""
-        found = parts_of(value)
+        found = None if value in self.states else parts_of(value)
         if found is None or not (found.kind in self.keeping.opened or issubclass(found.kind, (list, tuple))):
             return None
         if id(value) in above:
@@ -557,9 +574,13 @@ class KeptRounds:
         """A value as nested `Parts`, of `_Value`s, and anything else as it is."""
         found = self._opened(value, above)
         if found is not None:
-            inner = [self._spread(v, f"{name}{n}", (*above, id(value))) for n, v in enumerate(found.parts)]
-            return found._replace(parts=tuple(inner), own=value)
+            return self._spread_parts(found._replace(own=value), name, (*above, id(value)))
         return _Value(name, value) if _is_value(value) else value
+
+    def _spread_parts(self, found: Parts, name: str, above: tuple[int, ...]) -> Parts:
+        names = found.names or range(len(found.parts))
+        called = [f"{name}{n}" if name else str(n) if str(n).isidentifier() else f"c{n}" for n in names]
+        return found._replace(parts=tuple([self._spread(v, n, above) for n, v in zip(called, found.parts, strict=True)]))
 
     def _symbolic(self, spread: Any, builder: Builder, index: Any) -> Any:
         if isinstance(spread, Parts):
@@ -588,13 +609,14 @@ class KeptRounds:
             return 0  # who looks at a value after its trace
         raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
 
-    def _flat(self, value: Any, leaves: list[Any], above: tuple[int, ...] = ()) -> Any:
-        """The structure of what a name holds behind a round, and its numbers and arrays among the leaves."""
+    def _flat(self, value: Any, leaves: list[Any], whole: bool = False, above: tuple[int, ...] = ()) -> Any:
+        """The structure of what a name holds behind a round, its numbers and arrays to the leaves; `whole`: of a state."""
         if _is_value(value):
             leaves.append(value)
             return _LEAF
-        found = self._opened(value, above)
-        if found is None and not any(isinstance(v, Tracer) and v.builder is self._path.builder for v in leaves_of(value)):
+        found = parts_of(value) if whole else self._opened(value, above)
+        inner = leaves_of(value, self.states) if found is None and value not in self.states else ()
+        if found is None and not any(isinstance(v, Tracer) and v.builder is self._path.builder for v in inner):
             if hasattr(type(value), "__next__"):
                 raise self.keeping.refuse("a round makes an iterator that is not used up in it")
             return _Same(value)
@@ -602,13 +624,13 @@ class KeptRounds:
             found = parts_of(value)
             assert found is not None
             self.keeping.opened.add(found.kind)
-        if not issubclass(found.kind, tuple):
+        if not issubclass(found.kind, tuple) and not whole:
             self._doubted |= id(value) in self._met or id(value) not in self.fresh
             self._met.add(id(value))
             if id(value) in self.copies:
                 own = self.copies[id(value)][1]
                 self.keeping.doubtful[id(own)] = own, self
-        return found._replace(parts=tuple(self._flat(v, leaves, (*above, id(value))) for v in found.parts))
+        return found._replace(parts=tuple([self._flat(v, leaves, False, (*above, id(value))) for v in found.parts]))
 
     # -- what a round gives against what it was given
 
@@ -681,7 +703,7 @@ class KeptRounds:
         """Take objects of a class apart from now on, where rounds give several of them."""
         if isinstance(one, _Same) and one != other:
             kind = other.kind if isinstance(other, Parts) else type(other.value) if isinstance(other, _Same) else None
-            if type(one.value) is kind and parts_of(one.value) is not None:
+            if type(one.value) is kind and one.value not in self.states and parts_of(one.value) is not None:
                 self.keeping.opened.add(kind)
                 raise Again
 
@@ -846,7 +868,12 @@ class KeptRounds:
                     outer.path.reaches(results[place], *value.ends())
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
-        self.values = {name: self._joined(s, whole) for name, s in self._spreads.items() if not isinstance(name, _Key)}
+        self.values = {}
+        for name, s in self._spreads.items():
+            if isinstance(name, State):
+                s.into(name.owner, [self._joined(part, whole) for part in s.parts])
+            elif not isinstance(name, _Key):
+                self.values[name] = self._joined(s, whole)
         if not self.begins:
             self._forget(skeletons)
         self._watch()
@@ -876,6 +903,8 @@ class KeptRounds:
         made = spread.together([self._joined(s, leaves) for s in spread.parts])
         if self._doubted:
             self.keeping.doubtful[id(made)] = made, self
+        for loop in self.keeping.open[-2:-1]:
+            loop.fresh[id(made)] = made
         return made
 
     def _counting(self, outer: Builder) -> str:

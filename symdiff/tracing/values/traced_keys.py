@@ -149,7 +149,11 @@ def read(x: Any, key: Any, origin: str) -> Any:
     bounded = _bounded(parts, np.shape(x), origin)
 
     def load() -> Any:
-        return _loaded(x, bounded, builder, origin)
+        active_builders().append(builder)  # also where a round within asks
+        try:
+            return _loaded(x, bounded, builder, origin)
+        finally:
+            active_builders().pop()
 
     found = Tracer(builder, load())
     if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):

@@ -684,14 +684,14 @@ class Tracer(Operators):
         char = np.dtype(dtype).char
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
-        cast = self.builder.cast(self.atom, char)
-        if cast is self.atom and self.is_of_integers():
-            cast = self.builder.emit("mul", (cast, Constant(1.0)), None, user_line())
+        home = home_builder(self.builder) if self.has_memory() else self.builder
+        atom = traced_atom(self, home, user_line())
+        cast = home.cast(atom, char)
+        if cast is atom and self.is_of_integers():
+            cast = home.emit("mul", (cast, Constant(1.0)), None, user_line())
         if not self.has_memory():
-            return self.like(cast) if isinstance(cast, Constant) else Tracer(self.builder, cast)  # type: ignore[arg-type]
+            return self.like(cast) if isinstance(cast, Constant) else Tracer(home, cast)  # type: ignore[arg-type]
         place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
-        home = home_builder(self.builder)
-        cast = traced_atom(Tracer(self.builder, cast), home, user_line())  # type: ignore[arg-type]
         return Tracer.showing(home, storage_cells(home, cast, char, place, user_line()), np.dtype(char))
 
     def copy(self, order: str = "C") -> Any:
