@@ -1,4 +1,6 @@
-"""Arrays of integers and truths as arguments: settings while they stay the same, inputs once their contents have changed."""
+"""Integers, and arrays of integers and truths, as arguments: settings while few are seen, inputs from then on."""
+
+import math
 
 import numpy as np
 import pytest
@@ -85,7 +87,78 @@ def test_each_contents_has_its_own_derivative(name, kind):
         np.testing.assert_array_equal(k, kept)
 
 
-def traces(f, calls):
+LONG = np.random.default_rng(7).normal(size=16)
+NUMBERS = {  # functions of an array and an integer that can do with any
+    "a cell": lambda x, n: x[n] ** 2 + x[-n],
+    "a sample": lambda x, n: (X[n % 6] @ x[:4] - n) ** 2,
+    "powers": lambda x, n: np.sum(x**n) + np.sum(x) * 1.1**n + x[0] * n**2 + x[1] * 2**n,
+    "equalities": lambda x, n: np.sum(x ** (2 if n == 3 else 3)) if n in (1, 3, 9) else np.sum(x),
+    "one of a list": lambda x, n: [x[0], x[1] ** 2, x[2] ** 3][n % 3],
+    "a truth": lambda x, n: x[0] if n else x[1] ** 2,
+    "whole quotients": lambda x, n: x[0] * divmod(n, 3)[0] + x[1] * (n % 4) + x[2] * (7 // (n + 1)),
+    "what may be divided by zero": lambda x, n: x[0] * (7 // n) + x[1] / n,
+    "a slope of 0 to no power": lambda x, n: (x[0] - LONG[0]) ** n,
+    "extremes": lambda x, n: x[0] * min(n, 3) + x[1] * max(n, 5) * abs(n - 5),
+    "a mask": lambda x, n: np.sum(x[np.arange(16) < n] ** 2) + np.sum(np.where(np.arange(16) == n, x, 0)),
+    "waves": lambda x, n: np.sum(np.sin(n * x) / math.sqrt(n + 1)) + round(n / 3) * x[0],
+    "sums": lambda x, n: np.cumsum(x)[n],
+}
+NEEDED = {  # those that must know it
+    "rounds": lambda x, n: sum((x[0] ** k for k in range(n)), 0.0 * x[0]),
+    "a size": lambda x, n: np.sum(np.eye(n + 1)) * x[0] + np.sum(x[:n] ** 2),
+    "a key": lambda x, n: x[0] * {1: 2.0, 2: 5.0}.get(n, 7.0),
+    "text": lambda x, n: x[0] * len(str(n)),
+    "a step": lambda x, n: np.sum(x[:: n + 1]),
+    "a rolled array": lambda x, n: np.sum(np.roll(x, n) * np.arange(16)),
+}
+
+
+def result(df, *args):
+    try:
+        with np.errstate(all="ignore"):
+            return df(*args)
+    except (ArithmeticError, IndexError, ValueError) as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.int32])
+@pytest.mark.parametrize("name", [*NUMBERS, *NEEDED])
+def test_each_integer_has_its_own_derivative(name, kind):
+    f = (NUMBERS | NEEDED)[name]
+    df = sd.value_and_grad(f)
+    for n in (*range(12), 3, 0, 15):
+        found, wanted = result(df, LONG, kind(n)), result(sd.value_and_grad(f), LONG, kind(n))
+        assert type(found) is type(wanted), n
+        if isinstance(found, str):
+            assert found == wanted, n
+            continue
+        for own, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(own, other, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", [name for name in NUMBERS if name != "what may be divided by zero"])
+def test_new_integers_are_not_traced_again(name):
+    calls = [*range(1, 16)]
+    f = NUMBERS[name]
+    assert traces(f, calls, LONG) == traces(f, calls[:10], LONG)
+
+
+def test_each_argument_moves_alone():
+    def f(w, rows, depth):
+        h = X[rows] @ w
+        for _ in range(depth):
+            h = np.tanh(h)
+        return np.sum(h)
+
+    rng = np.random.default_rng(8)
+    for turn in range(24):
+        rows, depth = rng.integers(0, 6, 3), turn % 12
+        if turn == 0:
+            df = sd.grad(f)
+        np.testing.assert_allclose(df(POINT[:4], rows, depth), sd.grad(f)(POINT[:4], rows, depth), rtol=1e-12)
+
+
+def traces(f, calls, point=POINT):
     """How often a function runs in calls of its gradient."""
     ran = []
 
@@ -95,7 +168,7 @@ def traces(f, calls):
 
     df = sd.grad(counting, frozen=True)
     for k in calls:
-        df(POINT, k)
+        df(point, k)
     return len(ran)
 
 

@@ -5,7 +5,7 @@ Refuses, with errors that name the function's file and line, arguments that do n
 """
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,8 @@ import numpy as np
 from symdiff.codegen.source import MISS
 from symdiff.errors import ShapeError, TraceError
 from symdiff.runtime.guards import Given
-from symdiff.tracing.trace import OwnArray, Spec, TracedSpec, is_static, traced_argument_paths
+from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static, traced_argument_paths
+from symdiff.tracing.values.kinds import NUMPY, PYTHON
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
@@ -150,13 +151,13 @@ class Call:
     @property
     def has_settings(self) -> bool:
         """Whether some leaves are no inputs, or are inputs although they hold integers or truths."""
-        return len(self.traced) < len(self.leaves) or any(type(leaf) is OwnArray for leaf in self.leaves)
+        return len(self.traced) < len(self.leaves) or any(map(is_own, self.leaves))
 
-    def with_inputs(self, places: list[int]) -> "Call":
-        """The same call, its arrays of integers and truths at these places as inputs."""
+    def with_inputs(self, places: Container[int]) -> "Call":
+        """The same call, its integers and arrays of integers and truths at these places as inputs."""
         found = copy.copy(self)
-        found.leaves = [OwnArray.of(leaf) if k in places else leaf for k, leaf in enumerate(self.leaves)]
-        found.traced = sorted([*self.traced, *places])
+        found.leaves = [_own(leaf) if k in places else leaf for k, leaf in enumerate(self.leaves)]
+        found.traced = [k for k in range(len(self.leaves)) if k in places or k in self.traced]
         return found
 
     def is_sized(self) -> bool:
@@ -180,6 +181,17 @@ def _as_traced(leaf: Any) -> Any:
     """What stands for an argument that is not differentiated; that for integers and truths is traced as such."""
     own = np.dtype(leaf.dtype) if type(leaf) is Spec else None
     return leaf if own is None or own.kind not in "iub" else TracedSpec(leaf.shape, np.dtype(float), own=own)
+
+
+def is_own(leaf: Any) -> bool:
+    """Whether a leaf is an input although it holds integers or truths."""
+    return type(leaf) in (OwnArray, PointNumber)
+
+
+def _own(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return OwnArray.of(leaf)
+    return PointNumber(leaf, np.dtype(type(leaf)), PYTHON if type(leaf) is int else NUMPY)
 
 
 def _own_dtype(value: Any, leaf: Any) -> np.dtype | None:

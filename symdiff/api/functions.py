@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 import optree
 
-from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument, on_device
+from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument, is_own, on_device
 from symdiff.api.compiled import (
     Compiled,
     Guarded,
@@ -60,7 +60,6 @@ from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import (
     OwnArray,
-    PointNumber,
     definition_line,
     function_name,
     function_signature,
@@ -291,8 +290,8 @@ class Function:
         """The function as it stands, for the exception that it raises, which has the values in its message."""
         leaves = list(call.leaves)
         for place, leaf in zip(call.traced, fed, strict=False):
-            leaves[place] = leaf if type(leaves[place]) is not OwnArray else leaves[place]
-        leaves = [leaf.plain if type(leaf) in (PointNumber, OwnArray) else leaf for leaf in leaves]
+            leaves[place] = leaves[place] if is_own(leaves[place]) else leaf
+        leaves = [leaf.plain if is_own(leaf) else leaf for leaf in leaves]
         args, kwargs = structures.unflatten(call.tree, leaves)
         self.f(*args, **kwargs)
 
@@ -314,7 +313,7 @@ class Function:
         chosen, lies = set(call.traced), traced_layout if self.compares else traced_order
         parts = [
             (
-                *(traced_type(leaf, self.where), own_dtype(leaf), taken_dtype(leaf)),
+                *(traced_type(leaf, self.where), own_dtype(leaf), getattr(leaf, "kind", None), taken_dtype(leaf)),
                 *(lies(leaf), self._kinds and traced_argument_kind(leaf)),
             )
             if i in chosen
@@ -326,14 +325,14 @@ class Function:
             parts += [(places[id(call.leaves[i])],) for i in call.traced]
         return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
 
-    def specialised(self, call: Call, key: Any) -> Compiled:
+    def specialised(self, call: Call, key: Any, mode: str | None = None) -> Compiled:
         """A new specialisation, or a kept one whose path turns out to be taken."""
         with self._lock:
             earlier = self._compiled.get(key)
             if earlier is not None and not isinstance(earlier, Guarded):
                 return earlier  # another thread was faster
             kinds = self._kinds
-            graph = self._traced_at(call, self.paths if earlier is None else "guard")
+            graph = self._traced_at(call, (mode or self.paths) if earlier is None else "guard")
             if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
                 self._compiled.clear()
                 self._door, self._forms = None, {}

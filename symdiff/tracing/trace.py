@@ -40,7 +40,7 @@ from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, cur
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.unrolling.choosing import WORK
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import NUMPY, traced_argument_kind
+from symdiff.tracing.values.kinds import NUMPY, Kind, traced_argument_kind
 from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
@@ -96,19 +96,23 @@ def is_static(leaf: Any) -> bool:
 
 
 class PointNumber(float):
-    """An integer or a truth at one of many points, which is traced as such."""
+    """An integer or a truth, as at one of many points, which is traced as such: the same number as a double, its `own` dtype
+    and its `kind`, of Python's or of NumPy's.
+    """
 
-    def __new__(cls, value: Any, own: np.dtype) -> "PointNumber":
+    def __new__(cls, value: Any, own: np.dtype, kind: Kind = NUMPY) -> "PointNumber":
         self = super().__new__(cls, value)
         self.own = own
+        self.kind = kind
         return self
 
     own: np.dtype
+    kind: Kind
 
     @property
     def plain(self) -> Any:
         """The number as the function itself takes it."""
-        return self.own.type(self)
+        return int(self) if self.kind.python else self.own.type(self)
 
 
 class OwnArray(np.ndarray):
@@ -415,7 +419,7 @@ def _traced(
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])
             own, order = own_dtype(leaves[place]), traced_order(leaves[place])
             truths = own is not None and own.kind == "b"
-            kind = traced_argument_kind(leaves[place]) if own is None else NUMPY
+            kind = traced_argument_kind(leaves[place]) if own is None else getattr(leaves[place], "kind", NUMPY)
             filled[place] = made = (Tracer if own is None or truths else Integer).argument(builder, symbol, kind, order)
             attempt.given[id(made)] = made, leaves[place]
             taken = taken_dtype(leaves[place])

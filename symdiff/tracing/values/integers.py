@@ -79,6 +79,8 @@ class Integer(Tracer):
         _check_exact(left, right)
         if op == "pow":
             return self._power(left, right, found)
+        if op == "div" or op in _DIVIDING:
+            _check_divisor(kind_after(op, left, right), right, found)
         if op not in _CLOSED:
             return found
         found = by_zero(op, kind_after(op, left, right), right, Integer.of(found))
@@ -193,6 +195,14 @@ class Integer(Tracer):
         if known.nan and self != low:
             raise ValueError("cannot convert float NaN to integer")
         return low
+
+
+def _check_divisor(kind: Kind, divisor: Any, found: Any) -> None:
+    """Raise what Python raises where it divides an integer by a traced one that is 0."""
+    if kind.python and not found.shape and isinstance(divisor, Integer):
+        known = traced_range(divisor)
+        if known.low <= 0 <= known.high and divisor == 0:
+            raise ZeroDivisionError("integer division or modulo by zero")
 
 
 def by_zero(op: str, kind: Kind, divisor: Any, found: Any) -> Any:
