@@ -390,3 +390,15 @@ def test_a_batch_of_a_batch_keeps_its_axes():
         return 2 * x
 
     assert sd.vmap(doubled)(np.ones(3)).tolist() == [2.0] * 3  # of numbers, whose shape is told, too
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("function", [np.convolve, np.correlate])
+def test_slopes_of_convolutions_take_no_more_than_they_do(function, mode):
+    x, y = np.arange(1.0, 201.0), np.linspace(0.5, 1.0, 9)
+
+    def f(x, y):
+        return np.sum(function(x, y, mode) ** 2)
+
+    cost = sd.value_and_grad(f, argnums=(0, 1)).cost(x, y)
+    assert cost.ratio < 3.2

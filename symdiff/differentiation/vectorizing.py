@@ -248,8 +248,10 @@ class _Batch:
             return a.matmul(a.bind("pinv", x, rcond=rcond), self.full(operands[1]))
         if op == "site":
             return self.site(a, binding)
-        if op == "convolve":
-            return self.convolution(a, operands)
+        if op in ("convolve", "convolve_inside"):
+            whole = self.convolution(a, operands)
+            first = 0 if op == "convolve" else operands[1].shape[0] - 1
+            return a.getitem(whole, ((0, self.count, 1), (first, first + binding.shape[0], 1)))
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")
 
     def site(self, a: Arrays, binding: Node) -> Atom:

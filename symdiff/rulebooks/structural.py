@@ -257,13 +257,6 @@ def _embed_in(a: Arrays, x: Atom, of: Atom) -> Atom:
     return a.put(square, key, of.shape)
 
 
-def _slid(a: Arrays, ds: Atom, other: Atom, of: Atom) -> Atom:
-    """The cotangent of one operand of a convolution."""
-    n, m = of.shape[0], other.shape[0]
-    found = a.bind("convolve", ds, a.flip(other))
-    return a.getitem(found, ((m - 1, m - 1 + n, 1),))
-
-
 def _filled(a: Arrays, x: Atom, of: Atom, axis: int) -> Atom:
     """x with zeros behind its cells along an axis, in the shape of `of`."""
     key = tuple((0, m if i == axis else n, 1) for i, (m, n) in enumerate(zip(x.shape, of.shape, strict=True)))
@@ -320,7 +313,9 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "fft": lambda a, x, axis: a.bind("fft", x, axis=axis),
     "bfft": lambda a, x, axis: a.bind("bfft", x, axis=axis),
     "filled": _filled,
-    "slid": _slid,
+    "reversed": lambda a, x: a.flip(x),
+    "convolve": lambda a, x, y: a.bind("convolve", x, y),
+    "inside": lambda a, x, y: a.bind("convolve_inside", x, y),
     "shares": _shares,
     "weights": _weights,
     "softmax": _softmax,

@@ -311,6 +311,8 @@ _ROWS = [
          cost=lambda a, b: 2 * math.prod(_matmul_shape(a, b)) * a[-1], traits="bilinear analytic integral"),
     Head("convolve", np.convolve, lambda a, b: (a[0] + b[0] - 1,), "{np}.convolve({0}, {1})",
          cost=lambda a, b: 2 * a[0] * b[0], traits="bilinear integral"),
+    Head("convolve_inside", lambda x, y: np.convolve(x, y, "valid"), lambda a, b: (a[0] - b[0] + 1,),
+         "{np}.convolve({0}, {1}, 'valid')", cost=lambda a, b: 2 * (a[0] - b[0] + 1) * b[0], traits="bilinear integral"),
     Head("fft", lambda x, axis: np.fft.fft(x, axis=axis), _first, "{np}.fft.fft({0}, axis={axis})", result="complex",
          cost=_fast, traits="of_axis"),
     Head("bfft", lambda x, axis: np.fft.ifft(x, axis=axis, norm="forward"), _first,

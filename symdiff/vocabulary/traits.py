@@ -86,6 +86,6 @@ def operations(*traits: str) -> frozenset[str]:
     """The names of the operations that have one of the traits.
 
     >>> sorted(operations("bilinear"))
-    ['convolve', 'matmul', 'mul']
+    ['convolve', 'convolve_inside', 'matmul', 'mul']
     """
     return frozenset().union(*(_HAVING[trait] for trait in traits))

@@ -128,22 +128,21 @@ def bind_trace(a: Arrays, x: Atom, offset: int = 0, axis1: int = 0, axis2: int =
 def bind_convolve(a: Arrays, x: Atom, y: Atom, mode: str = "full") -> Atom:
     if len(x.shape) != 1 or len(y.shape) != 1:
         raise ValueError("arrays with one axis are needed")
-    found = a.bind("convolve", x, y)
-    longer, shorter = max(atom_size(x), atom_size(y)), min(atom_size(x), atom_size(y))
-    count = {"full": longer + shorter - 1, "same": longer, "valid": longer - shorter + 1}[mode]
-    first = shorter - 1 if mode == "valid" else (shorter - 1) // 2 if mode == "same" else 0
-    return a.getitem(found, ((first, first + count, 1),))
+    longer, shorter = (x, y) if atom_size(x) >= atom_size(y) else (y, x)
+    if mode == "valid":
+        return a.bind("convolve_inside", longer, shorter)
+    count = {"full": atom_size(longer) + atom_size(shorter) - 1, "same": atom_size(longer)}[mode]
+    first = (atom_size(shorter) - 1) // 2 if mode == "same" else 0
+    return a.getitem(a.bind("convolve", x, y), ((first, first + count, 1),))
 
 
 def bind_correlate(a: Arrays, x: Atom, y: Atom, mode: str = "valid") -> Atom:
     other = a.flip(a.emit("conj", y) if is_complex(y.dtype or "d") else y)
-    found = bind_convolve(a, x, other, "full")
+    if mode != "same":
+        return bind_convolve(a, x, other, mode)
     longer, shorter = max(atom_size(x), atom_size(y)), min(atom_size(x), atom_size(y))
-    if mode == "full":
-        return found
-    count = longer if mode == "same" else longer - shorter + 1
-    first = shorter - 1 if mode == "valid" else (shorter // 2 if atom_size(y) > atom_size(x) else (shorter - 1) // 2)
-    return a.getitem(found, ((first, first + count, 1),))
+    first = shorter // 2 if atom_size(y) > atom_size(x) else (shorter - 1) // 2
+    return a.getitem(bind_convolve(a, x, other, "full"), ((first, first + longer, 1),))
 
 
 def bind_einsum(a: Arrays, spec: str, *operands: Atom, optimize: Any = False) -> Atom:
