@@ -109,6 +109,7 @@ class Nest(Values):
             readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
             if not self._are_read(readers - ({position} if at_once else set()), position):
                 return None
+        self.renewed.discard(target.name)
         return target
 
     def _memory_of(self, position: int) -> str:
