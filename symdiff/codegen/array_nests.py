@@ -120,7 +120,7 @@ class ArrayNests(PythonNests):
         if isinstance(value, np.ndarray):
             return self.table(value).name
         if isinstance(value, tuple) and any(isinstance(part, Extent) for part in value):
-            return tuple_text([self._text(part) for part in value])
+            return tuple_text([self._text(part) for part in value]) if len(value) > 1 else self._text(value[0])
         return self._text(value) if isinstance(value, Extent) else static_text(value)
 
     def _indexed(self, whole: Whole, index: Index) -> tuple[Expression, Shape, Index]:

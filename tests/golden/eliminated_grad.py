@@ -27,8 +27,8 @@ def eliminated_grad_steps(A: Any) -> Any:
     df_dA = w0.copy()
     for k in range(29, -1, -1):
         A__ = A_was[k].copy()
-        v6_read = np.empty((29 - k,))
-        v8_read = np.empty((29 - k,))
+        v6_read = np.empty(29 - k)
+        v8_read = np.empty(29 - k)
         v10_read = np.empty((29 - k, 30))
         for k_ in range(29 - k):
             v2 = A__[k + k_ + 1, k]
