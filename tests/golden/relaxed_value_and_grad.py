@@ -25,7 +25,7 @@ def relaxed_value_and_grad_steps(A: Any, b: Any) -> tuple[float, Any, Any]:
         x = x - 0.2*w0
         rounds1 += 1
     x_was = np.array(x_was, np.float64).reshape((rounds1, 20))
-    v0 = np.sum(b*x)
+    v0 = np.dot(b, x)
     x_bar = b.copy()
     df_dA = np.zeros((20, 20))
     b_bar = np.zeros(20)
