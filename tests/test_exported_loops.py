@@ -181,6 +181,12 @@ def inner_rounds(x, W):
     return s
 
 
+def sorted_each_round(x):
+    for _ in range(8):
+        x = np.sort(x) * 0.9 + x * 0.1
+    return np.sum(x * x)
+
+
 def counted_before(W, h):
     s = 0.0
     for _ in range(8):
@@ -259,6 +265,7 @@ def _normal(*shape):
         (turned, (_normal(9, 9),), sd.value_and_grad, 40),
         (rolled, (_normal(30, 10),), sd.value_and_grad, 40),
         (inner_rounds, (_normal(10), _normal(10, 10) / 5), sd.value_and_grad, 45),
+        (sorted_each_round, (_normal(8),), sd.value_and_grad, 40),
         (exchanged, (_normal(9, 9),), sd.value_and_grad, 60),
         (replaced, (_normal(9),), sd.value_and_grad, 50),
         (doubly_counted, (_normal(9), _normal(9, 9), 0.3), sd.value_and_grad, 90),
@@ -283,6 +290,46 @@ def test_arrays_stay_whole_in_the_loops_of_a_file_of_numpy(f, args, derivative, 
     for e, v in zip(expected, found, strict=True):
         assert (np.shape(v), np.asarray(v).dtype) == (np.shape(e), np.asarray(e).dtype)
         np.testing.assert_allclose(v, e, tolerance, tolerance * scale)
+
+
+STEPS = {
+    "counts": lambda x, A, k: x * 0.9 + np.sum(x < A, axis=0) * 0.01,
+    "any": lambda x, A, k: np.where(np.any(x > 1), x * 0.5, x * 1.1),
+    "sorts": lambda x, A, k: np.searchsorted(np.sort(x), 0.1) * 0.1 + np.sort(x) * 0.8,
+    "argmax": lambda x, A, k: x * 0.9 + x[np.argmax(x)] * A[np.argmin(x)],
+    "running": lambda x, A, k: np.cumsum(x) * 0.2 + np.cumprod(np.tanh(x)),
+    "largest": lambda x, A, k: np.max(A * x, axis=1) * 0.5 + np.min(A * x, axis=0) * 0.2 * np.max(x * k),
+    "inverse": lambda x, A, k: np.linalg.inv(A + 5 * np.eye(8)) @ x + np.linalg.det(A * 0.3 + np.eye(8)),
+    "cholesky": lambda x, A, k: np.linalg.cholesky(A @ A.T + (1 + k) * np.eye(8)).T @ x * 0.3,
+    "eigenvalues": lambda x, A, k: np.linalg.eigh(A + A.T)[1] @ np.tanh(np.linalg.eigh(A + A.T)[0]) + x * 0.1,
+    "joined": lambda x, A, k: np.concatenate([x[4:], np.sin(x[:4])]) * 0.9 + np.append(np.diff(x), x[0]) * 0.1,
+    "triangles": lambda x, A, k: (np.tril(A) @ x + np.triu(A, 1) @ np.cos(x)) * 0.2,
+    "norms": lambda x, A, k: x / np.linalg.norm(x) + np.linalg.norm(A, axis=1) * 0.1,
+    "turned": lambda x, A, k: (A.T[::-1] @ x[::-1]) * 0.2,
+    "picked": lambda x, A, k: x[[3, 1, 2, 0, 7, 6, 5, 4]] * 0.9 + A[[0, 2, 4, 6, 1, 3, 5, 7], [1, 1, 2, 2, 3, 3, 4, 4]],
+    "complex": lambda x, A, k: np.real(np.exp(x * 1j) * x * 1j) + np.abs(x * 1j) * 0.1,
+    "outer": lambda x, A, k: np.outer(x, np.sin(x)) @ A[k] * 0.1 + np.diag(np.outer(x, A[:, k])),
+    "quantile": lambda x, A, k: np.sin(x) + np.median(x) * 0.1 + np.std(x),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_operations_on_arrays_in_the_rounds_of_a_file_of_numpy(name):
+    def f(x, A):
+        for k in range(8):
+            x = STEPS[name](x, A, k)
+        return np.sum(x * x)
+
+    x, A = _normal(8), _normal(8, 8)
+    df = sd.value_and_grad(f, (0, 1), loops="keep")
+    text = df.source(x, A, target="numpy")
+    space = {}
+    exec(text, space)
+    assert "for k in range(8)" in mathematics(text)
+    (value, slopes), (found, others) = df(x, A), space["f_value_and_grad"](x, A)
+    for e, v in zip((value, *slopes), (found, *others), strict=True):
+        assert np.asarray(v).dtype == np.float64
+        np.testing.assert_allclose(v, e, 1e-8, 1e-10 * max(1, np.max(np.abs(e))))
 
 
 @pytest.mark.parametrize("f, args", [(eliminated, (_normal(6, 6) + np.eye(6) * 9,)), (rolled, (_normal(9, 4),))])

@@ -72,8 +72,8 @@ class ArrayNests(PythonNests):
         node = nest.program.nodes[position]
         values = self._operands(nest, node)
         own = self._elementwise if node.op in OPS else getattr(self, f"_{node.op}", None)
-        if own is not None:
-            return own(nest, position, values)
+        if own is not None and (found := own(nest, position, values)) is not None:
+            return found
         if is_view_step(node):
             return self._viewed(node, values[0])
         texts = [self.shown(v) for v in values]
@@ -120,7 +120,7 @@ class ArrayNests(PythonNests):
         if isinstance(value, np.ndarray):
             return self.table(value).name
         if isinstance(value, tuple) and any(isinstance(part, Extent) for part in value):
-            return tuple_text([self._text(part) for part in value])
+            return tuple_text([self._text(part) for part in value]) if len(value) > 1 else self._text(value[0])
         return self._text(value) if isinstance(value, Extent) else static_text(value)
 
     def _indexed(self, whole: Whole, index: Index) -> tuple[Expression, Shape, Index]:
@@ -228,6 +228,19 @@ class ArrayNests(PythonNests):
             self.lines += wrapped_text(f"{name} = {opening}", texts, closing, INDENT * len(self.blocks[1:]))
             core = Expression(name, ATOM, 0)
         return self._array(Whole(core, (len(texts),), shape, is_new=True), code)  # type: ignore[no-any-return]
+
+    def _sum(self, nest: Nest, position: int, values: list[Any]) -> Any:
+        """A sum of products as one call; other sums have no words of their own."""
+        node, nodes = nest.program.nodes[position], nest.program.nodes
+        term = nodes[node.operands[0]]
+        is_square = term.op == "pow" and nodes[term.operands[1]].op == "const" and nodes[term.operands[1]].params == 2
+        pair = [nest.values[o] for o in ((term.operands[0],) * 2 if is_square else term.operands if term.op == "mul" else ())]
+        if len(term.shape) != 1 or not pair or any(not isinstance(v, Array) or v.shape != term.shape for v in pair):
+            return None
+        texts = [self.shown(v) for v in pair]
+        if nest.uses[node.operands[0]] > 1 or any(t.depth for t in texts):
+            return None
+        return self._made(node, f"np.dot({texts[0]}, {texts[1]})", ATOM, texts)
 
     def _matmul(self, nest: Nest, position: int, values: list[Any]) -> Any:
         """A product of matrices; columns and rows as the vectors that they are."""

@@ -109,6 +109,7 @@ class Nest(Values):
             readers = set().union(*(self.readers.get(self.roots[p], ()) for p in there))
             if not self._are_read(readers - ({position} if at_once else set()), position):
                 return None
+        self.renewed.discard(target.name)
         return target
 
     def _memory_of(self, position: int) -> str:
@@ -403,6 +404,10 @@ class Nest(Values):
                     numbers.append((buffer, value, output.cells))
             elif memory == buffer.name:
                 continue
+            elif self.arrays and value is None and len(output.cells) <= words.few:
+                places = itertools.product(*map(range, buffer.shape))
+                cells = [Buffer(str(words.load(buffer, index)), (), buffer.dtype) for index in places]
+                numbers += [(cell, inner.values[c], (c,)) for cell, c in zip(cells, output.cells, strict=True)]
             elif self.arrays:
                 if value is None:
                     value = self.arrays.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
@@ -419,7 +424,7 @@ class Nest(Values):
                  for place, (b, _) in enumerate(nexts)}  # fmt: skip
         cones = [program_cone(body, cells) for _, _, cells in numbers]
         words.assign([
-            (buffer, value, any(reads[buffer.name] & cone for cone in cones[n + 1 :]))
+            (buffer, value, any(reads.get(buffer.name, set()) & cone for cone in cones[n + 1 :]))
             for n, (buffer, value, _) in enumerate(numbers)
         ])  # fmt: skip
         for buffer, value in waiting:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from symdiff.vocabulary.literals import WIDTH
 
-_DTYPES = {"?": "bool_", "f": "float32", "d": "float64", "F": "complex64", "D": "complex128"}
+_DTYPES = {"?": "bool_", "l": "intp", "f": "float32", "d": "float64", "F": "complex64", "D": "complex128"}
 
 
 def dtype_text(code: str) -> str:

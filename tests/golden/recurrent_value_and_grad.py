@@ -23,8 +23,7 @@ def recurrent_value_and_grad_steps(
         h_was[k] = h
         w0 = b + (W @ h + U @ inputs[k])
         h = np.tanh(w0[:16])/(np.exp(-w0[16:]) + 1.0)
-        v0 = np.sum(h*h)
-        energy += v0
+        energy += np.dot(h, h)
     h_bar = np.zeros(16)
     df_dW = np.zeros((32, 16))
     df_dU = np.zeros((32, 8))

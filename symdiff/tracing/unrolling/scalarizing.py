@@ -92,12 +92,18 @@ def _is_short(graph: Graph, most: int) -> bool:
     for binding in graph.bindings:
         if _counts_rounds(binding) or (binding.op == "loop" and sizes_of_binding(binding)):
             return False
-        if binding.op in HEADS and not HEADS[binding.op].cells:
+        if _is_whole(binding):
             return False
         cells += repeated_bindings((binding,), cells_of_binding)
         if cells > most:
             return False
     return True
+
+
+def _is_whole(binding: Node) -> bool:
+    """Whether an operation, or one in a loop, works on whole arrays only."""
+    inside = binding.params.body.bindings if binding.op == "loop" else ()
+    return (binding.op in HEADS and not HEADS[binding.op].cells) or any(map(_is_whole, inside))
 
 
 def _counts_rounds(binding: Node) -> bool:
