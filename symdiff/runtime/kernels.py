@@ -123,9 +123,9 @@ def _nest(nodes: list[Node], task: Task) -> Nest | None:
         return None
     if nodes[task.value].op != "matmul":
         return moving_nest(nodes, task) or picking_nest(nodes, task.value)
-    shapes = [nodes[o].shape for o in nodes[task.value].operands]
-    small = all(len(shape) == 2 for shape in shapes) and 0 < domain_size(shapes[0]) * shapes[1][1] <= PRODUCT
-    return product_nest(nodes, task.value) if small else None
+    first, second = (nodes[o].shape for o in nodes[task.value].operands)
+    small = min(len(first), len(second)) > 1 and domain_size(first[-2:]) * second[-1] <= PRODUCT
+    return product_nest(nodes, task.value) if small and domain_size(nodes[task.value].shape) * first[-1] else None
 
 
 def _kernel(nodes: list[Node], task: Task) -> Kernel | None:

@@ -142,27 +142,31 @@ def _check(nodes: list[Node], kernel: Kernel, sizes: Shape, cells: list[Cells], 
 
 
 def product_nest(nodes: list[Node], value: int) -> Nest | None:
-    """The loops of a product of two matrices, cells in one line innermost; None where an operand needs a copy."""
+    """The loops of products of two matrices, cells in one line innermost; None where an operand needs a copy."""
     node, operands = nodes[value], nodes[value].operands
-    (rows, inner), (_, columns) = (nodes[o].shape for o in operands)
+    (*_, rows, inner), (*_, columns) = (nodes[o].shape for o in operands)
     left, right = (layout(nodes, o) for o in operands)
     if left is None or right is None:
         return None
-    whole = Layout(value, 0, contiguous_strides(node.shape))
+    whole, outer = Layout(value, 0, contiguous_strides(node.shape)), node.shape[:-2]
     held = list(dict.fromkeys(Held(found.base) for found in (left, right, whole)))
-    order = (0, 1, 2) if right.strides[1] == 1 and columns > 1 else (0, 2, 1)  # of rows, cells that are summed, columns
+    order = (0, 1, 2) if right.strides[-1] == 1 and columns > 1 else (0, 2, 1)  # of rows, cells that are summed, columns
 
-    def cells(code: str, found: Layout, strides: Strides) -> Cells:
-        return Cells(held.index(Held(found.base)), code, found.offset, tuple(strides[axis] for axis in order))
+    def cells(code: str, found: Layout, shape: Shape, strides: Strides) -> Cells:
+        before = broadcast_strides(found.strides[:-2], shape[:-2], outer)
+        return Cells(held.index(Held(found.base)), code, found.offset, (*before, *(strides[axis] for axis in order)))
 
-    codes = [nodes[o].dtype for o in operands]
-    factors = [cells(codes[0], left, (*left.strides, 0)), cells(codes[1], right, (0, *right.strides))]
-    total = Result("sum", 0, cells(node.dtype, whole, (whole.strides[0], 0, whole.strides[1])))
+    shapes, codes = [nodes[o].shape for o in operands], [nodes[o].dtype for o in operands]
+    factors = [
+        cells(codes[0], left, shapes[0], (*left.strides[-2:], 0)),
+        cells(codes[1], right, shapes[1], (0, *right.strides[-2:])),
+    ]
+    total = Result("sum", 0, cells(node.dtype, whole, node.shape, (whole.strides[-2], 0, whole.strides[-1])))
     inputs = tuple(Input(name, (), code) for name, code in zip("xy", codes, strict=True))
     cell = [*(Node("input", (), (), code, (k, 0)) for k, code in enumerate(codes)), Node("mul", (0, 1), (), node.dtype)]
     program = Program("matmul", inputs, (Output("z", (), node.dtype, (2,)),), cell)
     sizes = (rows, inner, columns)
-    return Nest(program, tuple(sizes[axis] for axis in order), factors, [total], held)
+    return Nest(program, (*outer, *(sizes[axis] for axis in order)), factors, [total], held)
 
 
 def picking_nest(nodes: list[Node], value: int) -> Nest | None:
