@@ -29,6 +29,10 @@ class Verdict(NamedTuple):
 RIGHT = Verdict("right")
 
 
+class TooLong(KeyboardInterrupt):
+    """A trial has no end; nothing between catches it."""
+
+
 class Wrong(Exception):
     """A program and how symdiff's answer differs from the plain function's."""
 
@@ -49,20 +53,20 @@ def run(name: str, seed: int) -> Verdict:
         with limited(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return family(name)(random.Random(f"{name} {seed}"))
-    except Exception as error:
+    except (Exception, TooLong) as error:
         shown = str(error) if isinstance(error, Wrong) else "".join(traceback.format_exception(error))
         return Verdict("wrong", shown)
 
 
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Raise `TimeoutError` in a block that takes longer, where the platform has alarms."""
+    """Raise `TooLong` in a block that takes longer, where the platform has alarms."""
     if not hasattr(signal, "setitimer"):
         yield
         return
 
     def ring(*_: Any) -> None:
-        raise TimeoutError(f"no end after {seconds} s")
+        raise TooLong(f"no end after {seconds} s")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -318,7 +318,7 @@ class KeptRounds:
         while forced is not None:
             builder = Builder(outer)
             k = builder.input("k", (), "d")
-            path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count)
+            path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count, len(ends))
             self.keeping.open.append(self)
             active_builders().append(builder)
             index = self.index = Integer(builder, k, PYTHON)
