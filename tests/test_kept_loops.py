@@ -732,7 +732,7 @@ def test_lists_that_rounds_have_appended_to_are_arrays(f):
 
 @pytest.mark.parametrize("conditions, outcome", [(5, "kept"), (6, "written out")])
 def test_a_round_has_so_many_paths(conditions, outcome):
-    places = {k: None for k in range(conditions)}  # which are no items by number: the loop over them is written out
+    places = dict.fromkeys(range(conditions))  # which are no items by number: the loop over them is written out
 
     def f(x):
         s = 0.0
