@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from . import families
 
-SECONDS = 60  # that one trial may take
+SECONDS = 60  # of the processor that one trial may take
 
 
 class Verdict(NamedTuple):
@@ -68,10 +68,10 @@ def limited(seconds: int) -> Iterator[None]:
     def ring(*_: Any) -> None:
         raise TooLong(f"no end after {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
