@@ -43,7 +43,7 @@ _SMALLEST = 2**16  # the one below zero at which parts of a number are too far a
 _WIDE = 8  # the exponent from which special functions take too long
 REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError, RecursionError)
 _TRUTHS = {n for n, row in OPS.items() if row.result == "bool"} | {"here"}
-_BOUNDING = KINKS | STEPS | {"lt", "le", "gt", "ge", "atan2"}  # choices that may last up to some other point alone
+_BOUNDING = KINKS | STEPS | {"atan2"} | operations("compares") - {"eq", "ne"}  # choices that may last up to some point alone
 _BRANCHES = {"sqrt": -1, "acos": -1, "acosh": -1}  # by what the other one that is met is multiplied
 _MADE = {  # of what can be continued
     "hypot": "sqrt(x*x + y*y)", "mod": "x - y*floor(x/y)", "fmod": "x - y*trunc(x/y)",
