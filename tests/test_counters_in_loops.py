@@ -188,3 +188,17 @@ def test_c_reads_cells_before_they_are_overwritten(tmp_path):
     )
     np.testing.assert_allclose(value.value, f(MATRIX), rtol=1e-12)
     np.testing.assert_allclose(slope, sd.grad(f, loops="unroll")(MATRIX), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loops", ["keep", "unroll"])
+def test_a_number_of_rounds_is_one_of_pythons(loops):
+    def f(x):
+        k, s = 0, x
+        while s > 0.01:
+            s = s * 0.9
+            k += 1
+        return s * k if type(k) is int and isinstance(k, int) else k * 1.0
+
+    value, slope = sd.value_and_grad(f, loops=loops, paths="guard")(3.0)
+    assert value == pytest.approx(f(3.0), rel=1e-12)
+    assert slope == pytest.approx(f(3.0) / 3.0, rel=1e-12)

@@ -728,3 +728,26 @@ def test_lists_that_rounds_have_appended_to_are_arrays(f):
     short = x[:20]
     kept, written = (sd.grad(f, loops=loops)(short) for loops in ("keep", "unroll"))
     np.testing.assert_allclose(kept, written, rtol=1e-10)
+
+
+@pytest.mark.parametrize("conditions, outcome", [(5, "kept"), (6, "written out")])
+def test_a_round_has_so_many_paths(conditions, outcome):
+    places = dict.fromkeys(range(conditions))  # which are no items by number: the loop over them is written out
+
+    def f(x):
+        s = 0.0
+        for _ in range(9):
+            for k in places:
+                if np.sin(s + k) > x:
+                    s = s * 0.5 + x
+            s = s + 0.1
+        return s
+
+    graph = sd.trace(f, 0.3, loops="keep", paths="guard")
+    assert graph.notes["loops"][next(iter(graph.notes["loops"]))].startswith(outcome) and (
+        "more than 32 paths" in str(graph)
+    ) == (outcome != "kept")
+    assert graph(0.3) == pytest.approx(f(0.3), rel=1e-12)
+    assert sd.grad(f, loops="keep", paths="guard")(0.3) == pytest.approx(
+        sd.grad(f, loops="unroll", paths="guard")(0.3), rel=1e-10
+    )

@@ -139,6 +139,12 @@ def test_kinks_and_overflow():
     undecided = [float(c) for c in sd.taylor(lambda x: np.hypot(x, np.sin(x)), 2)(0.0, 1.0)]
     assert undecided[0] == undecided[1] == 0
     assert np.isnan(undecided[2])
+    for f, wanted in (  # whose sides are differentiated apart
+        (lambda x: np.arctan(np.sign(x)) * np.maximum(-x, x), [0, np.pi / 4, 0]), (np.cosh, [1, 0, 0.5]),
+        (lambda x: np.minimum(np.expm1(x), -x) ** 2, [0, 0, 1]), (lambda x: np.cosh(abs(x)), [1, 0, 0.5]),
+        (lambda x: np.maximum(np.maximum(1 - np.cos(x), np.sinc(0.3 * x)), 1.0), [1, 0, 0]),
+    ):  # fmt: skip
+        np.testing.assert_allclose([float(c) for c in sd.taylor(f, 2)(0.0, 1.0)], wanted, rtol=1e-12)
     far = {
         "log(1 + exp)": lambda x: np.log(1 + np.exp(x)),
         "expit": special.expit,

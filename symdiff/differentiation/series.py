@@ -25,13 +25,13 @@ from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
-from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import known_column
 from symdiff.simplification.polynomials import Polynomials
+from symdiff.simplification.removable import is_divided
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
@@ -60,12 +60,13 @@ class Remembering(Builder):
     def __init__(self) -> None:
         super().__init__()
         self.moving: set[Atom] = set()
-        self._bound: dict[Any, Node] = {}
+        self._bound: dict[Any, Node] | None = None  # rewrites before may take back what they bind
         self._shifts: dict[Atom, tuple[Atom, int]] = {}
 
     def remember(self, bindings: Iterable[Node], seeds: Iterable[Atom]) -> None:
         """Take note of what is bound already, and of what moves."""
         self.moving.update(seeds)
+        self._bound = {}
         for binding in bindings:
             self._bound.setdefault(_key(binding.op, binding.operands, binding.dtype, binding.params), binding.result)
             self._follow(binding)
@@ -80,10 +81,13 @@ class Remembering(Builder):
     ) -> Node:
         """The symbol of an operation, an earlier one where there is one."""
         key = _key(op, operands, dtype, params)
-        if key not in self._bound:
-            self._bound[key] = super().bind(op, operands, shape, dtype, params, origin)
-            self._follow(self._bound[key])
-        return self._bound[key]
+        found = None if self._bound is None else self._bound.get(key)
+        if found is None:
+            found = super().bind(op, operands, shape, dtype, params, origin)
+            self._follow(found)
+            if self._bound is not None:
+                self._bound[key] = found
+        return found
 
     def add(self, a: Atom, b: Atom) -> Atom:
         """a + b; an order moved up and down again, as those of a function's neighbours, is itself."""
@@ -143,7 +147,7 @@ class Series:
         self.builder = open_.builder
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
-        facts = known_bindings(_as_quotients(open_.bindings, self.builder), self.builder, seeds, order)
+        facts = known_bindings(open_.bindings, self.builder, seeds, order, whole=True)
         self.polynomials = Polynomials(self.builder, facts.bindings)
         self.builder.remember(facts.bindings, seeds)
         self.partials = Partials(self.builder, facts, rules)
@@ -274,9 +278,15 @@ class Series:
         return self._total([self._times(2.0, self._total(terms)), None if middle is None else b.mul(middle, middle)])
 
     def _divided(self, binding: Node) -> tuple[Atom, Atom] | None:
-        """What is divided by what; None for others."""
-        x, under = binding.operands if binding.op == "div" else (ZERO, ZERO)
-        return (x, under) if binding.op == "div" and (not self._saturates(binding) or self._may_vanish(under)) else None
+        """What is divided by what, also in functions whose rows are series near zero that end; None for others."""
+        b, x = self.builder, binding.operands[0] if binding.operands else ZERO
+        if binding.op == "div":
+            under = binding.operands[1]
+            return (x, under) if not self._saturates(binding) or self._may_vanish(under) else None
+        if not is_divided(binding):
+            return None
+        angle = x if binding.op == "exprel" else b.mul(Constant(math.pi), x)
+        return b.emit("expm1" if binding.op == "exprel" else "sin", (angle,)), angle
 
     def _quotient(self, binding: Node, over: Atom, under: Atom, k: int) -> Atom | None:
         """Coefficient k of a quotient, from those before it; where both vanish nearby, by what is left of them otherwise."""
@@ -613,24 +623,6 @@ class Series:
 
     def _spread(self, term: Atom | None, like: Atom) -> Atom:
         return self.arrays.broadcast_to(ZERO if term is None else term, like.shape)
-
-
-def _as_quotients(bindings: list[Node], b: Builder) -> list[Node]:
-    """The bindings with functions whose rows are series near zero that end as the quotients that they are."""
-    found, start = list[Node](), len(b.bindings)
-    for binding in bindings:
-        b.at(binding)
-        if binding.op == "exprel":
-            parts = b.emit("expm1", binding.operands), binding.operands[0]
-        elif binding.op == "call" and binding.params.rule.name == "sinc" and not binding.params.rule.is_user_function:
-            angle = b.mul(Constant(math.pi), binding.operands[0])
-            parts = b.emit("sin", (angle,)), angle
-        else:
-            found.append(binding)
-            continue
-        found += [*b.bindings[start:], binding_with(binding, "div", parts)]
-        start = len(b.bindings)
-    return found
 
 
 def _folded(a: Atom, b: Atom) -> Atom | None:

@@ -43,6 +43,7 @@ _SMALLEST = 2**16  # the one below zero at which parts of a number are too far a
 _WIDE = 8  # the exponent from which special functions take too long
 REFUSED = (ArithmeticError, ValueError, TypeError, AttributeError, KeyError, NotImplementedError, RecursionError)
 _TRUTHS = {n for n, row in OPS.items() if row.result == "bool"} | {"here"}
+_BOUNDING = KINKS | STEPS | {"atan2"} | operations("compares") - {"eq", "ne"}  # choices that may last up to some point alone
 _BRANCHES = {"sqrt": -1, "acos": -1, "acosh": -1}  # by what the other one that is met is multiplied
 _MADE = {  # of what can be continued
     "hypot": "sqrt(x*x + y*y)", "mod": "x - y*floor(x/y)", "fmod": "x - y*trunc(x/y)",
@@ -265,6 +266,7 @@ def _disc(steps: Steps, taken: Taken | None, at: Any, side: int, order: int) -> 
     if steps[-1][0] in KINKS or any(op == "here" for op, _ in steps):  # beside it the value has its own slopes
         lowest = next((k for k, a in enumerate(near[0]) if a), 0)
         return Disc(Constant(float(centre)), 0.0, [float(a) for a in near[0][: lowest + order + 1]], side)
+    is_bounded = any(op in _BOUNDING for op, _ in steps)
     with mpmath.workdps(_DIGITS + 3 * max(order - 2, 0)):
         radius, found = mpmath.mpf(1) / 4, None
         for _ in range(8):
@@ -274,8 +276,8 @@ def _disc(steps: Steps, taken: Taken | None, at: Any, side: int, order: int) -> 
             if tried is None:
                 radius /= 16
                 continue
-            found = tried[0], min(tried[1], radius if taken else 4 * radius)
-            if taken or tried[1] <= 4 * radius:
+            found = tried[0], min(tried[1], radius if is_bounded else 4 * radius)
+            if is_bounded or tried[1] <= 4 * radius:
                 break
             radius = tried[1] / 4
         for _ in range(8 if found is not None else 0):

@@ -57,6 +57,7 @@ _NOWHERE: frozenset[Any] = frozenset()
 _TRIED = (0, 1, -1, 2)  # where other functions are tried for a value
 _SINGULAR = {"pole": POLE, "edge": POLE, "jump": JUMP, "kink": KINK}
 _SUMS = ("add", "sub")  # whose slopes are means where those of their operands are
+_LINEAR = (*_SUMS, "neg", "cast")
 _BOTH = ("hypot", "atan2")  # are singular where both operands vanish
 _POLYNOMIAL = operations("polynomial")
 _FAMILIES = {n for n, row in OPS.items() if row.is_special and row.arity > 1} - {"iv"}  # of some mpmath's never end
@@ -72,20 +73,23 @@ class Point(NamedTuple):
 Regular = tuple[Point, tuple[Disc, ...]]
 
 
-def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2, again: bool = False) -> list[Node]:
+def regular(
+    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2, again: bool = False, whole: bool = False
+) -> list[Node]:
     """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
     differentiated up to an order."""
-    if any(_extreme(b) or b.op in _BOTH or _singular_points(facts, b) for b in facts.bindings):
-        return _Removing(facts, builder, wrt, order, again).run()
+    if any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
+        return _Removing(facts, builder, wrt, order, again, whole).run()
     return facts.bindings
 
 
 class _Removing:
     """The singular points of values, until a value made of them has none."""
 
-    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool) -> None:
+    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> None:
         self.order = order
-        self.again = again
+        self.again = again  # whether a sweep has made some of the values
+        self.whole = whole
         self.facts = facts
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
@@ -127,10 +131,13 @@ class _Removing:
                 if kind < POLE or not (place and binding.op in ("div", "pow")):  # a pole below a line is none
                     kinds[p] = max(kind, kinds.get(p, kind))
         own = {p: kind for point, kind in _singular_points(self.facts, binding) for p in self._zeros(point)}
+        if self.whole and is_divided(binding):
+            own |= dict.fromkeys(self._zeros(Point(binding.operands[0], mpmath.mpf(0))), POLE)
         own |= dict.fromkeys(self._ties(binding), JUMP if binding.op == "atan2" else KINK)
         depth = max((self._depths.get(o, 0) for o in binding.operands), default=0) + bool(own)
         self._depths[binding.result] = depth
         several = len({o for o in binding.operands if not isinstance(o, Constant)}) > 1
+        is_bent = self.whole and binding.op not in _LINEAR and (several or binding.op not in ("mul", "div"))
         may_be_none = binding.primal or not self.again  # what a sweep before has left undecided stays so
         is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1])
         for point in dict.fromkeys((*kinds, *own)) if depth <= _DEEP else ():
@@ -150,11 +157,15 @@ class _Removing:
             if kind < POLE and (_extreme(binding) or (several and not is_mean)):
                 kind = kind_of(steps, point.at)
             is_asked = kind == POLE or (kind == JUMP and is_tie)
-            is_tried = not is_pole and (is_asked or is_tie or self.order > 2)
+            is_tried = not is_pole and (is_asked or is_tie or self.whole)
             known = discs(steps, point.at, self.order, is_real) if is_tried else ()
-            if known and (is_asked or len(known) == 1) and is_continuous(steps, point.at, known, may_be_none):
+            if (
+                known
+                and (is_asked or len(known) == 1 or (is_bent and point not in own))
+                and is_continuous(steps, point.at, known, may_be_none)
+            ):
                 found.append((point, known))
-            elif kind > KINK or self.again:
+            elif kind > KINK or self.again or self.whole:
                 self._points.setdefault(binding.result, {})[point] = kind
         return found
 
@@ -304,6 +315,12 @@ class _Removing:
             if right[0] != left[0]:  # at a jump there is no value
                 near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))
         return near, found
+
+
+def is_divided(binding: Node) -> bool:
+    """Whether a function's row has a series near zero that ends, in place of a quotient."""
+    rule = binding.params.rule if binding.op == "call" else None
+    return binding.op == "exprel" or (rule is not None and rule.name == "sinc" and not rule.is_user_function)
 
 
 def _extreme(binding: Node) -> str:

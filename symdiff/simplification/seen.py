@@ -17,12 +17,12 @@ from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.shifting import shifted
 
 
-def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], order: int = 2) -> Facts:
-    """The facts of the bindings that take the place of these, which they hold, for derivatives up to an order; new symbols are
-    bound on the builder."""
+def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], order: int = 2, whole: bool = False) -> Facts:
+    """The facts of the bindings that take the place of these, which they hold, for derivatives up to an order, all of these
+    themselves if `whole`; new symbols are bound on the builder."""
     facts = Facts(simplify_selects(bindings, builder, wrt))
     again = any(not b.primal for b in bindings)
-    for rewrite in (rewritten, partial(regular, wrt=wrt, order=order, again=again), shifted):
+    for rewrite in (rewritten, partial(regular, wrt=wrt, order=order, again=again, whole=whole), shifted):
         found = rewrite(facts, builder)
         if any(new is not old for new, old in zip_longest(found, facts.bindings)):
             facts = Facts(found)

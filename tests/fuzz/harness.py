@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from . import families
 
-SECONDS = 60  # that one trial may take
+SECONDS = 60  # of the processor that one trial may take
 
 
 class Verdict(NamedTuple):
@@ -27,6 +27,10 @@ class Verdict(NamedTuple):
 
 
 RIGHT = Verdict("right")
+
+
+class TooLong(KeyboardInterrupt):
+    """A trial has no end; nothing between catches it."""
 
 
 class Wrong(Exception):
@@ -49,25 +53,25 @@ def run(name: str, seed: int) -> Verdict:
         with limited(SECONDS), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return family(name)(random.Random(f"{name} {seed}"))
-    except Exception as error:
+    except (Exception, TooLong) as error:
         shown = str(error) if isinstance(error, Wrong) else "".join(traceback.format_exception(error))
         return Verdict("wrong", shown)
 
 
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """Raise `TimeoutError` in a block that takes longer, where the platform has alarms."""
+    """Raise `TooLong` in a block that takes longer, where the platform has alarms."""
     if not hasattr(signal, "setitimer"):
         yield
         return
 
     def ring(*_: Any) -> None:
-        raise TimeoutError(f"no end after {seconds} s")
+        raise TooLong(f"no end after {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

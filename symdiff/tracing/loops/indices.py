@@ -17,11 +17,11 @@ from symdiff.ir.node import ArrayConstant, Atom
 from symdiff.simplification.conditions import Conditions
 from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import Fact, whole_ends
-from symdiff.tracing.branches.paths import Decision, Path
+from symdiff.tracing.branches.paths import LIMIT, Decision, Path
 from symdiff.tracing.loops.keeping import PEELED, Keeping
 from symdiff.vocabulary.ops import OPS
 
-FINISHED = 48  # of the paths that are merged, those that a body does not have: there are up to 16
+MOST_PATHS = 32  # of a round
 
 
 class RoundPath(Path):
@@ -30,9 +30,10 @@ class RoundPath(Path):
     is_round = True
 
     def __init__(
-        self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int | None
+        self, loop: Any, values: Values, forced: tuple[Decision, ...], builder: Builder, k: Atom, rounds: int | None, done: int
     ) -> None:
-        super().__init__(values, forced, FINISHED)
+        super().__init__(values, forced, LIMIT - MOST_PATHS + done)
+        self.refusal = f"a round has more than {MOST_PATHS} paths, which is as many as are merged"
         self.loop = loop
         self.keeping: Keeping = loop.keeping
         self.builder = builder

@@ -318,7 +318,7 @@ class KeptRounds:
         while forced is not None:
             builder = Builder(outer)
             k = builder.input("k", (), "d")
-            path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count)
+            path = builder.path = self._path = RoundPath(self, values, forced, builder, k, count, len(ends))
             self.keeping.open.append(self)
             active_builders().append(builder)
             index = self.index = Integer(builder, k, PYTHON)
@@ -860,9 +860,10 @@ class KeptRounds:
         if rounds is not None and outer.path is not None:
             outer.path.reaches(rounds, 0, MOST if count is None else count)
         leaves = []
+        counted = count if rounds is None else integer(outer, rounds).of_kind(PYTHON)
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
             if place is None:
-                leaves.append(self._counted(value, atom, given, count if rounds is None else integer(outer, rounds), path))
+                leaves.append(self._counted(value, atom, given, counted, path))
             else:
                 if value is not None and value.reach is not None and outer.path is not None and results[place].op != "const":
                     outer.path.reaches(results[place], *value.ends())
