@@ -289,11 +289,11 @@ class Vectorised(Function):
             return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
         if self.inner.compares:
             return kernel.call(leaves, out)
-        if not kwargs and len(leaves) == len(args) and all(map(_is_plain, args, self._axes(len(args)))):
-            recent = tuple((x, _point(a, x), a.dtype.char) for a, x in zip(args, self._axes(len(args)), strict=True)), kernel
+        wanted = [(axis, _told(arg, axis)) for arg, axis in zip(args, self._axes(len(args)), strict=True)]
+        if not kwargs and len(leaves) == len(args) and all(told is not None for _, told in wanted):
             with self._lock:
                 if self._is_kept(watch):
-                    self._recent = recent
+                    self._recent = wanted, kernel
         result = kernel.call(leaves, out)
         self._approach(shorter_device_call(kernel, args, kwargs, leaves), watch)
         return result
@@ -301,10 +301,7 @@ class Vectorised(Function):
     def _fits(self, args: tuple[Any, ...]) -> bool:
         """Whether the arguments are of the types that the last kernel was made for."""
         wanted = self._recent[0]
-        return len(args) == len(wanted) and all(
-            type(a) is np.ndarray and a.dtype.char == code and a.ndim > 0 and _point(a, axis) == shape and not _order(a, axis)
-            for a, (axis, shape, code) in zip(args, wanted, strict=True)
-        )
+        return len(args) == len(wanted) and all(_told(a, axis) == told for a, (axis, told) in zip(args, wanted, strict=True))
 
     def apart(self) -> "Vectorised":
         found: Vectorised = copy.copy(self)
@@ -418,9 +415,13 @@ def _picked(axis: int, k: int, number: bool, array: Any) -> Any:
     return found if number or found.shape else PointNumber(found, own)
 
 
-def _is_plain(arg: Any, axis: int | None) -> bool:
-    """Whether an argument is an array whose type tells all of it: floating-point numbers, each point's in C order."""
-    return type(arg) is np.ndarray and arg.dtype.char in "fdFD" and not _order(arg, axis)
+def _told(arg: Any, axis: int | None) -> Any:
+    """What tells all of an argument: of an array of floating-point numbers, each point's in C order, its dtype and the shape of
+    a point, of a number that all points share its type; None of others.
+    """
+    if type(arg) is np.ndarray and arg.dtype.char in "fdFD" and arg.ndim > 0 and not _order(arg, axis):
+        return arg.dtype.char, _point(arg, axis)
+    return type(arg) if axis is None and type(arg) in (float, complex, np.float64) else None
 
 
 def _order(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
