@@ -447,3 +447,37 @@ def test_integers_are_not_taken_for_the_numbers_of_an_earlier_call(f, before):
             assert np.allclose(found, f(x.astype(code)), rtol=1e-6)
             right += code[-2] == "f"
     assert right >= 3
+
+
+def added_in_place(x):
+    y = x.copy()
+    y += np.arange(3) * 100
+    return y * 1.0
+
+
+ROUNDED = {
+    "inserted": (lambda x: np.insert(x, 0, [0.5, 0.3]) * 1.0, ""),
+    "inserted integers": (lambda x: np.insert(x, 0, [5, 3]) * 1.0, "right"),
+    "padded": (lambda x: np.pad(x, 1, constant_values=0.5) * 1.0, ""),
+    "padded with integers": (lambda x: np.pad(x, 1, constant_values=5) * 1.0, "right"),
+    "ramp": (lambda x: np.pad(x, 2, "linear_ramp") * 1.0, ""),
+    "edges": (lambda x: np.pad(x, 2, "edge") * 1.0, "right"),
+    "pieces": (lambda x: np.piecewise(x, [x > 2], [0.5, 1]) * 1.0, ""),
+    "pieces of integers": (lambda x: np.piecewise(x, [x > 2], [5, 1]) * 1.0, "right"),
+    "in place": (added_in_place, "right"),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_what_numpy_rounds_or_wraps_of_integers_is_refused(name):
+    f, kind = ROUNDED[name]
+    for code in ("i1", "u1", "i2", "i4", "i8"):
+        x = np.array([3, 100, 2], code)
+        try:
+            found = sd.jvp(f)(x, np.ones(3))[0]
+        except sd.TraceError as error:
+            assert kind == "" or (name == "in place" and np.dtype(code).itemsize < 4)
+            assert "integers" in str(error) or "wraps round" in str(error)
+        else:
+            assert kind == "right"
+            np.testing.assert_array_equal(found, f(x))

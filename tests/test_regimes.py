@@ -126,6 +126,7 @@ SINGLE_BESIDE_DOUBLE = {
     "isclose": lambda x: np.isclose(x, L, rtol=0, atol=0),
     "polynomial": lambda x: np.polynomial.Polynomial(L)(x) + np.polyval(A, x),
     "series": lambda x: np.polynomial.Chebyshev(L)(x),
+    "quotients of Python's number": lambda x: np.divmod(float(x[0]) * 10 + 0.05, x)[0],
     "path of Python's": lambda x: 0.1 if x[0] > 0 else x[1],
     "path of a third": lambda x: (1 if x[0] > 0 else x[1]) / 3,
 }

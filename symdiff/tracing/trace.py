@@ -428,7 +428,7 @@ def _traced(
             if (counted := integer_dtype(leaves[place])) is not None:
                 attempt.integers[symbol] = counted
                 if made.shape or kind.array:
-                    made.shared().storage.counted = True
+                    made.shared().storage.counted = counted
             if own is not None:
                 path.discrete.add(symbol)
                 path.reaches(symbol, *_range_of(own))

@@ -110,6 +110,12 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         return _checked(
             ufunc, inputs, origin, Tracer(builder, record(builder, op, narrow_traced(builder, operands, *inputs), origin))
         )
+    if ufunc.nin > 1 and any(isinstance(v, Tracer) and v.kind.python for v in inputs):
+        builder = traced_builder(inputs)
+        operands = narrow_traced(builder, tuple(traced_atom(v, builder, origin) for v in inputs), *inputs)
+        inputs = tuple(
+            v.like(o) if isinstance(v, Tracer) and v.kind.python else v for v, o in zip(inputs, operands, strict=True)
+        )
     book = default_rules()
     module = "scipy.special" if special else "numpy"
     if ufunc.nout > 1:

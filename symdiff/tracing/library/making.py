@@ -17,7 +17,7 @@ from symdiff.rulebooks.book import default_rules
 from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.library.polynomials import PACKAGES, fit
 from symdiff.tracing.state.attempt import given_argument, note_given
-from symdiff.tracing.values.assigning import array_dtype, copied, filled
+from symdiff.tracing.values.assigning import array_dtype, check_integers, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
@@ -182,6 +182,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
     if any(np.shape(c) not in ((), np.shape(x)) for c in conditions):
         raise TraceError(f"{user_line()}: np.piecewise with conditions of other shapes than the array's; use np.select")
     values = [f(x, *args, **kwargs) if callable(f) and not is_traced(f) else f for f in funclist]
+    for value in values if isinstance(x, Tracer) and x.is_of_integers() else ():
+        check_integers(value)
     rest = values[len(conditions)] if len(values) > len(conditions) else 0.0
     found = np.select(conditions[::-1], values[: len(conditions)][::-1], rest)  # the last condition that holds tells
     dtype = array_dtype(x)
@@ -233,7 +235,7 @@ def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: 
     found = filled(value.builder, made)
     found[...] = value
     if dtype is None and value.is_of_integers():
-        found.shared().storage.counted = True
+        found.shared().storage.counted = value.integers_held()
     return found
 
 
@@ -258,7 +260,7 @@ def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, 
     kind = np.int64 if isinstance(a, Integer) else a.dtype
     found = filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
     if dtype is None and a.is_of_integers():
-        found.shared().storage.counted = True
+        found.shared().storage.counted = a.integers_held()
     return found
 
 

@@ -17,7 +17,7 @@ from symdiff.ir.arrays import moving
 from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.library.linear import along
 from symdiff.tracing.library.searching import check_own
-from symdiff.tracing.values.assigning import array_dtype
+from symdiff.tracing.values.assigning import array_dtype, check_integers
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import stands_for
@@ -221,6 +221,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
     widths = np.broadcast_to(pad_width, (x.ndim, 2))
     if np.any(widths < 0):
         raise ValueError("a padding has a negative width")
+    if isinstance(x, Tracer) and (x.is_of_integers() or x.whole):
+        check_integers(0.5 if mode in ("linear_ramp", "mean", "median") else options.get("constant_values", 0))
     if mode in ("reflect", "symmetric") and options.get("reflect_type") == "odd":
         for axis, width in enumerate(widths):
             rows = np.pad(np.eye(x.shape[axis], dtype=x.dtype), (tuple(width), (0, 0)), mode=mode, reflect_type="odd")
@@ -362,7 +364,10 @@ _inserted = of_atoms(moving.bind_insert)
 @stands_for(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     dtype = array_dtype(arr)
-    x, cells = as_array(arr), as_array(values).astype(dtype)
+    x = as_array(arr)
+    if isinstance(x, Tracer) and x.is_of_integers():
+        check_integers(values)
+    cells = as_array(values).astype(dtype)
     if np.size(obj) == 1 and not isinstance(obj, slice) and axis is not None:
         cells = np.reshape(cells, (1,) * (x.ndim - cells.ndim) + cells.shape)
         cells = cells if np.ndim(obj) else np.moveaxis(cells, 0, axis)  # as NumPy has it at a single place

@@ -15,7 +15,7 @@ from symdiff.ir.arrays.indexing import is_basic, view_key
 from symdiff.ir.building import Builder
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.integers import Integer, is_integer_value, truncated
-from symdiff.tracing.values.kinds import is_of_integers, refuse_integers
+from symdiff.tracing.values.kinds import integers_held, refuse_integers, refuse_wrapping
 from symdiff.tracing.values.operands import as_array, as_atom
 from symdiff.tracing.values.storage import CELLS, Storage, View, root_of, storage_cells, storage_constant
 from symdiff.tracing.values.traced_keys import is_traced_key, write
@@ -35,8 +35,13 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
         return
     view = target.shared()
     view.storage.check_open(origin)
-    if root_of(view.storage).counted and not _holds_integers(value):
-        refuse_integers("assignment of other numbers into what is made of")
+    counted = target.own_dtype() if isinstance(target, Integer) else root_of(view.storage).counted
+    if counted is not None:
+        if not isinstance(target, Integer):
+            check_integers(value)
+        own = _integers_given(value)
+        if own is not None and not np.can_cast(own, counted) and (counted.itemsize < 4 or counted.kind == "u"):
+            refuse_wrapping(counted)
     try:
         found = view.sliced(view_key(key)) if is_basic(key) else view.numbers()[key]
     except IndexError as error:
@@ -74,6 +79,20 @@ def _cast(builder: Builder, atom: Atom, dtype: Any, origin: str) -> Atom:
     if isinstance(atom, Constant):
         return Constant(dtype.type(atom.value).item(), "D" if dtype.char == "D" else None)
     return builder.cast(atom, dtype.char)
+
+
+def _integers_given(value: Any) -> Any:
+    """The dtype of integers that are assigned; None for a number of Python's, which takes the array's, and for others."""
+    if isinstance(value, Tracer):
+        return value.own_dtype() if isinstance(value, Integer) else value.integers_held()
+    dtype = None if type(value) in (int, bool, float, complex) else np.asarray(value).dtype
+    return dtype if dtype is not None and dtype.kind in "iu" else None
+
+
+def check_integers(value: Any) -> None:
+    """Refuse other numbers for what NumPy has as integers."""
+    if not _holds_integers(value):
+        refuse_integers("assignment of other numbers into what is made of")
 
 
 def _holds_integers(value: Any) -> bool:
@@ -179,7 +198,7 @@ def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
     origin = user_line()
     atoms = np.empty(cells.shape, dtype=object)
     atoms.reshape(-1)[:] = [as_atom(c, builder, origin) for c in cells.ravel()]
-    counted = is_of_integers(atoms)
+    counted = integers_held(atoms)
     atoms.reshape(-1)[:] = [_cast(builder, a, dtype, origin) for a in atoms.ravel()]
     found = own(builder, atoms, dtype)
     found.shared().storage.counted = counted

@@ -276,11 +276,11 @@ def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
     return known[atom]
 
 
-def is_of_integers(held: Atom | np.ndarray) -> bool:
-    """Whether a value, or each of an array of them, is computed of integers alone."""
+def integers_held(held: Atom | np.ndarray) -> Any:
+    """The dtype that NumPy has for a value, or an array of them, computed of integers alone; None for others."""
     cells = held.flat if isinstance(held, np.ndarray) else (held,)
     known = [_of_constant(a) if isinstance(a, (Constant, ArrayConstant)) else dtype_of_integers(a) for a in cells]
-    return _joined(known) not in (None, _WEAK)
+    return None if (joined := _joined(known)) is _WEAK else joined
 
 
 def check_wrapping(atom: Atom, op: str) -> None:

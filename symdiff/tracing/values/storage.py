@@ -17,7 +17,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_take, normal_slice
 from symdiff.ir.building import Builder, active_builders, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
-from symdiff.tracing.values.kinds import is_of_integers
+from symdiff.tracing.values.kinds import integers_held
 from symdiff.vocabulary.heads import Shape, Slice
 
 _IMAGED = (
@@ -44,7 +44,7 @@ class Storage:
         self.refusal = refusal
         self.images: list[Any] = []  # arrays of objects, made for code that is not followed, which do not see changes
         self.version: Any = object()
-        self.counted = is_of_integers(held)  # as NumPy has it
+        self.counted: Any = integers_held(held)  # their dtype in NumPy, where they are integers
         self.guard: Callable[[], None] | None = None  # what refuses to read cells, which rounds of a loop are giving
         self.watch: Callable[[], None] | None = None  # what refuses changes, which another array may have to see
 

@@ -47,7 +47,7 @@ from symdiff.tracing.values.kinds import (
     asked,
     check_wrapping,
     example_of_kind,
-    is_of_integers,
+    integers_held,
     joined_kind,
     note_integers,
     resulting,
@@ -318,7 +318,11 @@ class Tracer(Operators):
 
     def is_of_integers(self) -> bool:
         """Whether NumPy has integers here, which are arguments taken as floating-point numbers or computed of them."""
-        return self.kind.integer or (is_of_integers(self.atom) if self._held is None else root_of(self._held.storage).counted)
+        return self.kind.integer or self.integers_held() is not None
+
+    def integers_held(self) -> Any:
+        """The dtype of these integers."""
+        return integers_held(self.atom) if self._held is None else root_of(self._held.storage).counted
 
     def has_memory(self) -> bool:
         """Whether the value is an array, of shape () too, which others may see the cells of."""
