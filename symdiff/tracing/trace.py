@@ -28,7 +28,7 @@ from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.loops import repeated_bindings
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
-from symdiff.tracing.captures.reaching import Found, is_users
+from symdiff.tracing.captures.reaching import Found
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.following.doors import holds_traced_inside
@@ -46,7 +46,7 @@ from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
-from symdiff.vocabulary.libraries import Line, name_unless_library
+from symdiff.vocabulary.libraries import Line, is_users, name_unless_library
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import EXACT, check_plain
 

@@ -1,14 +1,16 @@
 """Which files belong to the user, and which to Python, NumPy and other libraries; the user's line that runs now.
 
-Assumes file names of code objects. Guarantees one answer for what is followed and for the line that an error names: the
-standard library, symdiff and the packages of `LIBRARIES` are not the user's; every other file is, in site-packages too,
-since a user's own package may be installed there.
+Assumes file names of code objects. Guarantees one answer for what is followed, what is constant, and the line that an error
+names: the standard library, symdiff and the packages of `LIBRARIES` are not the user's; every other file is, in site-packages
+too, since a user's own package may be installed there.
 """
 
+import builtins
 import functools
 import os
 import sys
 import sysconfig
+import types
 from typing import Any
 
 import numpy as np
@@ -74,6 +76,39 @@ def module_of(thing: Any) -> str:
     """The module that a class or a function names as its own; empty where it names none."""
     name = getattr(thing, "__module__", None)
     return name if isinstance(name, str) else ""
+
+
+MADE = 1 << 9  # in a type's flags: made at run time
+IMMUTABLE = 1 << 8
+
+
+def root_of_class(kind: type) -> str:
+    return module_of(kind).partition(".")[0]
+
+
+def root_of(value: Any) -> str:
+    """The library that a module, a class or an object belongs to; Python's own for the user's."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__.partition(".")[0] if is_librarys(value) else "builtins"
+    kind = value if isinstance(value, type) else type(value)
+    return "builtins" if is_users(kind) else root_of_class(kind)
+
+
+def is_librarys(module: types.ModuleType) -> bool:
+    """Whether a module is a library's, or Python's own, which a trace takes as constant."""
+    file = vars(module).get("__file__")
+    root = module.__name__.partition(".")[0]
+    return is_library(file) if isinstance(file, str) else root in sys.builtin_module_names or root in sys.stdlib_module_names
+
+
+def is_users(cls: type) -> bool:
+    """Whether the user wrote a class, in Python."""
+    if not cls.__flags__ & MADE or cls in (type, object):
+        return False
+    module = sys.modules.get(module_of(cls))
+    if module in (None, builtins) or not is_librarys(module):  # a class made where no module is named has that of `object`
+        return True
+    return not cls.__flags__ & IMMUTABLE and cls.__qualname__.partition(".")[0] not in vars(module)  # made by a function there
 
 
 def is_of_graphs(path: str) -> bool:

@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError
-from symdiff.tracing.captures.reaching import ABSENT, BUFFERS, COMPUTED, Reach, slots_of
+from symdiff.tracing.captures.reaching import COMPUTED, Reach
+from symdiff.tracing.captures.telling import ABSENT, BUFFERS, slots_of
 from symdiff.tracing.captures.watching import same_cells
 
 _INTO = frozenset(

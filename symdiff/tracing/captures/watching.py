@@ -18,9 +18,9 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured
-from symdiff.tracing.captures import reaching
+from symdiff.tracing.captures.reaching import Reach
+from symdiff.tracing.captures.telling import ABSENT
 
-ABSENT = reaching.ABSENT
 Row = tuple[str, Any, Collection[Any], Collection[Any]]
 
 
@@ -208,7 +208,7 @@ class Watch:
     def __init__(self, f: Callable[..., Any], earlier: "Watch | None" = None) -> None:
         self._f = f
         self._checks: list[Check] = []
-        self._reach: reaching.Reach | None = None
+        self._reach: Reach | None = None
         self._thread = 0
         self.incomplete = False
         self.large: list[Captured] = []
@@ -220,7 +220,7 @@ class Watch:
         """Remember what the function can read, unless that is done."""
         with _walking:
             if self._reach is None:
-                self._reach = reaching.Reach()
+                self._reach = Reach()
                 self.include((self._f,))
 
     def include(self, found: Iterable[Any]) -> None:

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from symdiff.tracing.captures.questions import KIND_NAMES
+from symdiff.tracing.captures.mentioning import KIND_NAMES
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
 _TELLING = "CONTAINS_OP IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()

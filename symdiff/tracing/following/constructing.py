@@ -10,9 +10,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.loops.rounds import made as note_made
-from symdiff.vocabulary.libraries import is_library
+from symdiff.vocabulary.libraries import is_library, is_users
 
 Call = Callable[[Any], Any]
 

@@ -1,4 +1,4 @@
-"""Notices code of the user's that runs without being followed, and asks what a traced value is, see `questions`, or calls what
+"""Notices code of the user's that runs without being followed, and asks what a traced value is, see `mentioning`, or calls what
 finds something outside its arguments, see `outside.table`, or reads captured arrays that stand as inputs.
 
 Assumes that Python enters such code by itself, for an operator, a property, an item or a loop, or a library's function does.
@@ -17,12 +17,13 @@ from typing import Any
 
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import outside_word
-from symdiff.tracing.captures.questions import Question, questions
-from symdiff.tracing.captures.reaching import HOLDING, Used, handed_outside, home_of, is_opaque_capture, is_users, word_of
+from symdiff.tracing.captures.mentioning import Question, handed_outside, home_of, questions, word_of
+from symdiff.tracing.captures.reaching import HOLDING
+from symdiff.tracing.captures.telling import Used, is_opaque_capture
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import Line, is_library, name_unless_library, user_line
+from symdiff.vocabulary.libraries import Line, is_library, is_users, name_unless_library, user_line
 
 _USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and symdiff's own are nobody's
 _Known = tuple[types.CodeType, tuple[Question, ...], str]

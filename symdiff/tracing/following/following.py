@@ -24,18 +24,9 @@ from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import outside_word
 from symdiff.rulebooks.sites import OWN
-from symdiff.tracing.captures.reaching import (
-    HOLDING,
-    Asked,
-    Cache,
-    File,
-    Found,
-    Imported,
-    Unfollowed,
-    Used,
-    calls_outside,
-    is_opaque_capture,
-)  # fmt: skip
+from symdiff.tracing.captures.mentioning import calls_outside
+from symdiff.tracing.captures.reaching import HOLDING, Found
+from symdiff.tracing.captures.telling import Asked, Cache, File, Imported, Unfollowed, Used, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace

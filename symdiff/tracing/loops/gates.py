@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.tracing.captures.reaching import is_users
 from symdiff.tracing.loops.keeping import Keeping
 from symdiff.tracing.loops.stores import Growing
 from symdiff.tracing.values.tracer import Tracer
-from symdiff.vocabulary.libraries import is_library
+from symdiff.vocabulary.libraries import is_library, is_users
 
 _WRITING = frozenset(
     "STORE_GLOBAL DELETE_GLOBAL DELETE_ATTR DELETE_SUBSCR STORE_NAME DELETE_NAME "

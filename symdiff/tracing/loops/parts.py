@@ -8,8 +8,7 @@ import types
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from symdiff.tracing.captures.reaching import is_users
-from symdiff.vocabulary.libraries import module_of
+from symdiff.vocabulary.libraries import is_users, module_of
 
 _KEYS = (str, int, bytes, type(None))
 _WITHOUT_STATE = ("abc", "typing")  # modules of classes to inherit from

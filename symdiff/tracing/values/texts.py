@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from symdiff.errors import TraceError
-from symdiff.tracing.captures.reaching import PRINTING
+from symdiff.tracing.captures.telling import PRINTING
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.libraries import user_line
