@@ -50,14 +50,18 @@ def assemble_steps(program: Program) -> Program:
 
 def _part(nodes: list[Node], position: int) -> _Part:
     node = nodes[position]
-    value, key = (node.operands[0], node.params["key"]) if node.op == "put" else (position, tuple((0, n, 1) for n in node.shape))
+    value, key = (
+        (node.operands[0], node.params["key"]) if node.op == "put" else (position, tuple((0, n, 1) for n in node.shape))
+    )
     found = _Part(value, key)
     known = all(isinstance(n, int) for n in (*node.shape, *(end for cut in key for end in cut)))
-    if not known or nodes[value].op != "embed" or len(node.shape) != 2 or any(step != 1 for *_, step in key):
+    if not known or nodes[value].op != "embed" or len(node.shape) != 2 or any(step < 1 for *_, step in key):
         return found
-    (row, last, _), (column, _, _) = key
-    start, step = row * node.shape[1] + column, node.shape[1] + 1
-    return found._replace(diagonal=nodes[value].operands[0], line=((start, start + (last - row - 1) * step + 1, step),))
+    (row, _, down), (column, _, right) = key
+    start, step = row * node.shape[1] + column, down * node.shape[1] + right
+    return found._replace(
+        diagonal=nodes[value].operands[0], line=((start, start + (nodes[value].shape[0] - 1) * step + 1, step),)
+    )
 
 
 def _assembled(node: Node, parts: list[_Part], place: list[int], count: int) -> list[Node]:
