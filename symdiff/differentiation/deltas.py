@@ -20,7 +20,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS, Shape, Slice
 from symdiff.vocabulary.traits import operations
 
-_MOST = 24  # terms, beyond which one array is less work
+_FEW, _MOST = 8, 24  # terms, beyond which those on the same diagonals are one, and all are one array
 Region = tuple[range, ...]
 Pairs = tuple[tuple[int, int], ...]
 _EACH, _BILINEAR = operations("termwise"), operations("bilinear")
@@ -81,7 +81,7 @@ def dense(a: Arrays, x: Sparse, last: bool = False) -> Atom:
     order = (*range(n, len(x.axes)), *range(n)) if last else tuple(range(len(x.axes)))
     sides, weights, turn = (points, cells), _strides(x.lead) + _strides(x.shape), -1 if last else 1
     filled, lines, rows, places = [], [], [], []
-    for term in x.terms:
+    for term in _some(x.terms):
         line = _line(a, x, term) if _follows(term) else None
         if line is not None:
             row, along = line
@@ -98,7 +98,8 @@ def dense(a: Arrays, x: Sparse, last: bool = False) -> Atom:
         row = a.bind("scatter", a.concatenate(rows, 0), indices=np.concatenate(places), size=points * cells)
         lines.append(a.reshape(row, sides[::turn]))
     total = a.reshape(reduce(a.builder.add, filled), shape) if filled else Constant(0.0)
-    return a.builder.add(total, a.reshape(reduce(a.builder.add, lines), shape)) if lines else total
+    total = a.builder.add(total, a.reshape(reduce(a.builder.add, lines), shape)) if lines else total
+    return a.broadcast_to(total, shape)
 
 
 def _line(a: Arrays, x: Sparse, term: Term) -> tuple[Atom, Region] | None:
@@ -116,6 +117,11 @@ def _line(a: Arrays, x: Sparse, term: Term) -> tuple[Atom, Region] | None:
             return None
         runs.append(_run(start, step, len(region[long[0][0]]) if long else 1))
     return _spread(a, term), tuple(runs)
+
+
+def _some(terms: Iterable[Term]) -> list[Term]:
+    """Those that have cells."""
+    return [term for term in terms if all(map(len, term.region))]
 
 
 def _follows(term: Term) -> bool:
@@ -205,10 +211,9 @@ def _within(a: Arrays, term: Term, axis: int, places: range) -> Term:
 
 
 def _turned(a: Arrays, x: Atom, order: tuple[int, ...]) -> Atom:
-    """An array's axes in another order, without leading ones of size 1."""
-    shape = tuple(x.shape[axis] for axis in order)
+    """An array's axes in another order; where only those of size 1 move, in another shape."""
     long = [axis for axis in order if x.shape[axis] != 1]
-    return _lean(a, a.reshape(x, shape) if long == sorted(long) else a.transpose(x, order))
+    return a.reshape(x, tuple(x.shape[axis] for axis in order)) if long == sorted(long) else a.transpose(x, order)
 
 
 def _lean(a: Arrays, x: Atom) -> Atom:
@@ -222,7 +227,7 @@ def _pointed(a: Arrays, term: Term, axes: Iterable[int]) -> Term:
     gone = [(first, second) for first, second in term.pairs if second in axes]
     for first, second in gone:
         order[first], order[second] = second, first
-    source = _turned(a, term.full(a), tuple(order)) if gone else term.source
+    source = _lean(a, _turned(a, term.full(a), tuple(order))) if gone else term.source
     return Term(source, term.region, tuple(pair for pair in term.pairs if pair not in gone))
 
 
@@ -253,20 +258,44 @@ def _merged(a: Arrays, x: Sparse, terms: list[Term], code: str) -> Sparse:
     where they are many, or as large as the array.
     """
     found: list[Term] = []
-    for term in terms:
+    for term in _some(terms):
         for place, known in enumerate(found):
             sizes = tuple(map(max, known.sizes, term.sizes))
             if known[1:] == term[1:] and sizes in (known.sizes, term.sizes):
                 found[place] = known._replace(source=a.builder.add(known.source, term.source))
                 break
         else:
-            if all(map(len, term.region)):
-                found.append(term)
+            found.append(term)
+    found = _on_diagonals(a, found) if len(found) > _FEW else found
     cells = sum(math.prod(t.sizes) for t in found)
     if len(found) == 1 or (1 < len(found) <= _MOST and cells <= math.prod(x.axes)):
         return x._replace(terms=tuple(found))
     whole = a.reshape(dense(a, x._replace(terms=tuple(found))), x.axes) if found else Constant(0.0, code)
     return x._replace(terms=(Term(whole, _whole(x.axes), ()),))
+
+
+def _on_diagonals(a: Arrays, terms: list[Term]) -> list[Term]:
+    """Terms, those on the same diagonals as one, which is zero between them."""
+    groups: dict[Any, list[Term]] = {}
+    for term in terms:
+        paired = {axis for pair in term.pairs for axis in pair}
+        rest = tuple(None if k in paired and cells.step == 1 else cells for k, cells in enumerate(term.region))
+        offsets = tuple(term.region[second].start - term.region[first].start for first, second in term.pairs)
+        groups.setdefault((term.pairs, offsets, rest), []).append(term)
+    found = []
+    for (pairs, _, rest), group in groups.items():
+        ends = zip(*([(cells.start, cells.stop) for cells in term.region] for term in group), strict=True)
+        hull = tuple(known or range(min(axis)[0], max(end for _, end in axis)) for known, axis in zip(rest, ends, strict=True))
+        seconds = {second for _, second in pairs}
+        total: Atom = Constant(0.0)
+        for term in group if len(group) > 1 else ():
+            sizes = tuple(len(term.region[k]) if k in seconds else n for k, n in enumerate(term.sizes))
+            starts = [term.region[k].start - hull[k].start if k in seconds else 0 for k in range(len(hull))]
+            key = tuple((start, start + n, 1) for start, n in zip(starts, sizes, strict=True))
+            whole = tuple(len(hull[k]) if k in seconds else n for k, n in enumerate(sizes))
+            total = a.builder.add(total, a.put(a.broadcast_to(term.full(a), sizes), key, whole))
+        found.append(group[0] if len(group) == 1 else Term(_lean(a, total), hull, pairs))
+    return found
 
 
 def _mapped(x: Sparse, function: Callable[[Term], Atom]) -> Sparse:
@@ -328,7 +357,11 @@ def _transposed(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: 
     n, axes = len(x.lead), binding.params.params["axes"]
     order = (*range(n), *(n + axis for axis in axes))
     terms = [
-        Term(_turned(a, t.full(a), order), tuple(t.region[k] for k in order), tuple((f, order.index(s)) for f, s in t.pairs))
+        Term(
+            _lean(a, _turned(a, t.full(a), order)),
+            tuple(t.region[k] for k in order),
+            tuple((f, order.index(s)) for f, s in t.pairs),
+        )
         for t in x.terms
     ]
     return Sparse(x.lead, binding.shape, tuple(terms))
@@ -378,9 +411,9 @@ def _contracted(a: Arrays, source: Atom, matrix: Atom, axis: int) -> Atom:
     last = len(source.shape) - 1
     order = list(range(last + 1))
     order[axis], order[last] = last, axis
-    moved = a.transpose(source, tuple(order))
+    moved = _turned(a, source, tuple(order))
     found = a.matmul(a.reshape(moved, (math.prod(moved.shape[:-1]), moved.shape[-1])), matrix)
-    return a.transpose(a.reshape(found, (*moved.shape[:-1], matrix.shape[1])), tuple(order))
+    return _turned(a, a.reshape(found, (*moved.shape[:-1], matrix.shape[1])), tuple(order))
 
 
 def _cut(a: Arrays, x: Sparse, key: tuple[Slice, ...], erased: bool = False) -> Sparse | None:
@@ -400,8 +433,7 @@ def _cut(a: Arrays, x: Sparse, key: tuple[Slice, ...], erased: bool = False) -> 
                 inside = inside._replace(region=(*inside.region[:axis], found, *inside.region[axis + 1 :]))
         if not erased:
             terms.append(inside)
-    terms = [t for t in terms if all(map(len, t.region))]
-    return x._replace(terms=tuple(terms), shape=x.shape if erased else HEADS["getitem"].shape(x.shape, key=key))
+    return x._replace(terms=tuple(_some(terms)), shape=x.shape if erased else HEADS["getitem"].shape(x.shape, key=key))
 
 
 def _put(x: Sparse, key: tuple[Slice, ...], shape: Shape) -> Sparse:
@@ -423,7 +455,9 @@ def _taken(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) 
 
 
 def _placed(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) -> Sparse | None:
-    """What is put somewhere: in a region, beside others, or in place of something."""
+    """What is put somewhere: in a region, beside others, at places in a row, or in place of something."""
+    if binding.op == "scatter":
+        return _scattered(x, **binding.params.params)
     if binding.op == "concatenate":
         axis = binding.params.params["axis"]
         start = sum(o.shape[axis] for o in operands[:place])
@@ -433,6 +467,19 @@ def _placed(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int)
     if binding.op == "set" and place == 0:
         return _cut(a, x, key, True)
     return _put(_repeated(a, x, HEADS["getitem"].shape(binding.shape, key=key)), key, binding.shape)
+
+
+def _scattered(x: Sparse, indices: np.ndarray, size: int) -> Sparse | None:
+    """Rows added to those of zeros; None where a term's are not in one progression."""
+    n, terms = len(x.lead), []
+    for term in x.terms if indices.size else ():
+        places = indices[np.array(term.region[n])] if indices.ndim == 1 else np.zeros(2)
+        steps = set(np.diff(places).tolist()) or {1}
+        if len(steps) > 1 or 0 in steps:
+            return None
+        run = _run(int(places[0]), *steps, len(places))
+        terms.append(term._replace(region=(*term.region[:n], run, *term.region[n + 1 :])))
+    return Sparse(x.lead, (size, *x.shape[1:]), tuple(terms))
 
 
 def _cell(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) -> Sparse | None:
@@ -469,11 +516,12 @@ def _replaced(a: Arrays, x: Sparse, at: int, old: Shape, new: Shape) -> Sparse |
     spans = [axes]
     if size > 1:
         partners = [{second: first for first, second in term.pairs} for term in x.terms]
-        firsts = [tuple(own.get(axis) for axis in axes) for own in partners]
-        start = firsts[0][0]
-        together = (None,) * len(old) if start is None else tuple(range(start, start + len(old)))
-        if any(own != together for own in firsts):
-            return None
+        start = next((own[axis] - k for own in partners for k, axis in enumerate(axes) if axis in own), None)
+        for own, term in zip(partners, x.terms, strict=True):
+            for k, axis in enumerate(axes):
+                single = start is not None and len(old) > 1 and len(term.region[axis]) == len(term.region[start + k]) == 1
+                if own.get(axis) != (None if start is None else start + k) and not (single and axis not in own):
+                    return None
         if start is not None:
             spans.insert(0, range(start, start + len(old)))
     terms = [_with_axes(a, x.axes, t, spans, new) for t in x.terms]
@@ -562,5 +610,5 @@ _RULES: dict[str, tuple[Callable[..., Sparse | None], tuple[int, ...]]] = {  # w
     "add": (_added, ()), "sub": (_added, ()), "mul": (_scaled, ()), "div": (_scaled, (1,)), "select": (_scaled, (0,)),
     "transpose": (_transposed, ()), "sum": (_summed, ()), "matmul": (_multiplied, ()), "broadcast_to": (_spread_out, ()),
     "getitem": (_taken, ()), "put": (_placed, ()), "set": (_placed, ()), "concatenate": (_placed, ()), "item": (_cell, ()),
-    "array": (_cell, ()), "reshape": (_reshaped, ()),
+    "array": (_cell, ()), "scatter": (_placed, ()), "reshape": (_reshaped, ()),
 }  # fmt: skip
