@@ -23,7 +23,7 @@ from symdiff.vocabulary.traits import operations
 _FEW, _MOST = 8, 24  # terms, beyond which those on the same diagonals are one, and all are one array
 Region = tuple[range, ...]
 Pairs = tuple[tuple[int, int], ...]
-_EACH, _BILINEAR = operations("termwise"), operations("bilinear")
+_EACH, _BILINEAR, _OVERWRITING = operations("termwise"), operations("bilinear"), operations("overwrites")
 
 
 class Term(NamedTuple):
@@ -184,6 +184,12 @@ def _run(start: int, step: int, count: int) -> range:
     """So many numbers, the end beside the last of them."""
     step = step if count > 1 else 1
     return range(start, start + (count - 1) * step + (1 if step > 0 else -1), step)
+
+
+def _progression(numbers: np.ndarray) -> range | None:
+    """Numbers at equal distances as what they are; None for others."""
+    steps = set(np.diff(numbers).tolist()) or {1}
+    return _run(int(numbers[0]), *steps, len(numbers)) if len(numbers) and len(steps) == 1 and 0 not in steps else None
 
 
 def _meeting(own: range, cut: range) -> tuple[range, range]:
@@ -463,8 +469,14 @@ def _placed(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int)
         start = sum(o.shape[axis] for o in operands[:place])
         key = tuple((start, start + n, 1) if k == axis else (0, n, 1) for k, n in enumerate(x.shape))
         return _put(x, key, binding.shape)
-    key = binding.params.params["key"]
-    if binding.op == "set" and place == 0:
+    if binding.op == "set_at":
+        run = _progression(binding.params.params["indices"].ravel()) if len(binding.shape) == 1 else None
+        if run is None:
+            return None
+        key = _key([run])
+    else:
+        key = binding.params.params["key"]
+    if binding.op in _OVERWRITING and place == 0:
         return _cut(a, x, key, True)
     return _put(_repeated(a, x, HEADS["getitem"].shape(binding.shape, key=key)), key, binding.shape)
 
@@ -472,12 +484,10 @@ def _placed(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int)
 def _scattered(x: Sparse, indices: np.ndarray, size: int) -> Sparse | None:
     """Rows added to those of zeros; None where a term's are not in one progression."""
     n, terms = len(x.lead), []
-    for term in x.terms if indices.size else ():
-        places = indices[np.array(term.region[n])] if indices.ndim == 1 else np.zeros(2)
-        steps = set(np.diff(places).tolist()) or {1}
-        if len(steps) > 1 or 0 in steps:
+    for term in x.terms:
+        run = _progression(indices[np.array(term.region[n], int)]) if indices.ndim == 1 else None
+        if run is None:
             return None
-        run = _run(int(places[0]), *steps, len(places))
         terms.append(term._replace(region=(*term.region[:n], run, *term.region[n + 1 :])))
     return Sparse(x.lead, (size, *x.shape[1:]), tuple(terms))
 
@@ -609,6 +619,6 @@ def _groups(old: Shape, new: Shape) -> list[tuple[Shape, Shape]]:
 _RULES: dict[str, tuple[Callable[..., Sparse | None], tuple[int, ...]]] = {  # with fixed operands
     "add": (_added, ()), "sub": (_added, ()), "mul": (_scaled, ()), "div": (_scaled, (1,)), "select": (_scaled, (0,)),
     "transpose": (_transposed, ()), "sum": (_summed, ()), "matmul": (_multiplied, ()), "broadcast_to": (_spread_out, ()),
-    "getitem": (_taken, ()), "put": (_placed, ()), "set": (_placed, ()), "concatenate": (_placed, ()), "item": (_cell, ()),
-    "array": (_cell, ()), "scatter": (_placed, ()), "reshape": (_reshaped, ()),
+    "getitem": (_taken, ()), "put": (_placed, ()), "set": (_placed, ()), "set_at": (_placed, ()), "scatter": (_placed, ()),
+    "concatenate": (_placed, ()), "item": (_cell, ()), "array": (_cell, ()), "reshape": (_reshaped, ()),
 }  # fmt: skip
