@@ -101,3 +101,163 @@ def test_zeros_stay_zeros_beside_infinities():
     a = np.full((2, 2), np.inf)
     found = sd.jacobian(lambda x: x @ a, scalarize=False)(np.eye(2))
     assert np.isinf(found[0, 0, 0, 0]) and found[0, 0, 1, 0] == 0
+
+
+def rosen(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def replaced(x):
+    y = 2 * x
+    y[1:-1] = x[1:-1] * x[2:] - x[:-2]
+    y[:1] = 0
+    return y * x
+
+
+def heat(u):
+    inside = u[1:-1, 1:-1]
+    return inside**2 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * inside)
+
+
+def around(u):
+    """Differences along both axes, the edges by themselves."""
+    return np.concatenate([(np.diff(u, axis=0) ** 3).ravel(), (u[:, 1:] * u[:, :-1]).ravel(), u[0] ** 2, u[:, -1] ** 2])
+
+
+STENCILS = {
+    "a row of cells": (lambda x: x[2:] - 2 * x[1:-1] + x[:-2] - x[1:-1] ** 3, (8,)),
+    "differences": (lambda x: np.diff(x, 2) * x[1:-1], (8,)),
+    "neighbours in a ring": (lambda x: np.sin(x - np.roll(x, 1)) * np.roll(x, -2), (8,)),
+    "backwards": (lambda x: x * x[::-1], (7,)),
+    "every second": (lambda x: x[::2] ** 2 * x[1::2], (8,)),
+    "every third, backwards": (lambda x: x[7::-3] * x[:3], (8,)),
+    "twice in strides": (lambda x: x[1::2][::-1][:3] * x[::3], (9,)),
+    "in place of cells": (replaced, (8,)),
+    "where": (lambda x: np.where(x[1:] > x[:-1], x[1:] ** 2, x[:-1]) * x[1:], (8,)),
+    "single cells": (lambda x: x[1:] * x[0] + x[-1] ** 2, (6,)),
+    "joined": (lambda x: np.concatenate([x[:2] ** 2, x[1:], x[::-1] * x]), (6,)),
+    "gradient": (lambda x: np.gradient(x) ** 2, (8,)),
+    "a grid": (heat, (5, 6)),
+    "a grid in a row": (lambda x: heat(x.reshape(5, 6)).ravel(), (30,)),
+    "a grid with edges": (around, (4, 4)),
+    "a row of a grid": (lambda u: u[1, 1:] * u[0, :-1] + u[2, :-1], (3, 5)),
+    "other axes": (lambda u: u.T[1:] * u.T[:-1], (4, 5)),
+    "axes joined": (lambda u: (u[1:] * u[:-1]).reshape(2, 2, 3)[:, 1:], (5, 3)),
+    "sums of slices": (lambda u: u[1:].sum(0) * u[0] + (u[:, 1:] * u[:, :1]).sum(1)[:2], (4, 2)),
+    "pairs of cells": (lambda x: x[1:, None] * x[None, :-1], (5,)),
+    "before a product": (lambda x: np.diff(x) @ A, (4,)),
+    "after a product": (lambda x: np.diff(A.T @ x) * x, (3,)),
+    "one cell": (lambda x: np.concatenate([x, x[1:], 2 * x * x[:1]]), (1,)),
+    "two cells": (lambda x: (x[1:] - x[:-1] ** 2) * x[1:], (2,)),
+    "repeated": (lambda u: u[1:] * u[:1] + np.ones(3) * u[:2, :1] - u[0, 0] ** 2, (3, 1)),
+    "tiles": (lambda u: np.tile(u, (2, 2))[1:, ::2] ** 2, (2, 3)),
+    "a long reach": (lambda x: sum(x[k:].sum() * x[: len(x) - k] [0] + 0 * x for k in range(1, 9)) * x, (9,)),
+    "many diagonals": (lambda x: np.concatenate([x[k:] * x[: len(x) - k] for k in range(1, 12)]), (12,)),
+}  # fmt: skip
+
+
+def energy_of_grid(u):
+    return np.sum(np.diff(u, axis=0) ** 4) + np.sum((u[:, 1:] * u[:, :-1]) ** 2) + np.sum(u[0] ** 4) + np.sum(heat(u))
+
+
+def by_complex_steps(f, x):
+    found = np.empty((*f(x).shape, *x.shape))
+    for at in np.ndindex(x.shape):
+        step = x.astype(complex)
+        step[at] += 1e-40j
+        found[(..., *at)] = f(step).imag / 1e-40
+    return found
+
+
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+@pytest.mark.parametrize("name", STENCILS)
+def test_derivatives_of_stencils(name, backend):
+    """Against complex steps; second derivatives against differences of the gradient."""
+    if backend == "native":
+        pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
+    f, shape = STENCILS[name]
+    x = np.random.default_rng(5).uniform(0.5, 1.5, shape)
+    expected = by_complex_steps(f, x)
+    for mode in ("reverse", "forward"):
+        np.testing.assert_allclose(sd.jacobian(f, mode=mode, backend=backend, scalarize=False)(x), expected, 1e-12, 1e-12)
+
+    def energy(x):
+        return np.sum(f(x) ** 2)
+
+    found, gradient = sd.hessian(energy, backend=backend, scalarize=False)(x), sd.grad(energy, scalarize=True)
+    of_gradient = sd.jacobian(sd.grad(energy, scalarize=False), backend=backend, scalarize=False)(x)
+    for at in np.ndindex(shape):
+        step = np.zeros(shape)
+        step[at] = 1e-5
+        differences = (gradient(x + step) - gradient(x - step)) / 2e-5
+        np.testing.assert_allclose(found[(..., *at)], differences, 1e-5, 1e-5 * abs(found).max())
+    np.testing.assert_allclose(of_gradient, found, 1e-12, 1e-12 * abs(found).max())
+
+
+def test_stencils_of_other_dtypes():
+    def f(z):
+        return (z[2:] - z[1:-1] * z[:-2]) * np.conj(z[1:-1])
+
+    z = RNG.uniform(0.5, 1.5, 6) + 1j * RNG.uniform(0.5, 1.5, 6)
+    for code, tolerance in ("F", 1e-5), ("D", 1e-12):
+        found, wide = (sd.wirtinger(f, scalarize=s)(z.astype(c)) for s, c in ((False, code), (True, "D")))
+        for own, other in zip(found, wide, strict=True):
+            assert own.dtype == np.dtype(code)
+            np.testing.assert_allclose(own, other, tolerance, tolerance)
+    single = sd.hessian(rosen, scalarize=False)(np.linspace(0, 1, 9).astype("f"))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, sd.hessian(rosen)(np.linspace(0, 1, 9)), 1e-4, 1e-3)
+
+
+def test_stencils_of_nothing():
+    for shape in ((0,), (1,)):
+        np.testing.assert_equal(
+            sd.jacobian(lambda x: np.diff(x) * x[1:], scalarize=False)(np.ones(shape)), np.ones((0, *shape))
+        )
+    assert sd.jacobian(lambda x: x * 2, scalarize=False)(np.ones(0)).shape == (0, 0)
+    assert sd.hessian(lambda u: np.sum(u[1:] * u[:-1]), scalarize=False)(np.ones((3, 0))).shape == (3, 0, 3, 0)
+
+
+def large(derivative, f, shape):
+    """The operations of a derivative on more than a few arrays as large as its input."""
+    graph = derivative(f, scalarize=False).graph(np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape))
+    nodes = getattr(program_of(graph), "program", program_of(graph)).nodes
+    return [node.op for node in nodes if np.prod(node.shape) > 4 * np.prod(shape)]
+
+
+LINEAR = {
+    "a chain": (sd.hessian, rosen, (50,)),
+    "a ring": (sd.hessian, lambda x: np.sum((x - np.roll(x, 1)) ** 4), (50,)),
+    "two steps": (sd.hessian, lambda x: np.sum(np.diff(x, 2) ** 4), (50,)),
+    "conditions": (sd.hessian, lambda x: np.sum(np.where(x[1:] > x[:-1], x[1:] ** 2, x[:-1]) ** 2) + x[0] ** 2 * x[-1], (50,)),
+    "in place of cells": (sd.hessian, lambda x: np.sum(replaced(x) ** 2), (100,)),
+    "strides": (sd.hessian, lambda x: np.sum(x[::2] ** 2 * x[1::2]), (50,)),
+    "a field": (sd.jacobian, lambda u: u[2:] - 2 * u[1:-1] + u[:-2] - u[1:-1] ** 3, (50,)),
+    "a grid": (sd.hessian, energy_of_grid, (12, 12)),
+    "a grid in a row": (sd.hessian, lambda x: energy_of_grid(x.reshape(12, 12)), (144,)),
+    "a field on a grid": (sd.jacobian, heat, (9, 9)),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_nothing_is_as_large_as_the_result_beside_it(name):
+    """One array is filled, and looked at in the shape of the result."""
+    found = large(*LINEAR[name])
+    assert len([op for op in found if op in ("assemble", "scatter")]) == 1
+    assert set(found) <= {"assemble", "scatter", "reshape"}
+
+
+def test_diagonals_are_added_to_what_is_dense():
+    """In the row of all its cells: no matrix is made of a diagonal."""
+    found = large(sd.hessian, lambda x: np.sum(x) ** 2 * np.sum(x**2) + rosen(x), (50,))
+    assert found.count("assemble") == 1 and "embed" not in found[found.index("assemble") - 2 :]
+
+
+def test_cells_beside_what_is_repeated_keep_their_places():
+    """The cotangent of a sum over an axis is narrower than that of a cell beside it."""
+    x = RNG.uniform(0.5, 1.5, (2, 3))
+
+    def f(x):
+        return np.sum(np.sum(x + x[0, 0] ** 2, 1) ** 2)
+
+    np.testing.assert_allclose(sd.hessian(f, scalarize=False)(x), sd.hessian(f, scalarize=True)(x), 1e-12)

@@ -212,17 +212,12 @@ def _columns(open_: Opened, wrt: list[int], rules: Any) -> list[Block]:
     for place, leaf in zip(wrt, open_.wrt, strict=True):
         pushed = push_tangents(open_.graph, [place], rules)
         seed = _unit(arrays, leaf.shape, leaf.dtype)
-        results_ = append_batched(pushed, open_.builder, {pushed.inputs[-1].node: seed}, math.prod(leaf.shape))
-        for output, block, atom in zip(outputs, blocks, results_[len(outputs) :], strict=True):
-            last = arrays.transpose(atom, (*range(1, len(atom.shape)), 0))
+        results_ = append_batched(pushed, open_.builder, {pushed.inputs[-1].node: seed}, math.prod(leaf.shape), True)
+        for output, block, last in zip(outputs, blocks, results_[len(outputs) :], strict=True):
             block.append([arrays.reshape(last, output.shape + leaf.shape)])
     return blocks
 
 
 def _unit(arrays: Arrays, shape: tuple[int, ...], code: str) -> Atom | Sparse:
     """All unit arrays of a shape, one after the other along a leading axis."""
-    if len(shape) > 1:
-        return unit_seeds(arrays, shape, code)
-    count = math.prod(shape)
-    one = arrays.broadcast_to(Constant(1.0, code), (count,))
-    return arrays.reshape(arrays.embed(one), (count, *shape))
+    return unit_seeds(shape, code) if shape else arrays.broadcast_to(Constant(1.0, code), (1,))

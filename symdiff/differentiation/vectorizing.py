@@ -40,15 +40,15 @@ def vectorize_graph(graph: Graph, axes: list[int | None], count: int, out_axis: 
         symbol = builder.input(leaf.name, whole, leaf.node.dtype, leaf.path)
         last = len(shape)
         seeds[leaf.node] = symbol if axis == 0 else arrays.transpose(symbol, (last, *range(last)))
-    results = append_batched(graph, builder, seeds, count)
-    if out_axis != 0:
-        results = [arrays.transpose(r, (*range(1, len(r.shape)), 0)) for r in results]
+    results = append_batched(graph, builder, seeds, count, out_axis != 0)
     outputs = tuple(GraphOutput(o.name, r) for o, r in zip(graph.outputs, results, strict=True))
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc)
 
 
-def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> list[Atom]:
-    """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs, each with that axis."""
+def append_batched(
+    graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int, last: bool = False
+) -> list[Atom]:
+    """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs with that axis, last or not."""
     batch = _Batch(builder, seeds, count)
     builder.after(graph.bindings)
     known = {b.result for b in builder.bindings}
@@ -60,7 +60,7 @@ def append_batched(graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Spar
             builder.bindings.append(binding)
             if binding.op in HEADS:
                 builder.structural[binding.result] = binding
-    return [batch.full(o.atom) for o in graph.outputs]
+    return [batch.result(o.atom, last) for o in graph.outputs]
 
 
 class _Batch:
@@ -86,6 +86,13 @@ class _Batch:
         """A sparse array becomes one like others."""
         if atom in self.sparse and atom not in self.points:
             self.points[atom] = dense(Arrays(self.builder), self.sparse[atom])
+
+    def result(self, atom: Atom, last: bool) -> Atom:
+        """An atom with the axis of points as the first, or the last."""
+        if last and atom in self.sparse and atom not in self.points:
+            return dense(Arrays(self.builder), self.sparse[atom], last)
+        found = self.full(atom)
+        return Arrays(self.builder).transpose(found, (*range(1, len(found.shape)), 0)) if last else found
 
     def full(self, atom: Atom) -> Atom:
         """An atom with the axis of points, repeated along it where it does not depend on them."""

@@ -18,7 +18,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.regions import Box, merged, within
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
-from symdiff.vocabulary.extents import Extent
+from symdiff.vocabulary.extents import Extent, broadcast_extents
 from symdiff.vocabulary.heads import HEADS, Shape, Slice, Static
 from symdiff.vocabulary.ops import is_complex, real_counterpart
 from symdiff.vocabulary.traits import operations
@@ -173,20 +173,18 @@ class Arrays:
     def by_region(self, values: list[Atom]) -> list[Atom]:
         """Terms of a sum, those that fill the same region of zeros added up first, regions side by side as one, and single
         cells set at once."""
-        groups: dict[Any, list[Atom]] = {}
-        for place, value in enumerate(values):
-            inner = self.made_by(value, "put")
-            groups.setdefault(place if inner is None else (inner.params.params["key"], value.dtype), []).append(value)
-        shape = values[0].shape
-        boxes: dict[Box, Atom | None] = {}  # what has been put there, if that is one term
+        shape = broadcast_extents(*(value.shape for value in values))
+        groups: dict[Any, list[Node]] = {}
         found: list[Atom] = []
-        for group in groups.values():
-            puts = [put for put in (self.made_by(value, "put") for value in group) if put is not None]
-            if puts:
-                total = reduce(self.builder.add, [put.operands[0] for put in puts])
-                boxes[puts[0].params.params["key"], total] = group[0] if len(group) == 1 else None
+        for value in values:
+            put = self.made_by(value, "put") if value.shape == shape else None  # of what is broadcast another region is filled
+            if put is None:
+                found.append(value)
             else:
-                found += group
+                groups.setdefault((put.params.params["key"], value.dtype), []).append(put)
+        boxes: dict[Box, Atom | None] = {}  # what has been put there, if that is one term
+        for (key, _), puts in groups.items():
+            boxes[key, reduce(self.builder.add, [put.operands[0] for put in puts])] = puts[0] if len(puts) == 1 else None
         cells: dict[str, dict[int, Atom]] = {}
         single = all(total.shape == (1,) * len(shape) for _, total in boxes)
         for key, total in boxes if single else merged(boxes, len(shape), self.concatenate):

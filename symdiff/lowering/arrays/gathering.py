@@ -13,17 +13,17 @@ from symdiff.lowering.walks import live_only, uses_of
 
 
 class _Part(NamedTuple):
-    """What is added to a region of an array: a value, or one along a diagonal, `line` in the row of all cells."""
+    """What is added to a region of an array: a value, or one whose cells are a `line` in the row of all cells."""
 
     value: int
     key: Any
-    diagonal: int = -1
+    row: int = -1
     line: Any = None
 
 
 def assemble_steps(program: Program) -> Program:
     """Sums of `put` and `embed` nodes that nothing else uses, as one `assemble` node: parts are added in their regions of one
-    array, which is a row of all cells where all parts are diagonals.
+    array, which is a row of all cells where all parts are diagonals, or whole.
     """
     nodes, uses = program.nodes, uses_of(program)
     parts: dict[int, list[_Part]] = {}
@@ -34,14 +34,16 @@ def assemble_steps(program: Program) -> Program:
             parts[position] = [_part(nodes, position)]
         elif node.op == "add" and all(nodes[o].shape == node.shape and nodes[o].dtype == node.dtype for o in node.operands):
             gathered = [o for o in node.operands if o in parts and uses[o] == 1]
-            if len(gathered) < 2 or not all(part.diagonal >= 0 for o in gathered for part in parts[o]):
+            lines = all(part.line for o in gathered for part in parts[o])
+            if len(gathered) < 2 or not lines:
                 gathered = [o for o in gathered if nodes[o].op != "embed"]
             if gathered:
-                whole = tuple((0, n, 1) for n in node.shape)
-                each = [parts[o] if o in gathered else [_Part(o, whole)] for o in node.operands]
+                line = ((0, math.prod(node.shape), 1),) if lines else None
+                whole = _Part(-1, tuple((0, n, 1) for n in node.shape), line=line)
+                each = [parts[o] if o in gathered else [whole._replace(value=o, row=o)] for o in node.operands]
                 parts[position] = [part for found in each for part in found]
         if position in parts and node.op != "embed":
-            made += _assembled(node, parts[position], place, len(made))
+            made += _assembled(nodes, node, parts[position], place, len(made))
         else:
             made.append(node.on(tuple([place[o] for o in node.operands])))
         place.append(len(made) - 1)
@@ -54,19 +56,28 @@ def _part(nodes: list[Node], position: int) -> _Part:
     value, key = (node.operands[0], node.params["key"]) if node.op == "put" else (position, whole)
     found = _Part(value, key)
     known = all(isinstance(n, int) for n in (*node.shape, *(end for cut in key for end in cut)))
-    if not known or nodes[value].op != "embed" or len(node.shape) != 2 or any(step != 1 for *_, step in key):
+    if not known or nodes[value].op != "embed" or len(node.shape) != 2 or any(step < 1 for *_, step in key):
         return found
-    (row, last, _), (column, _, _) = key
-    start, step = row * node.shape[1] + column, node.shape[1] + 1
-    return found._replace(diagonal=nodes[value].operands[0], line=((start, start + (last - row - 1) * step + 1, step),))
+    (row, _, down), (column, _, right) = key
+    start, step = row * node.shape[1] + column, down * node.shape[1] + right
+    return found._replace(row=nodes[value].operands[0], line=((start, start + (nodes[value].shape[0] - 1) * step + 1, step),))
 
 
-def _assembled(node: Node, parts: list[_Part], place: list[int], count: int) -> list[Node]:
+def _assembled(nodes: list[Node], node: Node, parts: list[_Part], place: list[int], count: int) -> list[Node]:
     """The nodes of a sum, the first of which is the one numbered `count`."""
-    lines = all(part.diagonal >= 0 for part in parts)
-    operands = tuple(place[part.diagonal if lines else part.value] for part in parts)
-    params = {"keys": tuple(part.line if lines else part.key for part in parts)}
-    if not lines:
-        return [Node(ASSEMBLE, operands, node.shape, node.dtype, params, node.origin, node.primal)]
-    row = Node(ASSEMBLE, operands, (math.prod(node.shape),), node.dtype, params, node.origin, node.primal)
-    return [row, Node("reshape", (count,), node.shape, node.dtype, {"shape": node.shape}, node.origin, node.primal)]
+
+    def made(op: str, operands: list[int], shape: tuple[Any, ...], params: dict[str, Any]) -> Node:
+        return Node(op, tuple(operands), shape, node.dtype, params, node.origin, node.primal)
+
+    if not all(part.line for part in parts):
+        return [made(ASSEMBLE, [place[part.value] for part in parts], node.shape, {"keys": tuple(part.key for part in parts)})]
+    found: list[Node] = []
+    operands = []
+    for part in parts:
+        whole = nodes[part.row].shape == node.shape
+        if whole:
+            size = (math.prod(node.shape),)
+            found.append(made("reshape", [place[part.row]], size, {"shape": size}))
+        operands.append(count + len(found) - 1 if whole else place[part.row])
+    found.append(made(ASSEMBLE, operands, (math.prod(node.shape),), {"keys": tuple(part.line for part in parts)}))
+    return [*found, made("reshape", [count + len(found) - 1], node.shape, {"shape": node.shape})]
