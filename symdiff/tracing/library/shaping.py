@@ -221,7 +221,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> A
     widths = np.broadcast_to(pad_width, (x.ndim, 2))
     if np.any(widths < 0):
         raise ValueError("a padding has a negative width")
-    if isinstance(x, Tracer) and (x.is_of_integers() or x.whole):
+    if isinstance(x, Tracer) and x.is_of_integers():
         check_integers(0.5 if mode in ("linear_ramp", "mean", "median") else options.get("constant_values", 0))
     if mode in ("reflect", "symmetric") and options.get("reflect_type") == "odd":
         for axis, width in enumerate(widths):

@@ -158,7 +158,8 @@ def copied(value: Tracer, place: np.ndarray) -> Tracer:
     home = home_builder(value.builder)
     cells = None if value.held is None or home is not value.builder else value.held.storage.shown(value.held.place)
     held = traced_atom(value, home, user_line()) if cells is None else cells
-    return type(value).showing(home, storage_cells(home, held, value.dtype.char, place, user_line()), value.dtype)
+    found = storage_cells(home, held, value.dtype.char, place, user_line())
+    return value.like(found) if home is value.builder else type(value).showing(home, found, value.dtype)
 
 
 def filled(builder: Builder, plain: np.ndarray) -> Any:
