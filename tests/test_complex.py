@@ -69,10 +69,10 @@ def test_absolute_squares(name):
 
 def test_heads_at_zero():
     for f, dz, dzbar in (
-        (np.abs, 0, 0), (np.angle, 0, 0), (np.real, 0.5, 0.5), (np.imag, -0.5j, 0.5j), (np.conj, 0, 1),
+        (np.abs, 0, 0), (np.real, 0.5, 0.5), (np.imag, -0.5j, 0.5j), (np.conj, 0, 1),
     ):  # fmt: skip
         assert sd.wirtinger(f)(0j) == (dz, dzbar)
-    assert sd.grad(np.angle)(0.0) == 0.0
+    assert np.isnan(sd.wirtinger(np.angle)(0j)).all()  # its value jumps there
 
 
 Z = np.array([0.6 - 0.8j, 1.0 + 2.0j, -0.3 + 0.1j])

@@ -374,7 +374,7 @@ void newton_grad(double a, double x, double *restrict df_da)
     double x_ = x;
     long r = 0;
     while (fabs(x_ * x_ - a) > v0) {
-        x_was = np_room(x_was, &x_was_room, sizeof(double) * (r + 1));
+        x_was = np_room(x_was, &x_was_room, sizeof(double) * (size_t)(r + 1));
         x_was[r] = x_;
         x_ = 0.5 * (x_ + a / x_);
         r++;

@@ -414,7 +414,8 @@ class _LoopFile(_PointFile):
     def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
         words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal, ends)
         targets = self.targets if program is self.rest else [words.names.numbered("v") for _ in program.outputs]
-        lines = words.body(program, self.order()[: len(program.inputs)], targets)
+        names = self.inside() if program is self.rest else self.order()
+        lines = words.body(program, names[: len(program.inputs)], targets)
         self.constants |= words.constants
         self.names.taken.update(words.constants)
         return lines, {o.cells[0]: name for o, name in zip(program.outputs, targets, strict=True)}
@@ -423,11 +424,15 @@ class _LoopFile(_PointFile):
         held = [f"{name} = {constant_text(value)}" for name, value in self.constants.items()]
         return ["\n".join(held)] if held else []
 
-    def order(self) -> list[str]:
+    def inside(self) -> list[str]:
+        """The names of what the steps are given, in there."""
         return [*(own for (own,) in self.cells), *self.size_names]
 
+    def order(self) -> list[str]:
+        return self.inside()
+
     def parameters(self) -> list[str]:
-        typed = zip(self.order(), [*map(self.result_type, self.rest.inputs), *("int" for _ in self.size_names)], strict=True)
+        typed = zip(self.inside(), [*map(self.result_type, self.rest.inputs), *("int" for _ in self.size_names)], strict=True)
         return [f"{name}: {kind}" for name, kind in typed]
 
     def result_type(self, output: Input | Output) -> str:

@@ -266,7 +266,7 @@ class _Removing:
         elif len(free) != 1:
             yield from self._tried(made, value)
         else:
-            of_one = (t for t in _candidates(value, *filter(None, numbers)) if _is_at(made.op, t, numbers, value))
+            of_one = (t for t in _candidates(value, [n for n in numbers if n]) if _is_at(made.op, t, numbers, value))
             yield from (Point(free[0], t) for t in of_one)
 
     def _tried(self, made: Node, value: Any = None) -> Iterator[Point]:
@@ -359,12 +359,12 @@ def _number(atom: Atom) -> Any:
     return mpmath.mpf(value) if isinstance(value, (int, float)) else None
 
 
-def _candidates(value: Any, constant: Any = None) -> Iterator[Any]:
-    """Numbers that an operation, with a constant, may make another one."""
+def _candidates(value: Any, constants: list[Any]) -> Iterator[Any]:
+    """Numbers that an operation, with constants, may make another one."""
     yield from (*map(mpmath.mpf, _TRIED), value, -value)
-    if constant is None:
+    if not constants:
         yield from (mpmath.exp(value), mpmath.log(value)) if value > 0 else (mpmath.exp(value),)
-    else:
+    for constant in constants:
         yield from (value + constant, value - constant, constant - value, value * constant, value / constant)
         root = abs(value) ** (1 / constant) if value else value
         yield from (root, -root, constant / value if value else value)
