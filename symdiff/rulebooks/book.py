@@ -164,7 +164,7 @@ def operation_facts() -> Mapping[str, Column]:
     return {row.op: rule_column(row.facts, row.parameters, row.where) for row in rows if row.op is not None and row.facts}
 
 
-OUTSIDE = "clock elsewhere frames file import state".split()
+OUTSIDE = "clock elsewhere frames file import state printing".split()
 REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form known")
 
 

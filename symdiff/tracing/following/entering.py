@@ -19,7 +19,7 @@ from symdiff.errors import TraceError
 from symdiff.rulebooks.book import outside_word
 from symdiff.tracing.captures.mentioning import Question, handed_outside, home_of, questions, word_of
 from symdiff.tracing.captures.reaching import HOLDING
-from symdiff.tracing.captures.telling import Used, is_opaque_capture
+from symdiff.tracing.captures.telling import PRINTING, Used, is_opaque_capture
 from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
@@ -146,7 +146,10 @@ def _reads(code: types.CodeType) -> bool:
 
 def _look_outside(frame: types.FrameType | None, word: str, name: str) -> None:
     """A function of a library is called: for code of the user's that is not followed, itself or by another library's."""
-    if not word:
+    attempt = current()
+    if word == "printing" and attempt is not None:
+        attempt.known.setdefault(PRINTING)
+    if word in ("", "printing"):
         return
     while word in ("file", "elsewhere") and frame is not None and _known_of(frame)[2] == _LIBRARYS:
         frame = frame.f_back
