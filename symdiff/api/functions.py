@@ -58,16 +58,7 @@ from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.loops.keeping import IN_FILES
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
-from symdiff.tracing.trace import (
-    OwnArray,
-    definition_line,
-    function_name,
-    function_signature,
-    own_dtype,
-    taken_dtype,
-    trace_leaves,
-    traced_type,
-)
+from symdiff.tracing.trace import OwnArray, definition_line, function_name, function_signature, signature_of_input, trace_leaves
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, LAYOUT, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
@@ -312,10 +303,7 @@ class Function:
         """What calls of one specialisation have in common."""
         chosen, lies = set(call.traced), traced_layout if self.compares else traced_order
         parts = [
-            (
-                *(traced_type(leaf, self.where), own_dtype(leaf), getattr(leaf, "kind", None), taken_dtype(leaf)),
-                *(lies(leaf), self._kinds and traced_argument_kind(leaf)),
-            )
+            (*signature_of_input(leaf, self.where), lies(leaf), self._kinds and traced_argument_kind(leaf))
             if i in chosen
             else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
             for i, leaf in enumerate(call.leaves)

@@ -170,6 +170,11 @@ def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
     raise TraceError(f"{where}: an argument of type {type(leaf).__name__} cannot be traced; numbers and NumPy arrays can")
 
 
+def signature_of_input(leaf: Any, where: str) -> tuple[Any, ...]:
+    """What a traced argument leaf has in common with others of one specialisation, its layout apart."""
+    return traced_type(leaf, where), own_dtype(leaf), getattr(leaf, "kind", None), taken_dtype(leaf)
+
+
 def definition_line(f: Callable[..., Any]) -> str:
     """The "file.py:line" where a function is defined."""
     inner = inspect.unwrap(f)

@@ -83,7 +83,8 @@ def _known_of(frame: types.FrameType) -> _Known:
     if known is None:
         if len(_known) >= _MOST:
             _known.clear()
-        library = is_library(code.co_filename)
+        written = code.co_filename.startswith("<")  # by the module's own code, as mpmath's operators
+        library = is_library(str(frame.f_globals.get("__file__", code.co_filename)) if written else code.co_filename)
         own = not (library or any(name.startswith(".") for name in code.co_freevars))
         whose = _USERS if own else _LIBRARYS if library and not _is_ours(frame) else ""
         known = code, questions(code, frame.f_globals) if own else (), whose
