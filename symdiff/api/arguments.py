@@ -98,7 +98,7 @@ def form_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
 class Call:
     """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
 
-    __slots__ = ("extra", "leaves", "marks", "paths", "traced", "tree", "whole", "wrt")
+    __slots__ = ("extra", "has_settings", "is_foreign", "leaves", "marks", "paths", "traced", "tree", "whole", "wrt")
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
         count = len(args) - extra
@@ -127,10 +127,9 @@ class Call:
         check_digits(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
             raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
-
-    def is_foreign(self) -> bool:
-        """Whether bytes of an array stand in another order than this machine's."""
-        return any(isinstance(leaf, np.ndarray) and not leaf.dtype.isnative for leaf in self.leaves)
+        # Whether some leaves are no inputs, or are although they hold integers or truths; bytes stand in another order.
+        self.has_settings = len(self.traced) < len(self.leaves) or any(map(is_own, self.leaves))
+        self.is_foreign = any(isinstance(leaf, np.ndarray) and not leaf.dtype.isnative for leaf in self.leaves)
 
     def form(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form | None:
         """The form of the arguments of this call; None where they hold structures."""
@@ -147,11 +146,6 @@ class Call:
         traced = [*(order[i] for i in self.traced), *range(count, len(args))]
         fixed = tuple(sorted({*range(len(given))} - {*traced}))
         return Form(fixed, tuple((k, own.get(k)) for k in traced))
-
-    @property
-    def has_settings(self) -> bool:
-        """Whether some leaves are no inputs, or are inputs although they hold integers or truths."""
-        return len(self.traced) < len(self.leaves) or any(map(is_own, self.leaves))
 
     def with_inputs(self, places: Container[int]) -> "Call":
         """The same call, its integers and arrays of integers and truths at these places as inputs."""

@@ -353,7 +353,7 @@ class Function:
     def _open(self, call: Call, compiled: Compiled) -> None:
         """Let later calls by position take the fast way to a specialisation."""
         flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if self.compares or call.is_foreign():
+        if self.compares or call.is_foreign:
             return
         orders = [traced_order(call.leaves[i]) for i in call.traced]
         if any(orders):  # doors are for arrays in C order
@@ -379,7 +379,7 @@ class Function:
     def _remember(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
         """Let later calls with arguments of these types take a short way to a specialisation, where its door declines them."""
         taken = self._door is compiled.entry and not kwargs and not any(map(is_integer_argument, args))
-        if taken or self.owns_out or compiled.door is None or self.compares or call.is_foreign():
+        if taken or self.owns_out or compiled.door is None or self.compares or call.is_foreign:
             return
         if any(traced_order(call.leaves[i]) for i in call.traced) or len(self._extra_leaves(call)) < len(call.extra):
             return
