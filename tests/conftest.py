@@ -7,8 +7,10 @@ import shutil
 import tempfile
 
 import hypothesis
+import numpy as np
 import pytest
 
+FIRST_STATES: dict = {}  # of the generators of random numbers that test modules have
 collect_ignore = ["golden", "downstream"]  # generated files; `test_golden` and `test_downstream` run them
 os.environ["SYMDIFF_CHECK"] = "1"
 os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
@@ -37,3 +39,13 @@ def update_golden(request):
 @pytest.fixture
 def update_notebooks(request):
     return request.config.getoption("--update-notebooks")
+
+
+@pytest.fixture(autouse=True)
+def draws_of_its_own(request):
+    """Each test draws the numbers that it draws alone, whatever ran before it in the process."""
+    module = request.node.getparent(pytest.Module)
+    for name, value in list(vars(module.obj).items()) if module is not None else ():
+        if isinstance(value, np.random.Generator):
+            bits = value.bit_generator
+            bits.state = FIRST_STATES.setdefault((module.obj.__name__, name), bits.state)

@@ -21,8 +21,9 @@ struct alignas(16) int4 {
 static inline void __stcs(int4 *to, int4 value) { *to = value; }
 template <typename T> static inline T min(T x, T y) { return x < y ? x : y; }
 // Functions of CUDA's that libm has not.
-static inline double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
-static inline double sinpi(double x) { return sin(M_PI * fmod(x, 2.0)); }
+static inline double sign_of_pi(double x) { return fmod(rint(x), 2.0) == 0.0 ? 1.0 : -1.0; }
+static inline double cospi(double x) { return sign_of_pi(x) * cos(M_PI * (x - rint(x))); }
+static inline double sinpi(double x) { return sign_of_pi(x) * sin(M_PI * (x - rint(x))); }
 static inline double normcdf(double x) { return erfc(-x / M_SQRT2) / 2; }
 static inline double erfcx(double x)
 {
