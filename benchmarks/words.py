@@ -35,4 +35,4 @@ def torch_words() -> SimpleNamespace:
         return torch.max(x) if axis is None else torch.amax(x, axis, keepdim=keepdims)
 
     same = {name: getattr(torch, name) for name in ("exp", "sin", "cos", "tanh", "log", "abs", "trace")}
-    return SimpleNamespace(**same, sum=total, max=largest, array=torch.stack)
+    return SimpleNamespace(**same, sum=total, max=largest, array=torch.stack, linalg=torch.linalg)
