@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from symdiff.codegen.source import MISS
-from symdiff.runtime.batchcall import BatchCall
 from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, python_api_address
 from symdiff.runtime.fastcall import Machine, machine_object_name, with_python_functions
 from symdiff.vocabulary.plain import CONTIGUOUS
@@ -106,7 +105,7 @@ class Guard:
 
     def __init__(
         self,
-        machine: Machine | BatchCall | Door,
+        machine: Machine | Door,
         checks: Iterable[tuple[Any, ...]],
         place: int,
         arrays: Sequence[Any],
