@@ -38,7 +38,7 @@ from symdiff.lowering.arrays.planning import OVERWRITING
 from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
 from symdiff.vocabulary.extents import equal_counts
 from symdiff.vocabulary.literals import number_literal
-from symdiff.vocabulary.plain import READABLE, WRITTEN
+from symdiff.vocabulary.plain import READABLE
 
 _WORDS = ("work", "start", "stop", "rows", "found")
 APART = Template('''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
@@ -105,7 +105,6 @@ class ArrayWriter(Shell):
         self.style = style
         self.steps = self.names.fresh(f"{name}_steps")
         self.read = {node.params[0] for node in self.nodes if node.op == "input"}
-        self.several = not isinstance(self.result, int)
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, Any]] = []
         self.count = 0
@@ -266,12 +265,7 @@ class ArrayWriter(Shell):
 
     def out_check(self) -> list[str]:
         """The checks of a given `out`."""
-        if self.exported:
-            return super().out_check()
-        tests = [f"type(out) is not tuple or len(out) != {len(self.places)}"] if self.several else []
-        tests += [unfit_array(place, o, WRITTEN) for place, o in zip(self.places, self.program.outputs, strict=True)]
-        tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(self.places) for b in self.places[:k]]
-        return declining(*tests)
+        return super().out_check() if self.exported else self.declined_out()
 
     def apart(self) -> list[str]:
         """The arrays that results are computed in: those given if they lie together and apart from arguments."""

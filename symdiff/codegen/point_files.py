@@ -7,6 +7,8 @@ them where Python's own functions raise. Steps with loops take and return arrays
 cannot spell, with `BackendError`.
 """
 
+import cmath
+import math
 from ast import literal_eval
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
@@ -22,7 +24,7 @@ from symdiff.codegen.expressions import ATOM, Spell, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import PythonNests
-from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts
+from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts, unfit_array
 from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, tuple_text, wrapped_text
@@ -128,7 +130,7 @@ def emit(
         return _PointFile(program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
     python.check_python(program)
     if style == "runtime":
-        return python.emit(plan, name)
+        return _DirectFile(program, name, exported=False).text((), "")
     return _PlainFile(program, name, result=result, raised=raised).text(header, doc)
 
 
@@ -174,7 +176,7 @@ class _PointFile(Shell):
         outputs = zip(self.program.outputs, self.places, self.targets, strict=True)
         lines += self.returned(made, [self.filling(o, place, name) for o, place, name in outputs])
         functions = [*self.functions, self.function(doc, lines)]
-        known = () if self.exported else emitted_globals(self.nodes)
+        known = () if self.exported else self.known()
         support = [*self.slow, *support_texts((node.op for node in nodes_with_bodies(self.program)), "np")]
         special, head = calls_scipy(self.nodes), self.heads()
         return self.source(functions, header, special=special, support=support, known=known, head=head)
@@ -201,6 +203,10 @@ class _PointFile(Shell):
     def heads(self) -> list[str]:
         """Constants of the file."""
         return []
+
+    def known(self) -> list[tuple[str, object]]:
+        """The globals of a function in this process."""
+        return emitted_globals(self.nodes)
 
     def cell_at(self, place: int, index: Sequence[int]) -> str:
         """A cell of an argument."""
@@ -396,6 +402,48 @@ class _PlainFile(_PointFile):
 
     def packages(self, special: bool) -> list[str]:
         return []
+
+
+class _DirectFile(_PlainFile):
+    """The function for calls in this process, which declines other arguments than those of the program's own form."""
+
+    def known(self) -> list[tuple[str, object]]:
+        return [*super().known(), ("math", math), ("cmath", cmath)]
+
+    def accepted(self) -> list[str]:
+        lines = []
+        for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
+            if leaf.shape:
+                lines += declining(unfit_array(argument, leaf))
+                lines += [f"{', '.join(own)}, = {_PointFile.flat(self, leaf, argument)}.tolist()"] if own else []
+                continue
+            kind = number_type(leaf.dtype)
+            others = [*declining(f"type({argument}) is not type_{leaf.dtype}"), f"{argument} = {kind}({argument})"]
+            lines += [f"if type({argument}) is not {kind}:", *(INDENT + line for line in others)]
+        return lines
+
+    def checks(self) -> list[str]:
+        return []
+
+    def out_check(self) -> list[str]:
+        return self.declined_out()
+
+    def arrays_for_results(self, given: list[str]) -> list[str]:
+        return ["if out is not None:", *(INDENT + line for line in self.out_check())]
+
+    def computed(self) -> list[str]:
+        lines, values = self.statements(self.rest, False, ends=lambda _, condition: declining(condition))
+        results = zip(self.targets, self.results(values), strict=True)
+        self.texts = {name: f"[{', '.join(found)}]" if isinstance(found, list) else found for name, found in results}
+        return lines
+
+    def made(self, output: Output, name: str) -> str:
+        text = self.texts[name]
+        kind = "b" if output.dtype == "?" else output.dtype
+        return _PointFile.made(self, output, text) if output.shape else f"type_{kind}({text})"
+
+    def filling(self, output: Output, place: str, name: str) -> str:
+        return _PointFile.filling(self, output, place, self.texts[name])
 
 
 class _LoopFile(_PointFile):
