@@ -41,7 +41,7 @@ def atan2(y: Real, x: Real) -> Real:
     up, side = (where(endless, where(leg.equals(math.inf), 1.0, 0.0), leg) for leg in legs)
     steep = up > side
     small, large = where(steep, side, up), where(steep, up, side)
-    factor = where(large > 2.0**1000, 0.25, where(large < 2.0**-900, x.body.constant(2.0**100), 1.0))
+    factor = where(large > 2.0**1000, 0.25, where(large < 2.0**-900, 2.0**100, 1.0))
     large = where(large.equals(0.0), 1.0, large * factor)
     found = copysign(_angle(small * factor, large, steep, x.negative()), y)
     return where(x.missing() | y.missing(), x + y, found)
@@ -72,7 +72,7 @@ def _angle(small: Real, large: Real, steep: Mask, behind: Mask | None) -> Real:
     t = where(middle, small - large, small) / where(middle, small + large, large)
     z = t * t
     part = fma(t * z, horner(z, *_ATAN), t)
-    octants = where(middle, small.body.constant(1.0), 0.0)
+    octants = where(middle, 1.0, 0.0)
     octants = where(steep, 2.0 - octants, octants)
     turned = steep
     if behind is not None:

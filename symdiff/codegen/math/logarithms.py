@@ -38,7 +38,7 @@ def log(x: Real) -> Real:
 
 def log1p(x: Real) -> Real:
     """log(1 + x)."""
-    u, rest = two_sum(x, x.body.constant(1.0))
+    u, rest = two_sum(x, 1.0)
     found = log_of_sum(u, x, rest)
     return where(abs(x) < 2.0**-54, x, in_log_domain(x, -1.0, found))
 
