@@ -217,14 +217,6 @@ class RowNests(TextNests):
 
     # -- whole numbers
 
-    def _size(self, name: str, text: str, varied: bool = False) -> Extent:
-        self.varied.update([name] if varied else [])
-        return super()._size(name, text)
-
-    def tell(self, size: str, count: Count) -> None:
-        super().tell(size, count)
-        self.varied.update([size] if self.is_varied(count) else [])
-
     def _most(self, whole: Count) -> Count:
         """The largest of the whole numbers of points."""
         if not self.is_varied(whole):
@@ -235,10 +227,6 @@ class RowNests(TextNests):
     def real(self, whole: Count) -> Expression:
         text = self._text(whole)
         return Row(text) if self.is_varied(whole) else Expression(f"float({text})", ATOM, 0)
-
-    def product(self, a: Count, b: Count) -> Count:
-        text = f"{self._grouped(a)}*{self._grouped(b)}"
-        return self._size(text, text, self.is_varied(a) or self.is_varied(b))
 
     def whole(self, value: Expression, size: Count) -> Extent:
         name = self._name("", "i")

@@ -118,10 +118,11 @@ class TextNests(Words):
 
     def product(self, a: Count, b: Count) -> Count:
         text = f"{self._grouped(a)}{self.syntax.times}{self._grouped(b)}"
-        return self._size(text, text)
+        return self._size(text, text, self.is_varied(a) or self.is_varied(b))
 
-    def _size(self, name: str, text: str) -> Extent:
+    def _size(self, name: str, text: str, varied: bool = False) -> Extent:
         self.sizes[name] = text
+        self.varied.update([name] if varied else [])
         return Extent(0, ((Size(name, 0), 1),))
 
     def _text(self, whole: Count) -> str:
