@@ -15,7 +15,7 @@ from symdiff.codegen.formulas import FORMULAS, formula_program
 from symdiff.codegen.names import Names
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.program import Input, Output, Program, takes_complex
 from symdiff.vocabulary.literals import WIDTH, c_comment_literal, printable_lines
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
@@ -108,7 +108,7 @@ class Dialect:
         if node.op in _ARITHMETIC:
             level, needed = parenthesis_levels(node.op, op.arity)
             return _ARITHMETIC[node.op], level, needed
-        on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+        on_complex = takes_complex(program, node)
         if on_complex and node.op in ("lt", "le", "gt", "ge"):
             raise self.lacking(f"the order of complex numbers ({node.op})")
         if node.op in _COMPARED:

@@ -30,7 +30,7 @@ from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
 from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
@@ -199,7 +199,7 @@ class ArrayWriter(Shell):
         body += [f"return {', '.join(returned)}"] if returned else []
         kind = "Any" if returned or (self.program.checks and not self.raised) else "None"
         steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], f") -> {kind}:", "")
-        shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
+        shown = few_names(self.targets)
         work = [name for name in kept if name not in dict(self.constants)]
         work = work if len(work) < 5 else [*work[:2], "...", work[-1]]
         shown += f"; {', '.join(work)} hold intermediate values, one after another." if work else "."

@@ -27,7 +27,7 @@ from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts, unfit_array
 from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program, is_nest
@@ -225,8 +225,7 @@ class _PointFile(Shell):
     def computed(self) -> list[str]:
         """The statements that call the steps, which become one of the functions."""
         made = self.statements(self.rest, False)
-        shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
-        self.functions = [self.steps_function(self.steps, f"{shown}: {self.arithmetic}.", made)]
+        self.functions = [self.steps_function(self.steps, f"{few_names(self.targets)}: {self.arithmetic}.", made)]
         return self.quietly(self.call(self.steps))
 
     def steps_function(self, name: str, doc: str, made: Statements) -> str:
@@ -274,7 +273,7 @@ class _PointFile(Shell):
 
     def accepted(self) -> list[str]:
         """The numbers of the arguments by their names."""
-        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines = self.renamed()
         for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
             call = self.taken(leaf, argument, None) if self.exported else argument
             if not leaf.shape or not own:
@@ -525,7 +524,7 @@ class _PlainLoopFile(_LoopFile, _PlainFile):
         return f"list[{number_type(output.dtype)}]" if output.shape else number_type(output.dtype)
 
     def accepted(self) -> list[str]:
-        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines = self.renamed()
         leaves = list(zip(self.program.inputs, self.arguments, strict=True))
         lines += told_sizes([(a, leaf.shape) for leaf, a in leaves], _cells_along)
         calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(leaves, self.lists, strict=True)]

@@ -10,9 +10,9 @@ from typing import Any
 from symdiff.codegen.expressions import ATOM, parenthesis_levels
 from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.errors import BackendError
-from symdiff.lowering.program import Program, is_leaf
+from symdiff.lowering.program import Program, is_leaf, takes_complex
 from symdiff.vocabulary.literals import number_literal
-from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
 # Spellings beyond one function or operator, for real operands, with NumPy's treatment of NaN and of ties: numbers of which none
@@ -44,7 +44,7 @@ def _template(program: Program, position: int) -> str | None:
     row = OPS[node.op]
     if node.op == "select":
         return row.python
-    on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+    on_complex = takes_complex(program, node)
     return row.python_complex if on_complex else _REAL.get(node.op, row.python)
 
 
@@ -59,7 +59,7 @@ def lacking_in_python(program: Program) -> str:
             continue
         if node.op == "call":
             return f"{getattr(node.params, '__name__', 'a primitive')} is opaque; it runs with NumPy only"
-        on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+        on_complex = takes_complex(program, node)
         return f"{node.op} of {'complex' if on_complex else 'real'} numbers has no plain Python spelling"
     return refuse_heads(program, "plain Python")
 
@@ -84,7 +84,7 @@ def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]
     arity = OPS[node.op].arity
     if node.op in _WRAPPED:
         return f"({template})", ATOM, (ATOM,) * arity
-    on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+    on_complex = takes_complex(program, node)
     if node.op == "pow" and on_complex:
         return f"({template})", ATOM, (ATOM, ATOM)
     if (node.op in _REAL and not on_complex) or node.op in ("conj", "real", "imag", "cast"):

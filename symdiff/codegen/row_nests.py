@@ -23,7 +23,7 @@ from symdiff.codegen.text import dtype_text, wrapped_text
 from symdiff.codegen.text_nests import INDENT, TextNests
 from symdiff.lowering.program import Program, is_leaf
 from symdiff.lowering.scheduling import NOT_IN_PLACE
-from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.extents import Count, Extent, has_extents
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.ops import OPS
 
@@ -249,7 +249,7 @@ class RowNests(TextNests):
         if not shape:
             return Buffer(self._row(code, name), (), code)
         found = self.names.fresh(name) if name else self.names.numbered("w")
-        if any(isinstance(n, Extent) for n in shape):
+        if has_extents(shape):
             self.growing.add(found)
             self._say(f"{found} = np.empty((0, {self._points()}), np.{dtype_text(code)})")
         else:

@@ -127,9 +127,13 @@ class Shell:
         self.uses("_array")
         return f'_array("{argument}", {argument}, {self.words.np}.{dtype_text(leaf.dtype)}, {_expected(leaf, axis)})'
 
+    def renamed(self) -> list[str]:
+        """Arguments that have other names inside."""
+        return [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+
     def accepted(self) -> list[str]:
         """The checks of the arguments, a line each; numbers as NumPy's."""
-        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines = self.renamed()
         leaves = list(zip(self.program.inputs, self.arguments, self.in_axes, strict=True))[: self.given_count]
         for leaf, argument, axis in leaves if self.exported else ():
             call = self.taken(leaf, argument, axis)

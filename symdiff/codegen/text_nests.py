@@ -13,7 +13,7 @@ from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Size
+from symdiff.vocabulary.extents import Count, Extent, extent
 
 INDENT = "    "
 _INDICES = "ijkmnp"  # of cells, from the outermost loop in
@@ -123,7 +123,7 @@ class TextNests(Words):
     def _size(self, name: str, text: str, varied: bool = False) -> Extent:
         self.sizes[name] = text
         self.varied.update([name] if varied else [])
-        return Extent(0, ((Size(name, 0), 1),))
+        return extent(name, 0)
 
     def _text(self, whole: Count) -> str:
         """A whole number as an expression."""

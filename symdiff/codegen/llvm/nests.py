@@ -20,7 +20,7 @@ from symdiff.codegen.nest_words import Buffer, Index, Words, is_small
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Shape, Size, names_in_extents
+from symdiff.vocabulary.extents import Count, Extent, Shape, extent, has_extents, names_in_extents
 from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
 ROOM = 2048  # bytes that something which grows has before it needs memory of its own
@@ -145,7 +145,7 @@ class LoopWords(Words):
         name = f"#{next(self.names)}"
         self.sizes[name] = text
         self.varied.update([name] if varied else [])
-        return Extent(0, ((Size(name, 0), 1),))
+        return extent(name, 0)
 
     def _text(self, whole: Count) -> str:
         """A whole number as an operand."""
@@ -180,7 +180,7 @@ class LoopWords(Words):
         if is_small(shape):
             count = math.prod(shape) * bytes_of_code(code) * self.lanes
             self.variables.append(f"  {place} = alloca [{count} x i8], align {self.align}")
-        elif self.is_given and not any(isinstance(n, Extent) for n in shape):
+        elif self.is_given and not has_extents(shape):
             self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
             self.memory += max(-(-math.prod(shape) * bytes_of_code(code) // LINE), 1) * LINE
         else:

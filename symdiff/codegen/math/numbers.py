@@ -7,6 +7,7 @@ that one number and a vector of them have the same bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from symdiff.codegen.math.lines import Lines
@@ -69,6 +70,29 @@ class _Value:
         self.name = name
 
 
+def _on_reals(name: str) -> Callable[[Real, Real | float], Real]:
+    """An operation on two numbers."""
+    return lambda x, y: Real(x.body, x.body.op(name, x.code, x.name, real(x, y).name), x.code)
+
+
+def _compared(predicate: str) -> Callable[[Real, Real | float], Mask]:
+    """A comparison; none of NaN holds but "uno"."""
+    return lambda x, y: Mask(x.body, x.body.compare(predicate, x.code, x.name, real(x, y).name))
+
+
+def _on_masks(name: str) -> Callable[[Mask, Mask], Mask]:
+    return lambda x, y: Mask(x.body, x.body.op(name, "?", x.name, y.name))
+
+
+def _on_bits(name: str) -> Callable[[Bits, Bits | int], Bits]:
+    def operation(x: Bits, y: Bits | int) -> Bits:
+        lanes = x.body.lanes
+        constant = str(y) if lanes == 1 else f"<{', '.join([f'i64 {y}'] * lanes)}>"
+        return Bits(x.body, x.body.put(f"{name} {x.body.whole} {x.name}, {y.name if isinstance(y, Bits) else constant}"))
+
+    return operation
+
+
 class Real(_Value):
     """A vector of float64, or of another dtype `code`."""
 
@@ -78,22 +102,14 @@ class Real(_Value):
         super().__init__(body, name)
         self.code = code
 
-    def __add__(self, other: Real | float) -> Real:
-        return self._with("fadd", other)
-
-    def __sub__(self, other: Real | float) -> Real:
-        return self._with("fsub", other)
+    __add__ = __radd__ = _on_reals("fadd")
+    __mul__ = __rmul__ = _on_reals("fmul")
+    __sub__, __truediv__ = _on_reals("fsub"), _on_reals("fdiv")
+    __lt__, __le__, __gt__, __ge__ = (_compared(predicate) for predicate in ("olt", "ole", "ogt", "oge"))
+    equals = _compared("oeq")
 
     def __rsub__(self, other: float) -> Real:
         return real(self, other) - self
-
-    def __mul__(self, other: Real | float) -> Real:
-        return self._with("fmul", other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __truediv__(self, other: Real | float) -> Real:
-        return self._with("fdiv", other)
 
     def __rtruediv__(self, other: float) -> Real:
         return real(self, other) / self
@@ -104,25 +120,9 @@ class Real(_Value):
     def __abs__(self) -> Real:
         return call_intrinsic("llvm.fabs", self)
 
-    def __lt__(self, other: Real | float) -> Mask:
-        return self._compared("olt", other)
-
-    def __le__(self, other: Real | float) -> Mask:
-        return self._compared("ole", other)
-
-    def __gt__(self, other: Real | float) -> Mask:
-        return self._compared("ogt", other)
-
-    def __ge__(self, other: Real | float) -> Mask:
-        return self._compared("oge", other)
-
-    def equals(self, other: Real | float) -> Mask:
-        """Where two numbers are equal; not where one is NaN."""
-        return self._compared("oeq", other)
-
     def missing(self) -> Mask:
         """Where this is NaN."""
-        return self._compared("uno", self)
+        return _compared("uno")(self, self)
 
     def negative(self) -> Mask:
         """Where the sign bit is set, -0.0 included."""
@@ -132,26 +132,13 @@ class Real(_Value):
         """The same bits as integers."""
         return Bits(self.body, self.body.put(f"bitcast {self.body.kind('d')} {self.name} to {self.body.whole}"))
 
-    def _with(self, name: str, other: Real | float) -> Real:
-        return Real(self.body, self.body.op(name, self.code, self.name, real(self, other).name), self.code)
-
-    def _compared(self, predicate: str, other: Real | float) -> Mask:
-        return Mask(self.body, self.body.compare(predicate, self.code, self.name, real(self, other).name))
-
 
 class Mask(_Value):
     """A vector of truth values."""
 
     __slots__ = ()
 
-    def __and__(self, other: Mask) -> Mask:
-        return Mask(self.body, self.body.op("and", "?", self.name, other.name))
-
-    def __or__(self, other: Mask) -> Mask:
-        return Mask(self.body, self.body.op("or", "?", self.name, other.name))
-
-    def __xor__(self, other: Mask) -> Mask:
-        return Mask(self.body, self.body.op("xor", "?", self.name, other.name))
+    __and__, __or__, __xor__ = (_on_masks(name) for name in ("and", "or", "xor"))
 
     def __invert__(self) -> Mask:
         return Mask(self.body, self.body.op("xor", "?", self.name, self.body.literal(True, "?")))
@@ -162,26 +149,8 @@ class Bits(_Value):
 
     __slots__ = ()
 
-    def __add__(self, other: Bits | int) -> Bits:
-        return self._with("add", other)
-
-    def __sub__(self, other: Bits | int) -> Bits:
-        return self._with("sub", other)
-
-    def __and__(self, other: Bits | int) -> Bits:
-        return self._with("and", other)
-
-    def __or__(self, other: Bits | int) -> Bits:
-        return self._with("or", other)
-
-    def __xor__(self, other: Bits | int) -> Bits:
-        return self._with("xor", other)
-
-    def __lshift__(self, other: int) -> Bits:
-        return self._with("shl", other)
-
-    def __rshift__(self, other: int) -> Bits:
-        return self._with("lshr", other)
+    __add__, __sub__, __and__, __or__ = (_on_bits(name) for name in ("add", "sub", "and", "or"))
+    __xor__, __lshift__, __rshift__ = (_on_bits(name) for name in ("xor", "shl", "lshr"))
 
     def real(self) -> Real:
         """The same bits as float64."""
@@ -190,12 +159,6 @@ class Bits(_Value):
     def last(self) -> Mask:
         """Where the number is odd."""
         return Mask(self.body, self.body.put(f"trunc {self.body.whole} {self.name} to {self.body.kind('?')}"))
-
-    def _with(self, name: str, other: Bits | int) -> Bits:
-        lanes = self.body.lanes
-        constant = str(other) if lanes == 1 else f"<{', '.join([f'i64 {other}'] * lanes)}>"
-        text = other.name if isinstance(other, Bits) else constant
-        return Bits(self.body, self.body.put(f"{name} {self.body.whole} {self.name}, {text}"))
 
 
 def real(like: Real, value: Real | float) -> Real:
