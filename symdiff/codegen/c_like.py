@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
+from symdiff.codegen.expressions import ATOM, Spelled, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.formulas import FORMULAS, formula_program
 from symdiff.codegen.names import Names
 from symdiff.errors import BackendError
@@ -21,7 +21,6 @@ from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
 
 INDENT = "    "
-Spelled = tuple[str, int, tuple[int, ...]]
 _ARITHMETIC = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}"}
 _LOGIC = {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
 _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}

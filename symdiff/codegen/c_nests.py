@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.c_like import Dialect, Spelled
-from symdiff.codegen.expressions import ATOM, Expression, bare_text
+from symdiff.codegen.c_like import Dialect
+from symdiff.codegen.expressions import ATOM, Expression, Spelled, bare_text
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests

@@ -20,7 +20,7 @@ from symdiff.codegen import python
 from symdiff.codegen.array_nests import ArrayNests
 from symdiff.codegen.array_text import constant_text, support_texts
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, Spell, emit_statements, leaf_texts
+from symdiff.codegen.expressions import ATOM, Spell, Spelled, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import PythonNests
@@ -298,7 +298,7 @@ class _PointFile(Shell):
         joined = joining_checks(program) if careful else ()
         spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
 
-        def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        def spell(position: int) -> Spelled:
             if position not in joined:
                 return spelling(program, position, self.calls)
             op = program.nodes[position].op
@@ -369,7 +369,7 @@ class _PlainFile(_PointFile):
     def spell(self, program: Program, careful: bool) -> Spell:
         """Python's spellings; careful ones have a form that does not raise instead of one that does."""
 
-        def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        def spell(position: int) -> Spelled:
             called, spelled = _careful(program, position) if careful else ((), python.spelling(program, position))
             self.uses(*called, *python.called_modules(spelled[0]))
             return spelled
@@ -545,7 +545,7 @@ def _cells_along(name: str, axis: int) -> str:
     return f"(len({name}[0]) if len({name}) else 0)" if axis else f"len({name})"
 
 
-def _careful(program: Program, position: int) -> tuple[tuple[str, ...], tuple[str, int, tuple[int, ...]]]:
+def _careful(program: Program, position: int) -> tuple[tuple[str, ...], Spelled]:
     """The support that an operation calls to give the IEEE result where Python's raises, and the spelling."""
     node = program.nodes[position]
     template, level, needed = python.spelling(program, position)

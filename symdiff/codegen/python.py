@@ -7,7 +7,7 @@ numbers with `BackendError`; errors of Python's `math` (1/0, log(0)) are the cal
 import re
 from typing import Any
 
-from symdiff.codegen.expressions import ATOM, parenthesis_levels
+from symdiff.codegen.expressions import ATOM, Spelled, parenthesis_levels
 from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.errors import BackendError
 from symdiff.lowering.program import Program, is_leaf, takes_complex
@@ -76,7 +76,7 @@ def check_python(program: Program) -> None:
         raise BackendError(problem)
 
 
-def spelling(program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+def spelling(program: Program, position: int) -> Spelled:
     """Template, level and operand levels of one instruction."""
     node = program.nodes[position]
     template = _template(program, position)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, SIGN, Expression, formula, printed_operands
+from symdiff.codegen.expressions import ATOM, SIGN, Expression, Spelled, formula, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.nests import Nest, nest_of
@@ -148,7 +148,7 @@ class RowNests(TextNests):
         self._note(emit_in_place(program, position, texts, target, self.called), f"{label} = {shown}")
         return Row(target, label)
 
-    def spelled(self, program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+    def spelled(self, program: Program, position: int) -> Spelled:
         return spelling(program, position, self.called)
 
     def literal(self, value: Any, code: str) -> str:

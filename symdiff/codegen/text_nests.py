@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text, printed_operands
+from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, Spelled, bare_text, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
@@ -65,7 +65,7 @@ class TextNests(Words):
 
     # -- what a language says
 
-    def spelled(self, program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+    def spelled(self, program: Program, position: int) -> Spelled:
         """Template, level and operand levels of one operation on numbers."""
         raise NotImplementedError
 

@@ -10,9 +10,9 @@ the result).
 
 import math
 
-from symdiff.codegen.math.numbers import Mask, Real, copysign, fma, horner, lane_min, sqrt, where
+from symdiff.codegen.math.numbers import Mask, Real, copysign, exact, fma, horner, lane_min, sqrt, where
 
-_PI_4 = (float.fromhex("0x1.921fb54442d18p-1"), float.fromhex("0x1.1a62633145c07p-55"))
+_PI_4 = exact("0x1.921fb54442d18p-1", "0x1.1a62633145c07p-55")
 _ATAN = (  # (atan(t) - t)/t**3 in powers of t**2
     -0.3333333333333333, 0.19999999999999804, -0.14285714285659779, 0.11111111105150588, -0.09090908753259112,
     0.07692296368042296, -0.0666642476020052, 0.05878927554473807, -0.05230443640686948, 0.045515447340221615,

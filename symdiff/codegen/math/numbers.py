@@ -161,6 +161,11 @@ class Bits(_Value):
         return Mask(self.body, self.body.put(f"trunc {self.body.whole} {self.name} to {self.body.kind('?')}"))
 
 
+def exact(*texts: str) -> tuple[float, ...]:
+    """Numbers by all their bits."""
+    return tuple(map(float.fromhex, texts))
+
+
 def real(like: Real, value: Real | float) -> Real:
     """A constant as a vector like another one; a vector as it is."""
     return value if isinstance(value, Real) else Real(like.body, like.body.literal(value, like.code), like.code)
