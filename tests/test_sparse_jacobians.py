@@ -261,3 +261,22 @@ def test_cells_beside_what_is_repeated_keep_their_places():
         return np.sum(np.sum(x + x[0, 0] ** 2, 1) ** 2)
 
     np.testing.assert_allclose(sd.hessian(f, scalarize=False)(x), sd.hessian(f, scalarize=True)(x), 1e-12)
+
+
+SQUARE = RNG.uniform(0.5, 1.5, (12, 12))
+
+
+@pytest.mark.parametrize(
+    ("f", "products"),
+    [
+        (lambda a: np.trace(a @ SQUARE), 0),
+        (lambda a: np.trace(-2 * (a @ SQUARE)), 0),
+        (lambda a: np.trace((a @ SQUARE) / a[0, 0]), 2),
+        (lambda a: np.sum(np.tanh(np.diagonal(a @ SQUARE))), 1),
+        (lambda a: np.sum(np.log(np.diagonal(np.linalg.cholesky(a @ a.T + 9 * np.eye(12))))), 5),
+    ],
+)
+def test_a_diagonal_cotangent_needs_no_product_of_matrices(f, products):
+    """Only the products that the value itself has, and those of the rule for cholesky."""
+    graph = sd.grad(f, scalarize=False).graph(SQUARE)
+    assert [b.op for b in graph.bindings].count("matmul") == products

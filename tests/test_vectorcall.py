@@ -261,6 +261,24 @@ def test_whole_numbers_that_count_as_numbers_go_to_machine_code():
     assert df(0.25, 6) == 3.0
 
 
+def test_numbers_that_all_points_share_go_to_machine_code():
+    pytest.importorskip("llvmlite")
+    x, v = np.linspace(0.1, 1.0, 5), np.linspace(0.1, 1.0, 15).reshape(5, 3)
+    df = sd.vmap(sd.grad(lambda x, a: a * x**2), in_axes=(0, None))
+    np.testing.assert_allclose([df(x, 3.0), df(x, 3.0)], [6 * x, 6 * x], 1e-15)
+    assert entered(df, x, 3.0) == []
+    for a in (2.0, np.float64(0.5), np.float32(0.5), 3, True, np.array(1.5), 4.0):
+        np.testing.assert_allclose(df(x, a), 2 * float(a) * x, 1e-15)
+    dg = sd.vmap(sd.value_and_grad(lambda v, a: a.real * np.sum(v**2) + a.imag), in_axes=(0, None))
+    for a in (2 + 3j, 4 + 5j, 4 + 5j):
+        value, slope = dg(v, a)
+        np.testing.assert_allclose(value, a.real * np.sum(v**2, 1) + a.imag, 1e-15)
+        np.testing.assert_allclose(slope, 2 * a.real * v, 1e-15)
+    assert entered(dg, v, 2 + 3j) == []
+    dg(v, 2 + 3j, out=(value, v))  # an output that is an argument
+    np.testing.assert_allclose(v, 4 * np.linspace(0.1, 1.0, 15).reshape(5, 3), 1e-15)
+
+
 def test_captured_values_are_looked_at_beside_fixed_arguments():
     pytest.importorskip("llvmlite")
     scale = [2.0]

@@ -21,7 +21,7 @@ from symdiff.codegen.text import dtype_text, tuple_text, wrapped_text
 from symdiff.codegen.text_nests import INDENT
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, is_view_step
-from symdiff.vocabulary.extents import Count, Extent, Shape, broadcast_extents
+from symdiff.vocabulary.extents import Count, Extent, Shape, broadcast_extents, has_extents
 from symdiff.vocabulary.heads import HEADS, NUMPY
 from symdiff.vocabulary.ops import OPS
 
@@ -119,7 +119,7 @@ class ArrayNests(PythonNests):
         """A parameter of a call, or a number of cells."""
         if isinstance(value, np.ndarray):
             return self.table(value).name
-        if isinstance(value, tuple) and any(isinstance(part, Extent) for part in value):
+        if isinstance(value, tuple) and has_extents(value):
             return tuple_text([self._text(part) for part in value]) if len(value) > 1 else self._text(value[0])
         return self._text(value) if isinstance(value, Extent) else static_text(value)
 
@@ -139,7 +139,7 @@ class ArrayNests(PythonNests):
 
     def _unravelled(self, place: Count, shape: Shape) -> Index | None:
         """The index of a cell in C order, None where it is not known for all rounds."""
-        if any(isinstance(n, Extent) for n in shape):
+        if has_extents(shape):
             return None
         found: list[Count] = []
         for n in reversed(shape[1:]):

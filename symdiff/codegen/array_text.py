@@ -17,7 +17,7 @@ from symdiff.errors import ExportError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import is_view_step
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.extents import Extent
+from symdiff.vocabulary.extents import has_extents
 from symdiff.vocabulary.heads import HEADS, NUMPY, Shape, Slice, Words, key_literal
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.matrices import sources_of
@@ -94,7 +94,7 @@ def _keys(key: tuple[Slice, ...], shape: Shape, size: Size) -> list[str]:
     found = []
     for part, n in zip(key, shape, strict=True):
         start, stop, step = part
-        if any(isinstance(end, Extent) for end in (start, stop, n)):
+        if has_extents((start, stop, n)):
             ends = ["" if start == 0 else size(start), "" if stop is None or stop == n else size(stop)]
             found.append(":".join(ends) + ("" if step == 1 else f":{step}"))
         else:

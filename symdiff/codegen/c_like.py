@@ -10,18 +10,17 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from symdiff.codegen.expressions import ATOM, emit_statements, leaf_texts, parenthesis_levels
+from symdiff.codegen.expressions import ATOM, Spelled, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.formulas import FORMULAS, formula_program
 from symdiff.codegen.names import Names
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Input, Output, Program
+from symdiff.lowering.program import Input, Output, Program, takes_complex
 from symdiff.vocabulary.literals import WIDTH, c_comment_literal, printable_lines
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
 
 INDENT = "    "
-Spelled = tuple[str, int, tuple[int, ...]]
 _ARITHMETIC = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}"}
 _LOGIC = {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
 _COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -108,7 +107,7 @@ class Dialect:
         if node.op in _ARITHMETIC:
             level, needed = parenthesis_levels(node.op, op.arity)
             return _ARITHMETIC[node.op], level, needed
-        on_complex = any(is_complex(program.nodes[o].dtype) for o in node.operands)
+        on_complex = takes_complex(program, node)
         if on_complex and node.op in ("lt", "le", "gt", "ge"):
             raise self.lacking(f"the order of complex numbers ({node.op})")
         if node.op in _COMPARED:

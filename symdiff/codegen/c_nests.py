@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.c_like import Dialect, Spelled
-from symdiff.codegen.expressions import ATOM, Expression, bare_text
+from symdiff.codegen.c_like import Dialect
+from symdiff.codegen.expressions import ATOM, Expression, Spelled, bare_text
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Shape
+from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
 
 LOCAL = 1000  # cells of an array that is a variable
 _HELPERS = {
@@ -98,7 +98,7 @@ class CNests(TextNests):
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         kind = self.language.types[code]
-        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= LOCAL:
+        if not has_extents(shape) and math.prod(shape) <= LOCAL:
             name = self._name(name, "s" if not shape else "w")
             self.fresh[name] = f"{kind} {name}" + (f"[{math.prod(shape)}]" if shape else "")
             return Buffer(name, shape, code)
@@ -135,7 +135,7 @@ class CNests(TextNests):
 
     def load(self, buffer: Buffer, index: Index) -> Expression:
         found = super().load(buffer, index)
-        known = buffer.name in self.arguments and not any(isinstance(i, Extent) for i in (buffer.start, *index))
+        known = buffer.name in self.arguments and not has_extents((buffer.start, *index))
         return Expression(found.text, ATOM, 0) if known else found
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:

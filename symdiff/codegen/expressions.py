@@ -47,7 +47,8 @@ class Fresh(Protocol):
         ...
 
 
-Spell = Callable[[int], tuple[str, int, tuple[int, ...]]]
+Spelled = tuple[str, int, tuple[int, ...]]  # a template, how tightly it binds, and how tightly its operands must
+Spell = Callable[[int], Spelled]
 
 
 def emit_statements(

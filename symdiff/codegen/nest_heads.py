@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.nest_values import Values, Write, Writer, of_two
+from symdiff.codegen.nest_values import Values, Write, Writer
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Number
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Shape
+from symdiff.lowering.program import Program, cell_program
+from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
@@ -71,16 +71,18 @@ def _joining(op: str, start: Any = None) -> Callable[[Values, Node], Callable[[I
 
 def _joined(nest: Values, node: Node, op: str) -> Callable[[Number, Number], Number]:
     """An operation on what is there and a cell of the node's operand."""
-    code = nest.program.nodes[node.operands[0]].dtype
-    both = of_two(op, node.dtype, code)
-    return lambda a, b: nest.words.cell(both, 2, {0: a, 1: b})
+    codes = node.dtype, nest.program.nodes[node.operands[0]].dtype
+    return lambda a, b: _applied(nest, op, codes, node.dtype, a, b)
+
+
+def _applied(nest: Values, op: str, codes: tuple[str, ...], code: str, *numbers: Number) -> Number:
+    """An operation on numbers of some dtypes."""
+    return nest.words.cell(cell_program(op, codes, code), len(codes), dict(enumerate(numbers)))
 
 
 def _product_terms(nest: Values, node: Node) -> Callable[[Index, Index], Number]:
     """The products that a cell of a product of two arrays is the sum of."""
     a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
-    product = Program("", (), (), [Node("input", (), (), x.dtype, (k, 0)) for k, x in enumerate((a, b))])
-    product.nodes.append(Node("mul", (0, 1), (), node.dtype))
 
     def term(index: Index, inner: Index) -> Number:
         column, index = (index[-1:], index[:-1]) if len(b.shape) > 1 else ((), index)
@@ -89,7 +91,7 @@ def _product_terms(nest: Values, node: Node) -> Callable[[Index, Index], Number]
         for array, own in ((a, (*line, *inner)), (b, (*inner, *column))):
             before = index[len(index) - len(array.shape) + len(own) :]
             cells.append(array.at((*(0 if n == 1 else i for n, i in zip(array.shape, before, strict=False)), *own)))
-        return nest.words.cell(product, 2, dict(enumerate(cells)))
+        return _applied(nest, "mul", (a.dtype, b.dtype), node.dtype, *cells)
 
     return term
 
@@ -120,7 +122,7 @@ def _rows(nest: Values, indices: np.ndarray, size: Count) -> Callable[[Index], C
     tables: list[Buffer] = []
 
     def row(index: Index) -> Count:
-        if not any(isinstance(i, Extent) for i in index):
+        if not has_extents(index):
             return int(found[index])
         if not tables:
             tables.append(nest.words.table(found.astype(float)))
@@ -164,7 +166,7 @@ def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
     """The cells of an array by those of a region."""
     steps = []
     for n, (start, stop, step) in zip(shape, (*key, *((0, None, 1),) * (len(shape) - len(key))), strict=True):
-        if not any(isinstance(end, Extent) for end in (n, start, stop)):
+        if not has_extents((n, start, stop)):
             start = range(n)[start:stop:step].start
         steps.append((start, step))
     return lambda index: tuple(start + step * i for i, (start, step) in zip(index, steps, strict=True))
@@ -268,7 +270,7 @@ def _assign_at(nest: Values, node: Node, write: Write) -> None:
 
 def _set_at(nest: Values, node: Node, write: Write) -> None:
     indices = node.params["indices"].ravel()
-    if len(node.shape) > 1 and any(isinstance(n, Extent) for n in node.shape):
+    if len(node.shape) > 1 and has_extents(node.shape):
         raise BackendError(f"{nest.program.name}: single cells of an array whose sizes a call tells")
     places = [indices] if len(node.shape) == 1 else np.unravel_index(indices, node.shape)
     rows = [_rows(nest, cells, n) for cells, n in zip(places, node.shape, strict=True)]
@@ -300,10 +302,7 @@ def _running(op: str, start: float) -> Callable[..., None]:
 def _typed(nest: Values, node: Node, place: int, index: Index) -> Number:
     """A cell of an operand as one of the node's dtype."""
     value, code = nest.value_at(node.operands[place], index), nest.program.nodes[node.operands[place]].dtype
-    if code == node.dtype:
-        return value
-    cast = Program("", (), (), [Node("input", (), (), code, (0, 0)), Node("cast", (0,), (), node.dtype)])
-    return nest.words.cell(cast, 1, {0: value})
+    return value if code == node.dtype else _applied(nest, "cast", (code,), node.dtype, value)
 
 
 def _number(nest: Values, node: Node, value: Any) -> Number:

@@ -12,17 +12,10 @@ import numpy as np
 
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Output, Program
-from symdiff.vocabulary.extents import Count, Extent
+from symdiff.lowering.program import Output, Program, cell_program
+from symdiff.vocabulary.extents import Count, Extent, has_extents
 
-
-def of_two(op: str, code: str, other: str) -> Program:
-    """An operation on two numbers, with the result of the first one's dtype."""
-    nodes = [Node("input", (), (), code, (0, 0)), Node("input", (), (), other, (1, 0)), Node(op, (0, 1), (), code)]
-    return Program("", (), (), nodes)
-
-
-_EITHER = of_two("or", "?", "?")
+_EITHER = cell_program("or", ("?", "?"), "?")
 Line = tuple[Count, tuple[int, ...]]  # whole numbers at equal distances: the first one, and the steps along the axes
 Write = Callable[..., None]  # of an index, a number, and whether it is added
 
@@ -134,7 +127,7 @@ class Values:
             return _line_of_table(node.params)
         if node.op == "input":
             return self.given[node.params[0]] if node.params[1] is None else None
-        if node.op not in ("add", "sub", "mul", "broadcast_to") or any(isinstance(n, Extent) for n in node.shape):
+        if node.op not in ("add", "sub", "mul", "broadcast_to") or has_extents(node.shape):
             return None
         parts = []
         for o in node.operands:

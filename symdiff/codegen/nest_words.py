@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Shape
+from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
 
 SMALL = 64  # cells of an array that is a variable of the function
 Index = tuple[Count, ...]
@@ -173,7 +173,7 @@ class Words:
         if len(array.shape) == 1:
             return array.at((k,))
         shape, buffer = array.shape[1:], array.buffer
-        if buffer is not None and not any(isinstance(n, Extent) for n in shape):
+        if buffer is not None and not has_extents(shape):
             return self.cells(Buffer(buffer.name, shape, buffer.dtype, buffer.start + k * math.prod(shape)))
         return Cells(shape, array.dtype, lambda index: array.at((k, *index)))
 
@@ -183,7 +183,7 @@ class Words:
 
     def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
         """Do something for all cells of a shape."""
-        if not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= self.few:
+        if not has_extents(shape) and math.prod(shape) <= self.few:
             for index in itertools.product(*map(range, shape)):
                 action((*before, *index))
         else:
@@ -216,4 +216,4 @@ class Words:
 
 def is_small(shape: Shape) -> bool:
     """Whether an array is a variable of the function."""
-    return not any(isinstance(n, Extent) for n in shape) and math.prod(shape) <= SMALL
+    return not has_extents(shape) and math.prod(shape) <= SMALL

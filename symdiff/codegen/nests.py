@@ -21,7 +21,7 @@ from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words, is_s
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
-from symdiff.vocabulary.extents import Count, Extent, Size
+from symdiff.vocabulary.extents import Count, Extent, extent
 from symdiff.vocabulary.ops import OPS
 
 _END = -1  # reads the results
@@ -350,7 +350,7 @@ class Nest(Values):
 
     def _told_rounds(self, node: Node) -> Count | None:
         """How many rounds a loop has that goes on while the number of a round is below another, where both are known."""
-        loop, k = node.params, Extent(0, ((Size("#", 0), 1),))
+        loop, k = node.params, extent("#", 0)
         places = enumerate(zip(node.operands, loop.places(), strict=True))
         given = [self.line_of(o) if place >= loop.carried and row is None else None for place, (o, row) in places]
         test = loop.body.nodes[loop.body.outputs[-1].value]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, SIGN, parenthesis_levels, printed_operands
+from symdiff.codegen.expressions import ATOM, SIGN, Spelled, parenthesis_levels, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.text import dtype_text
 from symdiff.ir.node import Node
@@ -45,7 +45,7 @@ def called(nodes: list[Node]) -> dict[int, str]:
     return found
 
 
-def spelling(program: Program, position: int, calls: Mapping[int, str]) -> tuple[str, int, tuple[int, ...]]:
+def spelling(program: Program, position: int, calls: Mapping[int, str]) -> Spelled:
     """Template, level and operand levels of one node on NumPy scalars; `calls` are the names of opaque functions."""
     node = program.nodes[position]
     op = OPS[node.op]

@@ -30,7 +30,7 @@ from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
 from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
@@ -38,7 +38,7 @@ from symdiff.lowering.arrays.planning import OVERWRITING
 from symdiff.lowering.program import ASSEMBLE, domain_size, is_leaf, is_view_step
 from symdiff.vocabulary.extents import equal_counts
 from symdiff.vocabulary.literals import number_literal
-from symdiff.vocabulary.plain import READABLE, WRITTEN
+from symdiff.vocabulary.plain import READABLE
 
 _WORDS = ("work", "start", "stop", "rows", "found")
 APART = Template('''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
@@ -105,7 +105,6 @@ class ArrayWriter(Shell):
         self.style = style
         self.steps = self.names.fresh(f"{name}_steps")
         self.read = {node.params[0] for node in self.nodes if node.op == "input"}
-        self.several = not isinstance(self.result, int)
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, Any]] = []
         self.count = 0
@@ -200,7 +199,7 @@ class ArrayWriter(Shell):
         body += [f"return {', '.join(returned)}"] if returned else []
         kind = "Any" if returned or (self.program.checks and not self.raised) else "None"
         steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], f") -> {kind}:", "")
-        shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
+        shown = few_names(self.targets)
         work = [name for name in kept if name not in dict(self.constants)]
         work = work if len(work) < 5 else [*work[:2], "...", work[-1]]
         shown += f"; {', '.join(work)} hold intermediate values, one after another." if work else "."
@@ -266,12 +265,7 @@ class ArrayWriter(Shell):
 
     def out_check(self) -> list[str]:
         """The checks of a given `out`."""
-        if self.exported:
-            return super().out_check()
-        tests = [f"type(out) is not tuple or len(out) != {len(self.places)}"] if self.several else []
-        tests += [unfit_array(place, o, WRITTEN) for place, o in zip(self.places, self.program.outputs, strict=True)]
-        tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(self.places) for b in self.places[:k]]
-        return declining(*tests)
+        return super().out_check() if self.exported else self.declined_out()
 
     def apart(self) -> list[str]:
         """The arrays that results are computed in: those given if they lie together and apart from arguments."""

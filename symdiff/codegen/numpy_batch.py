@@ -17,7 +17,7 @@ from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.row_nests import Row, RowNests
 from symdiff.codegen.shells import INDENT, PointsShell, Shell
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, is_nest
@@ -132,9 +132,8 @@ class _Block:
 
     def doc(self) -> str:
         """What the function computes."""
-        shown = self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."]
         where = f" in {', '.join(name for name, _, _ in self.buffers)}" if self.buffers else ""
-        return f"{', '.join(shown)} at a block of points; intermediate values are{where or ' results'}."
+        return f"{few_names(self.targets)} at a block of points; intermediate values are{where or ' results'}."
 
     def check(self, k: int, condition: str) -> list[str]:
         """The statements where a check holds."""

@@ -7,6 +7,8 @@ them where Python's own functions raise. Steps with loops take and return arrays
 cannot spell, with `BackendError`.
 """
 
+import cmath
+import math
 from ast import literal_eval
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
@@ -18,14 +20,14 @@ from symdiff.codegen import python
 from symdiff.codegen.array_nests import ArrayNests
 from symdiff.codegen.array_text import constant_text, support_texts
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, Spell, emit_statements, leaf_texts
+from symdiff.codegen.expressions import ATOM, Spell, Spelled, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import PythonNests
-from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts
+from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts, unfit_array
 from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, nested_type, number_type, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program, is_nest
@@ -128,7 +130,7 @@ def emit(
         return _PointFile(program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
     python.check_python(program)
     if style == "runtime":
-        return python.emit(plan, name)
+        return _DirectFile(program, name, exported=False).text((), "")
     return _PlainFile(program, name, result=result, raised=raised).text(header, doc)
 
 
@@ -174,7 +176,7 @@ class _PointFile(Shell):
         outputs = zip(self.program.outputs, self.places, self.targets, strict=True)
         lines += self.returned(made, [self.filling(o, place, name) for o, place, name in outputs])
         functions = [*self.functions, self.function(doc, lines)]
-        known = () if self.exported else emitted_globals(self.nodes)
+        known = () if self.exported else self.known()
         support = [*self.slow, *support_texts((node.op for node in nodes_with_bodies(self.program)), "np")]
         special, head = calls_scipy(self.nodes), self.heads()
         return self.source(functions, header, special=special, support=support, known=known, head=head)
@@ -202,6 +204,10 @@ class _PointFile(Shell):
         """Constants of the file."""
         return []
 
+    def known(self) -> list[tuple[str, object]]:
+        """The globals of a function in this process."""
+        return emitted_globals(self.nodes)
+
     def cell_at(self, place: int, index: Sequence[int]) -> str:
         """A cell of an argument."""
         return self.cells[place][int(np.ravel_multi_index(tuple(index), self.program.inputs[place].shape))]
@@ -219,8 +225,7 @@ class _PointFile(Shell):
     def computed(self) -> list[str]:
         """The statements that call the steps, which become one of the functions."""
         made = self.statements(self.rest, False)
-        shown = ", ".join(self.targets if len(self.targets) < 5 else [*self.targets[:3], "..."])
-        self.functions = [self.steps_function(self.steps, f"{shown}: {self.arithmetic}.", made)]
+        self.functions = [self.steps_function(self.steps, f"{few_names(self.targets)}: {self.arithmetic}.", made)]
         return self.quietly(self.call(self.steps))
 
     def steps_function(self, name: str, doc: str, made: Statements) -> str:
@@ -268,7 +273,7 @@ class _PointFile(Shell):
 
     def accepted(self) -> list[str]:
         """The numbers of the arguments by their names."""
-        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines = self.renamed()
         for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
             call = self.taken(leaf, argument, None) if self.exported else argument
             if not leaf.shape or not own:
@@ -293,7 +298,7 @@ class _PointFile(Shell):
         joined = joining_checks(program) if careful else ()
         spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
 
-        def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        def spell(position: int) -> Spelled:
             if position not in joined:
                 return spelling(program, position, self.calls)
             op = program.nodes[position].op
@@ -364,7 +369,7 @@ class _PlainFile(_PointFile):
     def spell(self, program: Program, careful: bool) -> Spell:
         """Python's spellings; careful ones have a form that does not raise instead of one that does."""
 
-        def spell(position: int) -> tuple[str, int, tuple[int, ...]]:
+        def spell(position: int) -> Spelled:
             called, spelled = _careful(program, position) if careful else ((), python.spelling(program, position))
             self.uses(*called, *python.called_modules(spelled[0]))
             return spelled
@@ -396,6 +401,48 @@ class _PlainFile(_PointFile):
 
     def packages(self, special: bool) -> list[str]:
         return []
+
+
+class _DirectFile(_PlainFile):
+    """The function for calls in this process, which declines other arguments than those of the program's own form."""
+
+    def known(self) -> list[tuple[str, object]]:
+        return [*super().known(), ("math", math), ("cmath", cmath)]
+
+    def accepted(self) -> list[str]:
+        lines = []
+        for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
+            if leaf.shape:
+                lines += declining(unfit_array(argument, leaf))
+                lines += [f"{', '.join(own)}, = {_PointFile.flat(self, leaf, argument)}.tolist()"] if own else []
+                continue
+            kind = number_type(leaf.dtype)
+            others = [*declining(f"type({argument}) is not type_{leaf.dtype}"), f"{argument} = {kind}({argument})"]
+            lines += [f"if type({argument}) is not {kind}:", *(INDENT + line for line in others)]
+        return lines
+
+    def checks(self) -> list[str]:
+        return []
+
+    def out_check(self) -> list[str]:
+        return self.declined_out()
+
+    def arrays_for_results(self, given: list[str]) -> list[str]:
+        return ["if out is not None:", *(INDENT + line for line in self.out_check())]
+
+    def computed(self) -> list[str]:
+        lines, values = self.statements(self.rest, False, ends=lambda _, condition: declining(condition))
+        results = zip(self.targets, self.results(values), strict=True)
+        self.texts = {name: f"[{', '.join(found)}]" if isinstance(found, list) else found for name, found in results}
+        return lines
+
+    def made(self, output: Output, name: str) -> str:
+        text = self.texts[name]
+        kind = "b" if output.dtype == "?" else output.dtype
+        return _PointFile.made(self, output, text) if output.shape else f"type_{kind}({text})"
+
+    def filling(self, output: Output, place: str, name: str) -> str:
+        return _PointFile.filling(self, output, place, self.texts[name])
 
 
 class _LoopFile(_PointFile):
@@ -477,7 +524,7 @@ class _PlainLoopFile(_LoopFile, _PlainFile):
         return f"list[{number_type(output.dtype)}]" if output.shape else number_type(output.dtype)
 
     def accepted(self) -> list[str]:
-        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines = self.renamed()
         leaves = list(zip(self.program.inputs, self.arguments, strict=True))
         lines += told_sizes([(a, leaf.shape) for leaf, a in leaves], _cells_along)
         calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(leaves, self.lists, strict=True)]
@@ -498,7 +545,7 @@ def _cells_along(name: str, axis: int) -> str:
     return f"(len({name}[0]) if len({name}) else 0)" if axis else f"len({name})"
 
 
-def _careful(program: Program, position: int) -> tuple[tuple[str, ...], tuple[str, int, tuple[int, ...]]]:
+def _careful(program: Program, position: int) -> tuple[tuple[str, ...], Spelled]:
     """The support that an operation calls to give the IEEE result where Python's raises, and the spelling."""
     node = program.nodes[position]
     template, level, needed = python.spelling(program, position)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, Expression, Spell, bare_text
+from symdiff.codegen.expressions import ATOM, Expression, Spell, Spelled, bare_text
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.text import number_type, wrapped_text
@@ -53,7 +53,7 @@ class PythonNests(TextNests):
 
     # -- numbers
 
-    def spelled(self, program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+    def spelled(self, program: Program, position: int) -> Spelled:
         return self.spell(program)(position)
 
     def literal(self, value: Any, code: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, SIGN, Expression, formula, printed_operands
+from symdiff.codegen.expressions import ATOM, SIGN, Expression, Spelled, formula, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.nests import Nest, nest_of
@@ -23,7 +23,7 @@ from symdiff.codegen.text import dtype_text, wrapped_text
 from symdiff.codegen.text_nests import INDENT, TextNests
 from symdiff.lowering.program import Program, is_leaf
 from symdiff.lowering.scheduling import NOT_IN_PLACE
-from symdiff.vocabulary.extents import Count, Extent
+from symdiff.vocabulary.extents import Count, Extent, has_extents
 from symdiff.vocabulary.literals import number_literal
 from symdiff.vocabulary.ops import OPS
 
@@ -148,7 +148,7 @@ class RowNests(TextNests):
         self._note(emit_in_place(program, position, texts, target, self.called), f"{label} = {shown}")
         return Row(target, label)
 
-    def spelled(self, program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+    def spelled(self, program: Program, position: int) -> Spelled:
         return spelling(program, position, self.called)
 
     def literal(self, value: Any, code: str) -> str:
@@ -217,14 +217,6 @@ class RowNests(TextNests):
 
     # -- whole numbers
 
-    def _size(self, name: str, text: str, varied: bool = False) -> Extent:
-        self.varied.update([name] if varied else [])
-        return super()._size(name, text)
-
-    def tell(self, size: str, count: Count) -> None:
-        super().tell(size, count)
-        self.varied.update([size] if self.is_varied(count) else [])
-
     def _most(self, whole: Count) -> Count:
         """The largest of the whole numbers of points."""
         if not self.is_varied(whole):
@@ -235,10 +227,6 @@ class RowNests(TextNests):
     def real(self, whole: Count) -> Expression:
         text = self._text(whole)
         return Row(text) if self.is_varied(whole) else Expression(f"float({text})", ATOM, 0)
-
-    def product(self, a: Count, b: Count) -> Count:
-        text = f"{self._grouped(a)}*{self._grouped(b)}"
-        return self._size(text, text, self.is_varied(a) or self.is_varied(b))
 
     def whole(self, value: Expression, size: Count) -> Extent:
         name = self._name("", "i")
@@ -261,7 +249,7 @@ class RowNests(TextNests):
         if not shape:
             return Buffer(self._row(code, name), (), code)
         found = self.names.fresh(name) if name else self.names.numbered("w")
-        if any(isinstance(n, Extent) for n in shape):
+        if has_extents(shape):
             self.growing.add(found)
             self._say(f"{found} = np.empty((0, {self._points()}), np.{dtype_text(code)})")
         else:

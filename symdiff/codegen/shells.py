@@ -31,11 +31,13 @@ from symdiff.vocabulary.extents import Example, Extent, Shape, sizes_in, spaced_
 from symdiff.vocabulary.heads import NUMPY, Words
 from symdiff.vocabulary.literals import WIDTH, docstring_literal
 from symdiff.vocabulary.ops import dtype_of_code
+from symdiff.vocabulary.plain import WRITTEN
 
 INDENT = "    "
 POINTS = '"n"'  # the number of points in a shape that is expected
 UNEVALUATED = "from __future__ import annotations"  # in text for this process, whose functions are a file's
-DTYPES = {f"dtype_{'b' if code == '?' else code}": dtype_of_code(code) for code in "?fdFD"}
+DTYPES: dict[str, Any] = {f"dtype_{'b' if code == '?' else code}": dtype_of_code(code) for code in "?fdFD"}
+DTYPES |= {name.replace("dtype", "type"): dtype.type for name, dtype in DTYPES.items()}
 _ARRAY = '''def _array(name: str, x: Any, kind: Any, shape: tuple[Any, ...]) -> NDArray[Any]:
     """x as a NumPy array of a dtype and shape, "n" for points; what would lose something is refused."""
     if hasattr(x, "__array__") and not isinstance(x, np.generic) and type(x) not in (np.ndarray, np.memmap):
@@ -125,9 +127,13 @@ class Shell:
         self.uses("_array")
         return f'_array("{argument}", {argument}, {self.words.np}.{dtype_text(leaf.dtype)}, {_expected(leaf, axis)})'
 
+    def renamed(self) -> list[str]:
+        """Arguments that have other names inside."""
+        return [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+
     def accepted(self) -> list[str]:
         """The checks of the arguments, a line each; numbers as NumPy's."""
-        lines = [f"{a} = {n}" for a, n in zip(self.arguments, self.shown, strict=True) if a != n]
+        lines = self.renamed()
         leaves = list(zip(self.program.inputs, self.arguments, self.in_axes, strict=True))[: self.given_count]
         for leaf, argument, axis in leaves if self.exported else ():
             call = self.taken(leaf, argument, axis)
@@ -174,6 +180,13 @@ class Shell:
         outputs = zip(self.program.outputs, self.shapes(), strict=True)
         parts = [f"({shape}, {self.words.np}.{dtype_text(o.dtype)})" for o, shape in outputs]
         return wrapped_text("_check_out(", [self.given_arrays(), *parts], ")", "")
+
+    def declined_out(self) -> list[str]:
+        """The check of `out` in this process, which declines what is not written to as it is."""
+        tests = [] if isinstance(self.result, int) else [f"type(out) is not tuple or len(out) != {len(self.places)}"]
+        tests += [unfit_array(place, o, WRITTEN) for place, o in zip(self.places, self.program.outputs, strict=True)]
+        tests += [f"np.may_share_memory({a}, {b})" for k, a in enumerate(self.places) for b in self.places[:k]]
+        return declining(*tests)
 
     def given_arrays(self) -> str:
         """The arrays of `out`, side by side, as one tuple."""

@@ -39,6 +39,11 @@ def wrapped_text(opening: str, parts: list[str], closing: str, indent: str) -> l
     return lines
 
 
+def few_names(names: Sequence[str]) -> str:
+    """Names side by side, of many the first."""
+    return ", ".join(names if len(names) < 5 else [*names[:3], "..."])
+
+
 def tuple_text(parts: Sequence[str]) -> str:
     """A tuple as text."""
     return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text, printed_operands
+from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, Spelled, bare_text, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Size
+from symdiff.vocabulary.extents import Count, Extent, extent
 
 INDENT = "    "
 _INDICES = "ijkmnp"  # of cells, from the outermost loop in
@@ -65,7 +65,7 @@ class TextNests(Words):
 
     # -- what a language says
 
-    def spelled(self, program: Program, position: int) -> tuple[str, int, tuple[int, ...]]:
+    def spelled(self, program: Program, position: int) -> Spelled:
         """Template, level and operand levels of one operation on numbers."""
         raise NotImplementedError
 
@@ -118,11 +118,12 @@ class TextNests(Words):
 
     def product(self, a: Count, b: Count) -> Count:
         text = f"{self._grouped(a)}{self.syntax.times}{self._grouped(b)}"
-        return self._size(text, text)
+        return self._size(text, text, self.is_varied(a) or self.is_varied(b))
 
-    def _size(self, name: str, text: str) -> Extent:
+    def _size(self, name: str, text: str, varied: bool = False) -> Extent:
         self.sizes[name] = text
-        return Extent(0, ((Size(name, 0), 1),))
+        self.varied.update([name] if varied else [])
+        return extent(name, 0)
 
     def _text(self, whole: Count) -> str:
         """A whole number as an expression."""

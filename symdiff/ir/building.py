@@ -243,26 +243,12 @@ class Builder:
             except ValueError:
                 return None
             return found if found.shape == shape else self._whole("broadcast_to", found, shape=shape)
-        diagonal = [b.operands[0] if b is not None and b.op == "embed" else None for b in by]
-        if any(d is not None for d in diagonal) and self._stays_diagonal(op, operands, diagonal):
-            inside = tuple(o if d is None else d for o, d in zip(operands, diagonal, strict=True))
-            return self._whole("embed", self.emit(op, inside, payload, origin))
+        diagonal = [b is not None and b.op == "embed" for b in by]
+        numbers = all(d or not o.shape for d, o in zip(diagonal, operands, strict=True))
+        if op in _SCALING and numbers and sum(diagonal) == 1 and (diagonal[0] or op != "div"):
+            inside = (b.operands[0] if b is not None and d else o for o, b, d in zip(operands, by, diagonal, strict=True))
+            return self._whole("embed", self.emit(op, tuple(inside), payload, origin))
         return None
-
-    @staticmethod
-    def _stays_diagonal(op: str, operands: tuple[Atom, ...], diagonal: list[Atom | None]) -> bool:
-        """Whether an operation on diagonal matrices and on rows or numbers gives zero off the diagonal."""
-        if op in ("add", "sub"):
-            return all(d is not None for d in diagonal) and len({o.shape for o in operands}) == 1
-        if op == "select":
-            arms = all(d is not None or is_constant(o, 0) for o, d in zip(operands[1:], diagonal[1:], strict=True))
-            return arms and operands[0].shape in ((), next(d for d in diagonal if d is not None).shape[-1:])
-        if op not in _SCALING or (op == "div" and diagonal[0] is None):
-            return False
-        n = next(d for d in diagonal if d is not None).shape[-1:]
-        return sum(d is not None for d in diagonal) == 1 and all(
-            d is not None or o.shape in ((), n) for o, d in zip(operands, diagonal, strict=True)
-        )
 
     def _whole(self, head: str, operand: Atom, **params: Any) -> Atom:
         (operand,) = self.in_precision((operand,))

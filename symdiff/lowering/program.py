@@ -5,6 +5,7 @@ nodes. The `params` of an "input" are its position and the flat cell in C order,
 number or array, of a "call" the function, of a head its static parameters. Nodes of a program are never changed.
 """
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ import numpy as np
 from symdiff.ir.node import Node, Number
 from symdiff.vocabulary.extents import Amount, Extent, counted, extents_in
 from symdiff.vocabulary.heads import HEADS, Shape, head_parameter
-from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.ops import OPS, is_complex
 
 ASSEMBLE = "assemble"  # zeros to which parts are added, each in its own region
 CLEARED = 16  # cells of zeros from which on an output is cleared before the others are written
@@ -92,6 +93,15 @@ class Program:
         return program_listing(self)
 
 
+@functools.cache
+def cell_program(op: str, codes: tuple[str, ...], dtype: str) -> Program:
+    """The program of one operation on numbers of some dtypes, its value the last node; of the number itself for ""."""
+    nodes = [Node("input", (), (), code, (k, 0)) for k, code in enumerate(codes)]
+    nodes += [Node(op, tuple(range(len(codes))), (), dtype)] if op else []
+    inputs = tuple(Input(f"x{k}", (), code) for k, code in enumerate(codes))
+    return Program(op, inputs, (Output("y", (), dtype, (len(nodes) - 1,)),), nodes)
+
+
 def array_operations(program: Program, node: Node) -> Any:
     """The operations on numbers that one on whole arrays is."""
     if node.op in HEADS:
@@ -123,6 +133,11 @@ def is_nest(program: Program) -> bool:
     return any(n.shape or n.op == "loop" for n in program.nodes) or any(
         True for i in program.inputs for _ in extents_in(i.shape)
     )
+
+
+def takes_complex(program: Program, node: Node) -> bool:
+    """Whether an operand is complex."""
+    return any(is_complex(program.nodes[o].dtype) for o in node.operands)
 
 
 def domain_size(shape: Shape) -> int:

@@ -25,6 +25,7 @@ from symdiff.lowering.walks import nodes_with_bodies
 from symdiff.runtime import pool
 from symdiff.runtime.batchcall import BatchCall
 from symdiff.runtime.engine import LARGEST, Code, machine_fuses, machine_lanes
+from symdiff.runtime.fastcall import Points
 from symdiff.runtime.memory import last_cache
 from symdiff.vocabulary.ops import OPS, bytes_of_code, dtype_of_code, is_complex
 from symdiff.vocabulary.traits import operations
@@ -97,17 +98,15 @@ class NativeBatch:
         return tuple(targets) if several else targets[0]
 
     def call(self) -> BatchCall | None:
-        """The way for calls with few points, contiguous; None where all points share a number, or there are loops."""
-        if self._looped or any(
-            axis is None and leaf.shape == () for leaf, axis in zip(self.program.inputs, self.axes, strict=False)
-        ):
+        """The way for calls with few points, contiguous; None where there are loops."""
+        if self._looped:
             return None
         layouts = tuple((_usual_layout(*k), 0) for k in zip(self.leaves, self.axes, strict=True))
         kernel = self._kernel(layouts)
         point = sum(bytes_of_code(leaf.dtype) * math.prod(leaf.shape) for leaf in self.leaves)
         alone = 2 * _WORTH / self._cost if self.threads is None else math.inf if self.threads == 1 else _GRAIN
         most = int(min(alone, last_cache() / max(point, 1)))
-        return BatchCall(self.program, self.axes, kernel, most, self._cost)
+        return BatchCall(self.program, Points(self.axes, most), kernel, self._cost)
 
     def _run(self, arrays: list[np.ndarray], count: int) -> None:
         layouts = [(_layout(*k), 0) for k in zip(arrays, self.leaves, self.axes, strict=True)]

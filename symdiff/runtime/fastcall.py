@@ -12,7 +12,7 @@ import re
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,8 @@ _ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's 
 Leaf = Input | Output
 Nested = int | tuple["Nested", ...] | list["Nested"] | dict[str, "Nested"]
 Place = tuple[str, str | int]  # memory and an offset in it, or a dictionary and its key
+Sizes = list[int | str]  # of an array, numbers or what holds them; "" for any
+Memory = tuple[str, int | str]  # where an array begins, and its bytes
 FUNCTIONS = (
     "declare void @Py_IncRef(ptr)",
     "declare void @Py_DecRef(ptr)",
@@ -74,6 +76,13 @@ _SYMBOL, _WORD = re.compile(r"@[\w.]+"), re.compile(r"ptrtoint \(ptr (@[\w.]+) t
 _DECLARED = re.compile(r"^declare [^@\n]*@(vec\d+_\w+)\(", re.MULTILINE)
 
 
+class Points(NamedTuple):
+    """Arrays over points: their axis in each, inputs first, None where all points share it, and the most that a call has."""
+
+    axes: list[int | None]
+    most: int
+
+
 class MethodDef(ctypes.Structure):
     """What Python keeps of a builtin."""
 
@@ -99,6 +108,7 @@ class Machine:
         passes: Passes = "all",
         grows: bool = False,
         later: int = 0,
+        points: Points | None = None,
     ) -> None:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
 
@@ -106,14 +116,14 @@ class Machine:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
         places of the outputs in nested tuples, lists and dictionaries, where they are not in a single tuple. `grows`: it
         returns true where it found no more memory. After `OFTEN` calls it is compiled again with the effort `later`, unless
-        that is 0.
+        that is 0. Over `points` it takes their number, too.
         """
         for key in keys_of(result):
             _keys.setdefault(key, sys.intern(key))
             add_machine_symbol(f"symdiff.key.{key}", id(_keys[key]))
         for symbol in _DECLARED.findall(kernel):
             _elementary(symbol, effort)
-        text = with_python_functions(f"{kernel}\n{_entry(program, workspace, apart, result, grows)}\n{COUNTED}")
+        text = with_python_functions(f"{kernel}\n{_entry(program, workspace, apart, result, grows, points)}\n{COUNTED}")
         self._code = self._better = Code(text, effort, passes)
         if later:
             self._again = functools.partial(_compile_again, weakref.ref(self), text, later, passes)
@@ -226,20 +236,31 @@ class Text:
         self.require(self.put(f"icmp eq i64 {functools.reduce(lambda a, b: self.put(f'or i64 {a}, {b}'), apart)}, 0"))
 
 
-def _array(t: Text, item: str, leaf: Leaf, writeable: bool) -> str:
-    """The data of an array of exactly this shape and dtype, contiguous and aligned."""
+def _array(t: Text, item: str, code: str, sizes: Sizes, writeable: bool) -> str:
+    """The data of an array of exactly these sizes and this dtype, contiguous and aligned."""
     t.require_equal((t.field(item, _TYPE, "i64"), _whole("ndarray")))
     wanted = WRITTEN if writeable else READABLE
     flags = t.put(f"and i32 {t.field(item, FLAGS, 'i32')}, {wanted}")
     t.require_equal(
-        (t.field(item, DESCR, "i64"), _whole(f"dtype_{_LETTERS[leaf.dtype]}")),
-        (t.put(f"zext i32 {t.field(item, NDIM, 'i32')} to i64"), len(leaf.shape)),
+        (t.field(item, DESCR, "i64"), _whole(f"dtype_{_LETTERS[code]}")),
+        (t.put(f"zext i32 {t.field(item, NDIM, 'i32')} to i64"), len(sizes)),
         (t.put(f"zext i32 {flags} to i64"), wanted),
     )
-    if leaf.shape:
-        sizes = t.field(item, SHAPE, "ptr")
-        t.require_equal(*[(t.field(sizes, 8 * axis, "i64"), n) for axis, n in enumerate(leaf.shape)])
+    if any(n != "" for n in sizes):
+        found = t.field(item, SHAPE, "ptr")
+        t.require_equal(*[(t.field(found, 8 * axis, "i64"), n) for axis, n in enumerate(sizes) if n != ""])
     return t.field(item, DATA, "ptr")
+
+
+def _sizes(leaf: Leaf, axis: int | None, count: str) -> Sizes:
+    """The sizes of an array over so many points."""
+    points = [] if axis is None else [count]
+    return [*points, *leaf.shape] if axis == 0 else [*leaf.shape, *points]
+
+
+def _bytes(t: Text, leaf: Leaf, axis: int | None, count: str) -> int | str:
+    size = bytes_of_code(leaf.dtype) * math.prod(leaf.shape)
+    return size if axis is None else t.put(f"mul i64 {size}, {count}")
 
 
 def _number(t: Text, item: str, leaf: Input) -> str:
@@ -254,7 +275,9 @@ def _argument(t: Text, place: int) -> str:
     return t.put(f"load ptr, ptr {t.put(f'getelementptr ptr, ptr %args, i64 {place}')}")
 
 
-def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested | None, grows: bool) -> str:
+def _entry(
+    program: Program | Fused, workspace: int, apart: bool, result: Nested | None, grows: bool, points: Points | None
+) -> str:  # fmt: skip
     """The IR of the function that Python calls.
 
     Its blocks: arguments are checked; `listed` and `given` find the arrays for results, after the arguments or in `out`,
@@ -268,11 +291,19 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     bare = t.put(f"icmp eq i64 %nargs, {n}")
     full = t.put(f"icmp eq i64 %nargs, {n + len(outputs)}")
     t.require(t.put(f"or i1 {bare}, {full}"))
-    arguments = [_argument(t, place) for place in range(n)]
-    pointers = [
-        _number(t, item, leaf) if leaf.shape == () else _array(t, item, leaf, False)
-        for item, leaf in zip(arguments, inputs, strict=True)
-    ]
+    axes = [None] * (n + len(outputs)) if points is None else points.axes
+    taken: list[Memory] = []
+    count = ""
+    for item, leaf, axis in zip([_argument(t, place) for place in range(n)], inputs, axes, strict=False):
+        if leaf.shape == () and axis is None:
+            taken.append((_number(t, item, leaf), 0))
+            continue
+        pointer = _array(t, item, leaf.dtype, _sizes(leaf, axis, count), False)
+        if axis is not None and not count:
+            count = t.field(t.field(item, SHAPE, "ptr"), 0 if axis == 0 else 8 * len(leaf.shape), "i64")
+        taken.append((pointer, _bytes(t, leaf, axis, count) if apart else 0))
+    if points is not None:
+        t.require(t.put(f"icmp sle i64 {count}, {points.most}"))
     unnamed = t.put("icmp eq ptr %names, null")
     t.run(f"br i1 {unnamed}, label %unnamed, label %named", "unnamed:", f"br i1 {bare}, label %fresh, label %listed")
     t.run("listed:")
@@ -292,19 +323,22 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     t.run("br label %given", "given:", "br label %into", "into:")
     filled = t.put(f"phi ptr [{none or listed[0]}, %sorted], [{out}, %given]")
     items = [t.put(f"phi ptr [{a}, %sorted], [{b}, %given]") for a, b in zip(listed, given, strict=True)]
-    places = [_array(t, i, o, True) for i, o in zip(items, outputs, strict=True)]
-    for k, (place, output) in enumerate(zip(places, outputs, strict=True)):
-        for other in zip(places[:k], outputs[:k], strict=True) if len(outputs) <= PAIRED else ():
-            _require_apart(t, (place, output), other)
-        for pointer, leaf in zip(pointers, inputs, strict=True):
-            if apart and leaf.shape:
-                _require_apart(t, (place, output), (pointer, leaf))
+    shapes = [_sizes(o, axis, count) for o, axis in zip(outputs, axes[n:], strict=True)]
+    places = [_array(t, i, o.dtype, sizes, True) for i, o, sizes in zip(items, outputs, shapes, strict=True)]
+    made = [(p, _bytes(t, o, axis, count)) for p, o, axis in zip(places, outputs, axes[n:], strict=True)]
+    for k, memory in enumerate(made):
+        for other in [*(made[:k] if len(outputs) <= PAIRED else ()), *(own for own in taken if own[1])]:
+            _require_apart(t, memory, other)
     if len(outputs) > PAIRED:
-        _require_all_apart(t, places, outputs)
+        _require_all_apart(t, made)
     checked = bool(machine_checks(program))
-    _compute(t, [*pointers, *places], workspace, "memory", "miss" if checked else "memory" if grows else "")
+    pointers = [f"ptr {pointer}" for pointer, _ in taken]
+    last = [f"i64 {count}"] if points is not None else []
+    given_to = [*pointers, *(f"ptr {place}" for place in places), *last]
+    _compute(t, given_to, workspace, "memory", "miss" if checked else "memory" if grows else "")
     t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
-    whole = _compute_fresh(t, pointers, outputs, workspace, shape, "dropped" if checked else "exhausted" if grows else "")
+    dropped = "dropped" if checked else "exhausted" if grows else ""
+    whole = _compute_fresh(t, pointers, outputs, shapes, last, workspace, shape, dropped)
     if checked:
         t.run("dropped:", f"call void @Py_DecRef(ptr {whole})", "br label %miss")
     t.run("miss:")
@@ -324,7 +358,7 @@ def _entry(program: Program | Fused, workspace: int, apart: bool, result: Nested
     # Optimised it takes LLVM five times as long, for no shorter calls.
     head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known) noinline optnone nounwind {"
     pairs = [_APART] if len(outputs) > PAIRED else []
-    return "\n".join([*_declarations(t, outputs), *pairs, head, *t.lines, "}"])
+    return "\n".join([*_declarations(t, shapes), *pairs, head, *t.lines, "}"])
 
 
 def machine_checks(program: Program | Fused) -> tuple[int, ...]:
@@ -332,27 +366,30 @@ def machine_checks(program: Program | Fused) -> tuple[int, ...]:
     return program.program.checks if isinstance(program, Fused) else program.checks
 
 
-def _require_apart(t: Text, *arrays: tuple[str, Leaf]) -> None:
+def _ends(t: Text, memory: Memory) -> tuple[str, str]:
+    """The addresses where an array begins and ends."""
+    start = t.put(f"ptrtoint ptr {memory[0]} to i64")
+    return start, t.put(f"add i64 {start}, {memory[1]}")
+
+
+def _require_apart(t: Text, *arrays: Memory) -> None:
     """Go on where two contiguous arrays share no memory."""
-    starts = [t.put(f"ptrtoint ptr {pointer} to i64") for pointer, _ in arrays]
-    ends = [
-        t.put(f"add i64 {start}, {bytes_of_code(leaf.dtype) * math.prod(leaf.shape)}")
-        for start, (_, leaf) in zip(starts, arrays, strict=True)
-    ]
-    tests = [t.put(f"icmp ule i64 {ends[k]}, {starts[1 - k]}") for k in (0, 1)]
-    t.require(t.put(f"or i1 {tests[0]}, {tests[1]}"))
+    (start, end), (other, last) = (_ends(t, memory) for memory in arrays)
+    t.require(t.put(f"or i1 {t.put(f'icmp ule i64 {end}, {other}')}, {t.put(f'icmp ule i64 {last}, {start}')}"))
 
 
-def _require_all_apart(t: Text, places: list[str], outputs: Sequence[Leaf]) -> None:
+def _require_all_apart(t: Text, arrays: list[Memory]) -> None:
     """Go on where no two of many arrays share memory, by a loop over pairs of them."""
-    n = len(places)
-    table = t.put(f"alloca [{2 * n} x i64]")
-    for k, (place, leaf) in enumerate(zip(places, outputs, strict=True)):
-        start = t.put(f"ptrtoint ptr {place} to i64")
-        end = t.put(f"add i64 {start}, {bytes_of_code(leaf.dtype) * math.prod(leaf.shape)}")
-        for j, word in enumerate((start, end)):
-            t.run(f"store i64 {word}, ptr {t.put(f'getelementptr i64, ptr {table}, i64 {2 * k + j}')}")
-    t.require(t.put(f"call i1 @apart(ptr {table}, i64 {n})"))
+    table = _table(t, [end for memory in arrays for end in _ends(t, memory)])
+    t.require(t.put(f"call i1 @apart(ptr {table}, i64 {len(arrays)})"))
+
+
+def _table(t: Text, words: Sequence[int | str]) -> str:
+    """Memory with some words."""
+    table = t.put(f"alloca [{len(words)} x i64]")
+    for k, word in enumerate(words):
+        t.run(f"store i64 {word}, ptr {t.put(f'getelementptr i64, ptr {table}, i64 {k}')}")
+    return table
 
 
 _APART = """
@@ -396,16 +433,15 @@ apart:
 """
 
 
-def _compute(t: Text, pointers: list[str], workspace: int, failed: str, declined: str = "") -> None:
+def _compute(t: Text, called: list[str], workspace: int, failed: str, declined: str = "") -> None:
     """The kernel's call, between getting and giving back its workspace; without memory on to the block `failed`, where it
     returns true to the block `declined`, "" for a kernel that returns nothing.
     """
-    called = [f"ptr {p}" for p in pointers]
     memory = ""
     if workspace:
         memory = t.put(f"call ptr @PyMem_RawMalloc(i64 {workspace})")
         t.require(t.put(f"icmp ne ptr {memory}, null"), failed)
-        called.append(f"ptr {memory}")
+        called = [*called, f"ptr {memory}"]
     call = f"call {'i1' if declined else 'void'} @kernel({', '.join(called)})"
     holds = t.put(call) if declined else ""
     t.run(*([] if declined else [call]), *([f"call void @PyMem_RawFree(ptr {memory})"] if workspace else []))
@@ -462,22 +498,27 @@ def _containers(t: Text, shape: Nested, failed: str) -> tuple[str, dict[int, Pla
     return whole, places
 
 
-def _compute_fresh(t: Text, pointers: list[str], outputs: Sequence[Leaf], workspace: int, shape: Nested, declined: str) -> str:
+def _compute_fresh(
+    t: Text, pointers: list[str], outputs: Sequence[Leaf], shapes: list[Sizes], last: list[str], workspace: int, shape: Nested,
+    declined: str,
+) -> str:  # fmt: skip
     """Results in new arrays, which their structure holds from the start where there is one; the array or the structure."""
     whole, places = ("", {}) if isinstance(shape, int) else _containers(t, shape, "nothing")
     made: list[str] = []
     for k, output in enumerate(outputs):
         dtype = machine_object_name(f"dtype_{_LETTERS[output.dtype]}")
         t.run(f"call void @Py_IncRef(ptr {dtype})")
-        made.append(t.put(f"call ptr @array_empty(i32 {len(output.shape)}, ptr @shape{k}, ptr {dtype}, i32 0)"))
+        sizes = f"@shape{k}" if _is_known(shapes[k]) else _table(t, shapes[k])
+        made.append(t.put(f"call ptr @array_empty(i32 {len(shapes[k])}, ptr {sizes}, ptr {dtype}, i32 0)"))
         t.require(t.put(f"icmp ne ptr {made[-1]}, null"), "undo" if places else "nothing")
         if places:
             _put_item(t, places[k], made[-1])
     whole = whole or made[0]  # what is given back where memory runs out
-    _compute(t, [*pointers, *(t.field(m, DATA, "ptr") for m in made)], workspace, "exhausted", declined)
+    filled = [f"ptr {t.field(m, DATA, 'ptr')}" for m in made]
+    _compute(t, [*pointers, *filled, *last], workspace, "exhausted", declined)
     found = whole
-    for k, output in enumerate(outputs):
-        if output.shape:
+    for k, sizes_of in enumerate(shapes):
+        if sizes_of:
             continue
         if places and isinstance(places[k][1], str):  # the dictionary has the array, too
             t.run(f"call void @Py_IncRef(ptr {made[k]})")
@@ -512,10 +553,14 @@ def _key(key: str) -> str:
     return machine_object_name(f"key.{key}")
 
 
-def _declarations(t: Text, outputs: Sequence[Leaf]) -> list[str]:
+def _is_known(sizes: Sizes) -> bool:
+    return not any(isinstance(n, str) for n in sizes)
+
+
+def _declarations(t: Text, shapes: list[Sizes]) -> list[str]:
     """The shapes of new arrays, and the table of what the code finds there."""
-    shapes = [", ".join(f"i64 {size}" for size in o.shape) or "i64 0" for o in outputs]
-    constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in enumerate(shapes)]
+    known = {k: ", ".join(f"i64 {n}" for n in sizes) or "i64 0" for k, sizes in enumerate(shapes) if _is_known(sizes)}
+    constants = [f"@shape{k} = private constant [{text.count(',') + 1} x i64] [{text}]" for k, text in known.items()]
     objects = [f"{symbol} = external global i8" for symbol in t.known if symbol.startswith("@symdiff.")]
     return [*constants, *objects, known_table(t.known)]
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from symdiff.codegen.source import MISS
-from symdiff.runtime.batchcall import BatchCall
 from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, python_api_address
 from symdiff.runtime.fastcall import Machine, machine_object_name, with_python_functions
 from symdiff.vocabulary.plain import CONTIGUOUS
@@ -30,39 +29,29 @@ _CODE, _FIELDS = 48, 6  # a function's code, followed by its defaults, named def
 _MANAGED, _BEFORE = 1 << 4, -24  # in a type's flags: its objects' dictionaries stand before them, there
 
 
+def _fields(names: str) -> tuple[tuple[str, Any], ...]:
+    """The fields of a structure: whole numbers, and addresses where a name ends in a star."""
+    return tuple((name.rstrip("*"), ctypes.c_void_p if "*" in name else ctypes.c_int64) for name in names.split())
+
+
 class _Check(ctypes.Structure):
-    _fields_ = (("kind", ctypes.c_int64), ("where", ctypes.c_void_p), ("key", ctypes.c_void_p), ("wanted", ctypes.c_void_p))
+    _fields_ = _fields("kind where* key* wanted*")
 
 
 class _Cells(ctypes.Structure):
     """What an array held: its dtype and axes, and a copy of its memory."""
 
-    _fields_ = (("dtype", ctypes.c_void_p), ("ndim", ctypes.c_int64), ("axes", ctypes.c_void_p),
-                ("bytes", ctypes.c_int64), ("kept", ctypes.c_void_p))  # fmt: skip
+    _fields_ = _fields("dtype* ndim axes* bytes kept*")
 
 
 class _Pairs(ctypes.Structure):
     """Keys and values in turn that a dictionary held; `whole`: all of them, in their order."""
 
-    _fields_ = (("version", ctypes.c_int64), ("count", ctypes.c_int64), ("kept", ctypes.c_void_p), ("whole", ctypes.c_int64))
+    _fields_ = _fields("version count kept* whole")
 
 
 class _Table(ctypes.Structure):
-    _fields_ = (
-        ("count", ctypes.c_int64),
-        ("checks", ctypes.c_void_p),
-        ("function", ctypes.c_void_p),
-        ("bound", ctypes.c_void_p),
-        ("place", ctypes.c_int64),
-        ("arrays", ctypes.c_int64),
-        ("items", ctypes.c_void_p),
-        ("running", ctypes.c_int64),
-        ("sources", ctypes.c_void_p),
-        ("expected", ctypes.c_int64),
-        ("inputs", ctypes.c_int64),
-        ("names", ctypes.c_void_p),
-        ("named", ctypes.c_int64),
-    )
+    _fields_ = _fields("count checks* function* bound* place arrays items* running sources* expected inputs names* named")
 
 
 class Given(NamedTuple):
@@ -106,7 +95,7 @@ class Guard:
 
     def __init__(
         self,
-        machine: Machine | BatchCall | Door,
+        machine: Machine | Door,
         checks: Iterable[tuple[Any, ...]],
         place: int,
         arrays: Sequence[Any],

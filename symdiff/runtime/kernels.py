@@ -15,7 +15,7 @@ from symdiff.codegen.llvm.programs import llvm_nest_functions
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Fused, Kernel, Sink, Task
 from symdiff.lowering.arrays.nesting import Nest, moving_nest, nest, nest_content, picking_nest, product_nest
-from symdiff.lowering.program import Input, Output, Program, domain_size
+from symdiff.lowering.program import cell_program, domain_size
 from symdiff.runtime.engine import DATA, Code, machine_fuses, machine_lanes
 from symdiff.runtime.fastcall import MethodDef, machine_object_name, with_python_functions
 from symdiff.vocabulary.ops import is_complex
@@ -139,10 +139,9 @@ def _kernel(nodes: list[Node], task: Task) -> Kernel | None:
     kind = _REDUCING[node.op]
     if not domain_size(source.shape) or source.dtype == "?" or (kind != "sum" and is_complex(source.dtype)):
         return None
-    cell = Program(
-        node.op,
-        (Input("x", (), source.dtype),),
-        (Output("y", (), source.dtype, (0,)),),
-        [Node("input", (), (), source.dtype, (0, 0))],
+    return Kernel(
+        source.shape,
+        [node.operands[0]],
+        cell_program("", (source.dtype,), source.dtype),
+        [Sink(kind, task.value, node.params["axes"])],
     )
-    return Kernel(source.shape, [node.operands[0]], cell, [Sink(kind, task.value, node.params["axes"])])

@@ -213,6 +213,11 @@ def numbers(value: Any, sizes: Mapping[str, int]) -> Any:
     return value
 
 
+def has_extents(counts: Iterable[Any]) -> bool:
+    """Whether some numbers, as of cells along axes, are told by a call."""
+    return any(isinstance(n, Extent) for n in counts)
+
+
 def solved(shapes: list[tuple[str, Shape, tuple[int, ...]]]) -> dict[str, int]:
     """The sizes that given shapes tell, from (name, shape, given shape). Raises `ValueError` where there are none such."""
     sizes: dict[str, int] = {}

@@ -13,6 +13,7 @@ from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, LONG, cuda_grid_loop, cuda
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
 from symdiff.codegen.names import Names
 from symdiff.lowering.arrays.fusing import Kernel, Sink
+from symdiff.lowering.arrays.layouts import broadcast_strides, contiguous_strides
 from symdiff.lowering.program import Program, domain_size
 from symdiff.lowering.walks import live_only
 from symdiff.vocabulary.heads import Shape
@@ -91,14 +92,6 @@ class Launch:
     totals: list[Total] = field(default_factory=list)
     shared: frozenset[str] = frozenset()  # the dtypes of which threads of a block add up numbers
     fills: tuple[str, ...] = ()  # the variables whose arrays it writes
-
-
-def cuda_strides(shape: Shape) -> tuple[int, ...]:
-    """The strides of an array in C order, in elements."""
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return tuple(strides)
 
 
 def split(kernel: Kernel) -> list[Kernel]:
@@ -203,12 +196,7 @@ class KernelText:
 
     def at(self, cells: Cells) -> str:
         """The index of the current cell of the domain in an array, which is broadcast to the domain."""
-        missing = len(self.domain) - len(cells.shape)
-        flat = cuda_strides(self.domain)
-        strides = [
-            0 if axis < missing or cells.shape[axis - missing] == 1 else cells.strides[axis - missing]
-            for axis in range(len(self.domain))
-        ]
+        flat, strides = contiguous_strides(self.domain), broadcast_strides(cells.strides, cells.shape, self.domain)
         wide = [axis for axis, n in enumerate(self.domain) if n > 1]
         if self.domain and all(strides[axis] == flat[axis] for axis in wide):
             self.flat_used = True
@@ -219,7 +207,7 @@ class KernelText:
 
     def flat_index(self) -> str:
         """The place of the current cell of the domain, from those along its axes."""
-        strides = cuda_strides(self.domain)
+        strides = contiguous_strides(self.domain)
         found = cuda_place((strides[axis], f"i{axis}") for axis, n in enumerate(self.domain) if n > 1)
         return f"const {self.index} i = {found};"
 
@@ -389,7 +377,7 @@ class KernelText:
 
     def indices(self) -> list[str]:
         """The indices along axes that the body uses."""
-        strides = cuda_strides(self.domain)
+        strides = contiguous_strides(self.domain)
         lines = []
         if not self.axes:
             for axis in sorted(self.used):
@@ -398,7 +386,7 @@ class KernelText:
         kept, along = tuple(self.domain[k] for k in self.kept), tuple(self.domain[k] for k in self.axes)
         needed = set(self.used) | (set(range(len(self.domain))) if self.flat_used else set())
         for letter, axes, shape in (("o", self.kept, kept), ("r", self.axes, along)):
-            for place, (axis, stride) in enumerate(zip(axes, cuda_strides(shape), strict=True)):
+            for place, (axis, stride) in enumerate(zip(axes, contiguous_strides(shape), strict=True)):
                 if axis in needed and self.domain[axis] > 1:
                     lines.append(f"const {self.index} i{axis} = {cuda_index(letter, stride, self.domain[axis], place == 0)};")
         if self.flat_used:

@@ -21,7 +21,6 @@ from symdiff.codegen.cuda.arrays import (
     Launch,
     cells_kernel,
     cuda_kernel_with,
-    cuda_strides,
     joins_in_cuda,
     split,
 )
@@ -34,11 +33,11 @@ from symdiff.codegen.numpy_arrays import APART, ArrayWriter
 from symdiff.codegen.shells import INDENT
 from symdiff.codegen.source import Source
 from symdiff.codegen.text import Result, dtype_text, wrapped_text
-from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Kernel
+from symdiff.lowering.arrays.layouts import Layout, contiguous_strides, region, viewed
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
 from symdiff.lowering.program import Input, Program, is_leaf, is_view_step
-from symdiff.vocabulary.heads import HEADS, head_slices
+from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.literals import number_literal
 
 
@@ -113,18 +112,19 @@ class _Writer(CupyShell, ArrayWriter):
         if not is_view_step(node):
             kind, k = self.plan.places.get(value, ("", 0))
             name = self.targets[k] if kind == "output" else self.slot_names[k] if kind == "work" else self.texts[value]
-            return Cells(name, node.dtype, 0, cuda_strides(node.shape), node.shape)
+            return Cells(name, node.dtype, 0, contiguous_strides(node.shape), node.shape)
         source = self.home(node.operands[0])
         if source.alone or source.shape != self.nodes[node.operands[0]].shape:
             return source if node.shape == () else self.copied(value)
-        return _viewed(source, node) or self.copied(value)
+        found = viewed(node, source.shape, Layout(0, source.offset, source.strides))
+        return self.copied(value) if found is None else _at(source, found, node.shape)
 
     def copied(self, value: int) -> Cells:
         """A view that has no strides of its own, as an array: named where it is first read."""
         node = self.nodes[value]
         name = self.names.numbered("copy")
         self.pending.append(f"{name} = cp.ascontiguousarray({self.text(value)})")
-        self.homes[value] = found = Cells(name, node.dtype, 0, cuda_strides(node.shape), node.shape)
+        self.homes[value] = found = Cells(name, node.dtype, 0, contiguous_strides(node.shape), node.shape)
         return found
 
     def text(self, value: int) -> str:
@@ -277,13 +277,8 @@ class _Writer(CupyShell, ArrayWriter):
     def target(self, value: int, kind: str, key: Any) -> Cells:
         """Where a sink goes: the array of a value, or a region of it."""
         home = self.home(value)
-        if kind not in ("add", "put"):
-            return home
-        node = Node("getitem", (value,), tuple(len(range(n)[slice(*k)]) for n, k in zip(home.shape, key, strict=True)),
-                    home.code, {"key": key})  # fmt: skip
-        found = _viewed(home, node)
-        assert found is not None
-        return found
+        shape = HEADS["getitem"].shape(home.shape, key=key) if kind in ("add", "put") else ()
+        return _at(home, region(Layout(0, home.offset, home.strides), key), shape) if shape else home
 
     def add(self, launch: Launch) -> list[str]:
         """The lines that launch a kernel and add up what its blocks leave."""
@@ -318,29 +313,10 @@ class _Writer(CupyShell, ArrayWriter):
         return ["\n".join([code_text("\n".join(text)), *made])] if kernels else []
 
 
+def _at(cells: Cells, found: Layout, shape: Shape) -> Cells:
+    """Cells in another layout of their array."""
+    return cells._replace(offset=found.offset, strides=found.strides, shape=shape)
+
+
 def _call(name: str, grid: tuple[int, ...], block: int, passed: list[str]) -> str:
     return f"{name}({grid!r}, ({block},), ({', '.join(passed)}{',' if len(passed) == 1 else ''}))"
-
-
-def _viewed(source: Cells, node: Node) -> Cells | None:
-    """The cells of a view by offset and strides; None where it has none."""
-    if 0 in source.shape or 0 in node.shape:
-        return None
-    base = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), source.shape, source.strides)
-    if node.op == "reshape":
-        strides = _reshaped(source, node.shape)
-        return None if strides is None else source._replace(strides=strides, shape=node.shape)
-    found = base[head_slices(node.params["key"])] if node.op == "getitem" else HEADS[node.op].function(base, **node.params)
-    offset = found.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-    return source._replace(offset=source.offset + offset, strides=found.strides, shape=found.shape)
-
-
-def _reshaped(source: Cells, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The strides of a reshaped array: of one in C order, or where axes of one cell come or go."""
-    if all(s == c or n == 1 for s, c, n in zip(source.strides, cuda_strides(source.shape), source.shape, strict=True)):
-        return cuda_strides(shape)
-    wide = [(n, s) for n, s in zip(source.shape, source.strides, strict=True) if n > 1]
-    if [n for n, _ in wide] != [n for n in shape if n > 1]:
-        return None
-    left = iter(wide)
-    return tuple(next(left)[1] if n > 1 else 0 for n in shape)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, Spelled, comment
+from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, comment
 from symdiff.codegen.c_nests import LOCAL, CNests
 from symdiff.codegen.cuda.functions import (
     COMPLEX_NAMES,
@@ -21,7 +21,7 @@ from symdiff.codegen.cuda.functions import (
     macros,
 )
 from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
-from symdiff.codegen.expressions import ATOM, SUM, TERM, Expression, printed_operands
+from symdiff.codegen.expressions import ATOM, SUM, TERM, Expression, Spelled, printed_operands
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_heads import refuse_heads

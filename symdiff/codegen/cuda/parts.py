@@ -7,10 +7,11 @@ Refuses what `cuda` refuses.
 from copy import deepcopy
 
 from symdiff.codegen.c_like import INDENT
-from symdiff.codegen.cuda.arrays import Cells, KernelText, Launch, cuda_box, cuda_index, cuda_strides
+from symdiff.codegen.cuda.arrays import Cells, KernelText, Launch, cuda_box, cuda_index
 from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, cuda_grid_loop, cuda_inside, cuda_place
 from symdiff.codegen.cuda.header import LANGUAGE
 from symdiff.lowering.arrays.fusing import Kernel, Sink
+from symdiff.lowering.arrays.layouts import contiguous_strides
 from symdiff.lowering.program import domain_size
 
 
@@ -48,7 +49,7 @@ class PartsText(KernelText):
 
     def indices(self) -> list[str]:
         """The place of a thread's cell along each axis."""
-        strides = cuda_strides(self.extent)
+        strides = contiguous_strides(self.extent)
         lines = []
         for axis, (n, (first, _)) in enumerate(zip(self.extent, self.box, strict=True)):
             text = cuda_index("c", strides[axis], n, axis == 0) if n > 1 else "0"

@@ -20,7 +20,7 @@ from symdiff.codegen.nest_words import Buffer, Index, Words, is_small
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
-from symdiff.vocabulary.extents import Count, Extent, Shape, Size, names_in_extents
+from symdiff.vocabulary.extents import Count, Extent, Shape, extent, has_extents, names_in_extents
 from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
 ROOM = 2048  # bytes that something which grows has before it needs memory of its own
@@ -41,12 +41,6 @@ end:
   ret ptr %new
 }
 """
-_NEEDED = {
-    "memset": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
-    "truncated": "declare i64 @llvm.fptosi.sat.i64.f64(double)",
-    "smin": "declare i64 @llvm.smin.i64(i64, i64)",
-    "smax": "declare i64 @llvm.smax.i64(i64, i64)",
-}
 
 
 class _NumbersCalls(Calls):
@@ -129,26 +123,29 @@ class LoopWords(Words):
         return (self.lines.put(f"sitofp i64 {self._text(whole)} to double"),)
 
     def whole(self, value: Value, size: Count) -> Extent:
-        found = self._called("i64", "truncated", f"double {value[0]}")
-        found = self._called("i64", "smax", f"i64 {found}, i64 0")
-        return self._size(self._called("i64", "smin", f"i64 {found}, i64 {self._text(size - 1)}"))
+        return self._clamped(self._called("i64", "llvm.fptosi.sat.i64.f64", ("double", value[0])), size)
 
     def nearest(self, whole: Count, size: Count) -> Count:
-        found = self._called("i64", "smax", f"i64 {self._text(whole)}, i64 0")
-        return self._size(self._called("i64", "smin", f"i64 {found}, i64 {self._text(size - 1)}"))
+        return self._clamped(self._text(whole), size)
+
+    def _clamped(self, text: str, size: Count) -> Extent:
+        found = self._called("i64", "llvm.smax.i64", ("i64", text), ("i64", "0"))
+        return self._size(self._called("i64", "llvm.smin.i64", ("i64", found), ("i64", self._text(size - 1))))
 
     def product(self, a: Count, b: Count) -> Count:
         return self._size(self.lines.put(f"mul nsw i64 {self._text(a)}, {self._text(b)}"))
 
-    def _called(self, kind: str, name: str, operands: str) -> str:
-        self.lines.declared[name] = _NEEDED[name]
-        symbol = _NEEDED[name].partition("@")[2].partition("(")[0]
-        return self.lines.put(f"call {kind} @{symbol}({operands})")
+    def _called(self, result: str, name: str, *operands: tuple[str, str]) -> str:
+        """The result of an intrinsic, by the kinds and texts of its operands."""
+        self.lines.declared[name] = f"declare {result} @{name}({', '.join(kind for kind, _ in operands)})"
+        return self.lines.put(f"call {result} @{name}({', '.join(map(' '.join, operands))})")
 
-    def _size(self, text: str) -> Extent:
+    def _size(self, text: str, varied: bool = False) -> Extent:
+        """A whole number by its text, a vector where it is `varied`."""
         name = f"#{next(self.names)}"
         self.sizes[name] = text
-        return Extent(0, ((Size(name, 0), 1),))
+        self.varied.update([name] if varied else [])
+        return extent(name, 0)
 
     def _text(self, whole: Count) -> str:
         """A whole number as an operand."""
@@ -183,7 +180,7 @@ class LoopWords(Words):
         if is_small(shape):
             count = math.prod(shape) * bytes_of_code(code) * self.lanes
             self.variables.append(f"  {place} = alloca [{count} x i8], align {self.align}")
-        elif self.is_given and not any(isinstance(n, Extent) for n in shape):
+        elif self.is_given and not has_extents(shape):
             self.variables.append(f"  {place} = getelementptr i8, ptr %memory, i64 {self.memory}")
             self.memory += max(-(-math.prod(shape) * bytes_of_code(code) // LINE), 1) * LINE
         else:
@@ -212,7 +209,8 @@ class LoopWords(Words):
         room = self.lines.put(f"load i64, ptr {buffer.name}.room")
         less = self.lines.put(f"icmp ult i64 {room}, {wanted}")
         self._run(f"br i1 {less}, label %{label}, label %{label}.has", f"{label}:")
-        more = self._called("i64", "smax", f"i64 {self.lines.put(f'add i64 {room}, {room}')}, i64 {wanted}")
+        twice = self.lines.put(f"add i64 {room}, {room}")
+        more = self._called("i64", "llvm.smax.i64", ("i64", twice), ("i64", wanted))
         old = self.lines.put(f"load ptr, ptr {buffer.name}")
         new = self.lines.put(f"call ptr @more(ptr {old}, ptr {buffer.name}.own, i64 {room}, i64 {more})")
         missing = self.lines.put(f"icmp eq ptr {new}, null")
@@ -240,7 +238,7 @@ class LoopWords(Words):
 
     def clear(self, buffer: Buffer) -> None:
         pointer = self._pointer(buffer, "0")
-        self.lines.declared["memset"] = _NEEDED["memset"]
+        self.lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         count = self._bytes(buffer, buffer.shape[0] if buffer.shape else 1)
         self._run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
 

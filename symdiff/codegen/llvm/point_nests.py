@@ -21,18 +21,17 @@ from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
 
 
-def looped_points_module(program: Program, shared: Sequence[bool], lanes: int, fused: bool, ordered: bool = False) -> str:
+def looped_points_module(program: Program, shared: Sequence[bool], lanes: int, fused: bool) -> str:
     """The IR of `kernel(data, steps, start, stop)` over points, as `batch` has it, which returns true where memory lacks.
 
     `shared` tells of each input whether all points have the same one.
     """
-    words = _PointWords(Lines(lanes, width=lanes if fused else 0), ordered)
+    words = _PointWords(Lines(lanes, width=lanes if fused else 0), False)
     names = [f"in{k}" for k in range(len(program.inputs))] + [f"out{k}" for k in range(len(program.outputs))]
     leaves = list(zip(names, program.leaves, strict=True))
     words.open(leaves, shared)
     used = {node.params[0] for node in program.nodes if node.op == "input"}
-    count = words.size("%vectors")
-    with words.vectors(count):
+    with words.vectors():
         given = []
         for k, (name, leaf) in enumerate(leaves[: len(program.inputs)]):
             cells = Cells(leaf.shape, leaf.dtype, words.reader(name, leaf))
@@ -71,13 +70,6 @@ class _PointWords(LoopWords):
 
     # -- whole numbers
 
-    def size(self, text: str, varied: bool = False) -> Extent:
-        """A whole number by its text, a vector where it is `varied`."""
-        found = self._size(text)
-        if varied:
-            self.varied.add(found.terms[0][0].name)
-        return found
-
     def _splat(self, kind: str, text: str) -> str:
         return self.lines.repeated(kind, text, self.lanes)
 
@@ -102,9 +94,7 @@ class _PointWords(LoopWords):
         kind, vector = f"<{self.lanes} x i64>", self._vector(whole)
         if self.active:
             vector = self.lines.put(f"select <{self.lanes} x i1> {self._mask()}, {kind} {vector}, {kind} zeroinitializer")
-        name = f"llvm.vector.reduce.smax.v{self.lanes}i64"
-        self.lines.declared[name] = f"declare i64 @{name}({kind})"
-        return self.lines.put(f"call i64 @{name}({kind} {vector})")
+        return self._called("i64", f"llvm.vector.reduce.smax.v{self.lanes}i64", (kind, vector))
 
     def real(self, whole: Count) -> Value:
         if self.is_varied(whole):
@@ -113,21 +103,16 @@ class _PointWords(LoopWords):
 
     def whole(self, value: Value, size: Count) -> Extent:
         kind, n = f"<{self.lanes} x i64>", self.lanes
-        full = f"llvm.fptosi.sat.v{n}i64.v{n}f64"
-        self.lines.declared[full] = f"declare {kind} @{full}(<{n} x double>)"
-        found = self.lines.put(f"call {kind} @{full}(<{n} x double> {value[0]})")
-        for name, bound in (("smax", self._splat("i64", "0")), ("smin", self._vector(size - 1))):
-            full = f"llvm.{name}.v{n}i64"
-            self.lines.declared[full] = f"declare {kind} @{full}({kind}, {kind})"
-            found = self.lines.put(f"call {kind} @{full}({kind} {found}, {kind} {bound})")
-        return self.size(found, True)
+        found = self._called(kind, f"llvm.fptosi.sat.v{n}i64.v{n}f64", (f"<{n} x double>", value[0]))
+        found = self._called(kind, f"llvm.smax.v{n}i64", (kind, found), (kind, self._splat("i64", "0")))
+        return self._size(self._called(kind, f"llvm.smin.v{n}i64", (kind, found), (kind, self._vector(size - 1))), True)
 
     def nearest(self, whole: Count, size: Count) -> Count:
         return self.whole(self.real(whole), size) if self.is_varied(whole) else super().nearest(whole, size)
 
     def product(self, a: Count, b: Count) -> Count:
         if self.is_varied(a) or self.is_varied(b):
-            return self.size(self.lines.put(f"mul <{self.lanes} x i64> {self._vector(a)}, {self._vector(b)}"), True)
+            return self._size(self.lines.put(f"mul <{self.lanes} x i64> {self._vector(a)}, {self._vector(b)}"), True)
         return super().product(a, b)
 
     # -- memory
@@ -221,7 +206,7 @@ class _PointWords(LoopWords):
         self.variables += [f"  {own} = alloca {mask}", f"  {own}.count = alloca {numbers}"]
         first = self._mask() if outer else self.lines.literal(True, "?")
         self._run(f"store {mask} {first}, ptr {own}", f"store {numbers} zeroinitializer, ptr {own}.count")
-        most = None if count is None else self.size(self._most(count))
+        most = None if count is None else self._size(self._most(count))
         with super().rounds(name, most, backward) as k:
             if count is not None:
                 self.bound(k.terms[0][0].name, count - 1)
@@ -239,10 +224,8 @@ class _PointWords(LoopWords):
         mask, numbers, label = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>", f"g{next(self.names)}"
         active = self.lines.put(f"and {mask} {self._mask()}, {condition[0]}")
         self._run(f"store {mask} {active}, ptr {self.active}")
-        name = f"llvm.vector.reduce.or.v{self.lanes}i1"
-        self.lines.declared[name] = f"declare i1 @{name}({mask})"
-        self._run(f"br i1 {self.lines.put(f'call i1 @{name}({mask} {active})')}, label %{label}, label %{self.exits[-1]}")
-        self._run(f"{label}:")
+        some = self._called("i1", f"llvm.vector.reduce.or.v{self.lanes}i1", (mask, active))
+        self._run(f"br i1 {some}, label %{label}, label %{self.exits[-1]}", f"{label}:")
         counted = self.lines.put(f"load {numbers}, ptr {self.active}.count")
         more = self.lines.put(f"add {numbers} {counted}, {self.lines.put(f'zext {mask} {active} to {numbers}')}")
         self._run(f"store {numbers} {more}, ptr {self.active}.count")
@@ -261,14 +244,15 @@ class _PointWords(LoopWords):
         self.leaves = leaves
 
     @contextmanager
-    def vectors(self, count: Extent) -> Iterator[None]:
+    def vectors(self) -> Iterator[None]:
         """One vector of points after the other; the last point stands for those beyond it."""
         lines = self.lines
-        with super().rounds("", count) as k:
+        with super().rounds("", self._size("%vectors")) as k:
             first = lines.put(f"add i64 %start, {self._text(k * self.lanes)}")
             points = []
             for lane in range(self.lanes):
-                points.append(self._called("i64", "smin", f"i64 {lines.put(f'add i64 {first}, {lane}')}, i64 %final"))
+                point = lines.put(f"add i64 {first}, {lane}")
+                points.append(self._called("i64", "llvm.smin.i64", ("i64", point), ("i64", "%final")))
             for name, _ in self.leaves:
                 own = [f"%{name}"] * self.lanes
                 if name not in self.shared:

@@ -8,6 +8,7 @@ beforehand.
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from itertools import chain
 
@@ -16,6 +17,7 @@ import numpy as np
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
+from symdiff.codegen.math.numbers import Mask, Real, call_intrinsic, powers_at_zero, real, where
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, zero_value_number
@@ -163,12 +165,13 @@ def emit_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     return _REAL[op](lines, op, code, parts)
 
 
-def _tested(lines: Lines, op: str, code: str, parts: list[str]) -> str:
-    a = parts[0]
+Parts = tuple[Real, ...]  # of complex numbers, or real ones
+
+
+def _tested(op: str, x: Real) -> Mask:
     if op == "isnan":
-        return lines.compare("uno", code, a, a)
-    inf = lines.literal(math.inf, code)
-    return lines.compare("oeq" if op == "isinf" else "olt", code, lines.call("llvm.fabs", code, a), inf)
+        return x.missing()
+    return abs(x).equals(math.inf) if op == "isinf" else abs(x) < math.inf
 
 
 def _by_formula(lines: Lines, op: str, code: str, parts: list[str]) -> str:
@@ -189,7 +192,9 @@ _REAL: dict[str, RealForm] = {
     **dict.fromkeys(_INTRINSICS, lambda lines, op, code, parts: lines.call(f"llvm.{_INTRINSICS[op]}", code, *parts)),
     **dict.fromkeys(("conj", "real"), lambda lines, op, code, parts: parts[0]),
     **dict.fromkeys("sign max min fmax fmin mod floordiv logaddexp logaddexp2".split(), _by_formula),
-    **dict.fromkeys(("isnan", "isinf", "isfinite"), _tested),
+    **dict.fromkeys(
+        ("isnan", "isinf", "isfinite"), lambda lines, op, code, parts: _tested(op, Real(lines, parts[0], code)).name
+    ),
     "neg": lambda lines, op, code, parts: lines.neg(code, *parts),
     "copysign": lambda lines, op, code, parts: lines.call("llvm.copysign", code, *parts),
     "imag": lambda lines, op, code, parts: lines.literal(0.0, code),
@@ -202,30 +207,30 @@ def _on_complex(lines: Lines, node: Node, operands: list[Value], codes: list[str
     joined = "d" if any(c in "dD" for c in codes) else "f"
     code = joined if node.dtype == "?" else real_counterpart(node.dtype)
     wide = [
-        tuple(emit_conversion(lines, (v,), part_of_code(c), code)[0] for v in value)
+        tuple(Real(lines, emit_conversion(lines, (v,), part_of_code(c), code)[0], code) for v in value)
         for value, c in zip(operands, codes, strict=True)
     ]
-    return _COMPLEX[node.op](lines, node.op, code, wide)
+    return tuple(part.name for part in _COMPLEX[node.op](node.op, wide))
 
 
-def _equal(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
-    zero = lines.literal(0.0, code)
-    pairs = [(v[0], v[1] if len(v) > 1 else zero) for v in wide]
-    tests = [lines.compare(_COMPARISONS[op], code, x, y) for x, y in zip(*pairs, strict=True)]
-    return (lines.op("and" if op == "eq" else "or", "?", *tests),)
+def _equal(op: str, wide: list[Parts]) -> tuple[Mask]:
+    pairs = zip(*((v[0], v[1] if len(v) > 1 else 0.0) for v in wide), strict=True)
+    same = functools.reduce(operator.and_, [x.equals(y) if isinstance(x, Real) else y.equals(x) for x, y in pairs])
+    return (same if op == "eq" else ~same,)
 
 
-def _tested_parts(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
-    first, second = (_tested(lines, op, code, [v]) for v in wide[0])
-    return (lines.op("and" if op == "isfinite" else "or", "?", first, second),)
+def _tested_parts(op: str, wide: list[Parts]) -> tuple[Mask]:
+    first, second = (_tested(op, v) for v in wide[0])
+    return (first & second if op == "isfinite" else first | second,)
 
 
-def _complex_function(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
+def _complex_function(op: str, wide: list[Parts]) -> Parts:
     """A function of complex numbers: by their parts in vectors, else libm's for each number, in double precision."""
-    name = f"c{op}"
-    flat = [part for v in wide for part in (v if len(v) == 2 else (v[0], lines.literal(0.0, code)))]
+    name, like = f"c{op}", wide[0][0]
+    lines, code = like.body, like.code
+    flat = [part.name for v in wide for part in (v if len(v) == 2 else (v[0], real(like, 0.0)))]
     if lines.width and name in PAIRS:
-        return lines.formula(name, code, *flat)
+        return tuple(Real(lines, part, code) for part in lines.formula(name, code, *flat))
     flat = [emit_conversion(lines, (part,), code, "d")[0] for part in flat]
     lines.declared[name] = f"declare {{ double, double }} @{name}({', '.join(['double'] * len(flat))})"
     results = ["undef", "undef"]
@@ -238,62 +243,48 @@ def _complex_function(lines: Lines, op: str, code: str, wide: list[Value]) -> Va
             pairs = zip(results, found, strict=True)
             found = [lines.put(f"insertelement {kind} {r}, double {f}, i32 {lane}") for r, f in pairs]
         results = found
+    made: Parts = tuple(Real(lines, part) for part in results)
     if op == "pow":
-        results = _at_zeros(lines, flat, results)
-    return tuple(emit_conversion(lines, (part,), "d", code)[0] for part in results)
+        given = [Real(lines, part) for part in flat]
+        made = powers_at_zero(given[:2], given[2:], list(made))
+    return tuple(Real(lines, emit_conversion(lines, (part.name,), "d", code)[0], code) for part in made)
 
 
-def _at_zeros(lines: Lines, flat: list[str], found: list[str]) -> list[str]:
-    """NumPy's powers of zero, and with exponent zero, where libm takes a logarithm."""
-    zero, one, nan = (lines.literal(v, "d") for v in (0.0, 1.0, math.nan))
-    x, y, u, v = (lines.compare("oeq", "d", part, zero) for part in flat)
-    empty = lines.select(lines.compare("ogt", "d", flat[2], zero), "d", zero, nan)
-    found = [lines.select(lines.op("and", "?", x, y), "d", empty, part) for part in found]
-    unit = lines.op("and", "?", u, v)
-    return [lines.select(unit, "d", at, part) for at, part in zip((one, zero), found, strict=True)]
-
-
-def _added(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
-    name, (a, b) = _ARITHMETIC[op], wide
-    real = lines.op(name, code, a[0], b[0])
+def _added(op: str, wide: list[Parts]) -> Parts:
+    joined, (a, b) = (operator.add if op == "add" else operator.sub), wide
+    first = joined(a[0], b[0])
     if len(a) == len(b) == 2:
-        return real, lines.op(name, code, a[1], b[1])
-    if len(a) == 2:
-        return real, a[1]
-    return real, b[1] if name == "fadd" else lines.neg(code, b[1])
+        return first, joined(a[1], b[1])
+    return first, a[1] if len(a) == 2 else b[1] if op == "add" else -b[1]
 
 
-def _multiplied(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
+def _multiplied(op: str, wide: list[Parts]) -> Parts:
     a, b = wide
     if len(a) == 1 or len(b) == 1:
         number, pair = (a[0], b) if len(a) == 1 else (b[0], a)
-        return tuple(lines.op("fmul", code, number, part) for part in pair)
-    products = [[lines.op("fmul", code, x, y) for y in b] for x in a]
-    return lines.op("fsub", code, products[0][0], products[1][1]), lines.op("fadd", code, products[0][1], products[1][0])
+        return tuple(number * part for part in pair)
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
-def _quotient(lines: Lines, op: str, code: str, wide: list[Value]) -> Value:
+def _quotient(op: str, wide: list[Parts]) -> Parts:
     """Smith's method, as NumPy divides."""
     a, b = wide
     if len(b) == 1:
-        return tuple(lines.op("fdiv", code, part, b[0]) for part in a)
-    zero, one = lines.literal(0.0, code), lines.literal(1.0, code)
-    real, imag = a if len(a) == 2 else (a[0], zero)
-    sizes = [lines.call("llvm.fabs", code, part) for part in b]
-    first = lines.compare("oge", code, *sizes)
-    large, small = lines.select(first, code, *b), lines.select(first, code, b[1], b[0])
-    ratio = lines.op("fdiv", code, small, large)
-    scale = lines.op("fdiv", code, one, lines.op("fadd", code, large, lines.op("fmul", code, small, ratio)))
-    up, down = lines.select(first, code, real, imag), lines.select(first, code, imag, real)
-    x = lines.op("fmul", code, lines.op("fadd", code, up, lines.op("fmul", code, down, ratio)), scale)
-    y = lines.op("fmul", code, lines.op("fsub", code, down, lines.op("fmul", code, up, ratio)), scale)
-    y = lines.select(first, code, y, lines.neg(code, y))
-    nothing = lines.compare("oeq", code, lines.op("fadd", code, *sizes), zero)
-    by_zero = [lines.op("fdiv", code, part, sizes[0]) for part in (real, imag)]
-    return lines.select(nothing, code, by_zero[0], x), lines.select(nothing, code, by_zero[1], y)
+        return tuple(part / b[0] for part in a)
+    x, y = a if len(a) == 2 else (a[0], real(a[0], 0.0))
+    sizes = [abs(part) for part in b]
+    first = sizes[0] >= sizes[1]
+    large, small = where(first, b[0], b[1]), where(first, b[1], b[0])
+    ratio = small / large
+    scale = 1.0 / (large + small * ratio)
+    up, down = where(first, x, y), where(first, y, x)
+    imag = (down - up * ratio) * scale
+    found = (up + down * ratio) * scale, where(first, imag, -imag)
+    nothing = (sizes[0] + sizes[1]).equals(0.0)
+    return tuple(where(nothing, part / sizes[0], one) for part, one in zip((x, y), found, strict=True))
 
 
-ComplexForm = Callable[[Lines, str, str, list[Value]], Value]
+ComplexForm = Callable[[str, list[Parts]], tuple[Real | Mask, ...]]
 _COMPLEX: dict[str, ComplexForm] = {
     **dict.fromkeys(_COMPLEX_LIBM, _complex_function),
     **dict.fromkeys(("add", "sub"), _added),
@@ -301,11 +292,11 @@ _COMPLEX: dict[str, ComplexForm] = {
     **dict.fromkeys(("isnan", "isinf", "isfinite"), _tested_parts),
     "mul": _multiplied,
     "div": _quotient,
-    "neg": lambda lines, op, code, wide: tuple(lines.neg(code, v) for v in wide[0]),
-    "conj": lambda lines, op, code, wide: (wide[0][0], lines.neg(code, wide[0][1])),
-    "real": lambda lines, op, code, wide: (wide[0][0],),
-    "imag": lambda lines, op, code, wide: (wide[0][1],),
-    "abs": lambda lines, op, code, wide: (lines.call("hypot", code, *wide[0]),),
+    "neg": lambda op, wide: tuple(-v for v in wide[0]),
+    "conj": lambda op, wide: (wide[0][0], -wide[0][1]),
+    "real": lambda op, wide: wide[0][:1],
+    "imag": lambda op, wide: wide[0][1:],
+    "abs": lambda op, wide: (call_intrinsic("hypot", *wide[0]),),
 }
 _EVERYWHERE = _REAL.keys() & _COMPLEX.keys()
 

@@ -9,11 +9,11 @@ fdlibm's kernels.
 
 import math
 
-from symdiff.codegen.math.numbers import Bits, Real, by_lanes, fma, horner, round_to_bits, where
+from symdiff.codegen.math.numbers import Bits, Real, by_lanes, exact, fma, horner, round_to_bits, where
 
 REDUCED = 1e5  # beyond, three parts of pi/2 no longer give all digits of the reduced argument
 _SMALL = 0.78  # below pi/4: the nearest multiple of pi/2 is 0
-_PI_2 = (float.fromhex("0x1.921fb54400000p+0"), float.fromhex("0x1.0b4611a600000p-34"), float.fromhex("0x1.3198a2e037073p-69"))
+_PI_2 = exact("0x1.921fb54400000p+0", "0x1.0b4611a600000p-34", "0x1.3198a2e037073p-69")
 _SIN = (
     -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
     2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10,

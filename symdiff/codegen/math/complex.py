@@ -24,6 +24,7 @@ from symdiff.codegen.math.numbers import (
     lane_max,
     lane_min,
     pair,
+    powers_at_zero,
     round_to_bits,
     sqrt,
     two_product,
@@ -52,7 +53,7 @@ def cexp(x: Real, y: Real) -> Pair:
 def clog(x: Real, y: Real) -> Pair:
     """log(x + iy), the argument between -pi and pi."""
     large, small, factor = scaled_legs(x, y)
-    more = where(factor < 1.0, 1200.0, where(factor > 1.0, x.body.constant(-1200.0), 0.0))
+    more = where(factor < 1.0, 1200.0, where(factor > 1.0, -1200.0, 0.0))
     first, first_rest = two_product(large, large)
     second, second_rest = two_product(small, small)
     total, lost = fast_two_sum(first, second)
@@ -68,7 +69,7 @@ def clog(x: Real, y: Real) -> Pair:
 def csqrt(x: Real, y: Real) -> Pair:
     """The root of x + iy in the right half plane."""
     _, _, factor = scaled_legs(x, y)
-    back = where(factor < 1.0, 2.0**300, where(factor > 1.0, x.body.constant(2.0**-300), 1.0))
+    back = where(factor < 1.0, 2.0**300, where(factor > 1.0, 2.0**-300, 1.0))
     a, b = abs(x) * factor, abs(y) * factor
     root = sqrt((a + sqrt(fma(a, a, b * b))) * 0.5)
     root = root * back
@@ -138,11 +139,7 @@ def cpow(x: Real, y: Real, u: Real, v: Real) -> Pair:
     """(x + iy)**(u + iv) = exp((u + iv) log(x + iy))."""
     size, angle = pair("clog", x, y)
     real, imag = pair("cexp", u * size - v * angle, u * angle + v * size)
-    nothing = x.equals(0.0) & y.equals(0.0)
-    empty = where(u > 0.0, x.body.constant(0.0), math.nan)
-    real, imag = where(nothing, empty, real), where(nothing, empty, imag)
-    one = u.equals(0.0) & v.equals(0.0)
-    return where(one, 1.0, real), where(one, 0.0, imag)
+    return powers_at_zero([x, y], [u, v], [real, imag])  # type: ignore[return-value]
 
 
 def _sinh_cosh(x: Real) -> tuple[Real, Real, Factors]:

@@ -10,11 +10,11 @@ lie outside the range of normal numbers.
 
 import math
 
-from symdiff.codegen.math.numbers import Bits, Real, fma, horner, lane_max, lane_min, round_to_bits, two_product, where
+from symdiff.codegen.math.numbers import Bits, Real, exact, fma, horner, lane_max, lane_min, round_to_bits, two_product, where
 
-LN2 = (float.fromhex("0x1.62e42fefa2000p-1"), float.fromhex("0x1.9ef35793c7673p-41"))
+LN2 = exact("0x1.62e42fefa2000p-1", "0x1.9ef35793c7673p-41")
 _NORMAL = 708.0  # the size of arguments up to which exp is neither subnormal nor infinite
-_LN10 = (float.fromhex("0x1.26bb1bbb55516p+1"), float.fromhex("-0x1.f48ad494ea3e9p-53"))
+_LN10 = exact("0x1.26bb1bbb55516p+1", "-0x1.f48ad494ea3e9p-53")
 _EXP = (  # (exp(r) - 1 - r)/r**2
     0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326136, 0.0013888888888883748, 0.00019841269874820627,
     2.4801587325547743e-05, 2.7557255400206422e-06, 2.75572736431103e-07, 2.5105217004720745e-08, 2.0914686968086876e-09,

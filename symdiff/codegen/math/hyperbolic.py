@@ -64,7 +64,7 @@ def atanh(x: Real) -> Real:
     """atanh(x)."""
     size = abs(x)
     y = (size + size) / (1.0 - size)
-    u, rest = two_sum(y, x.body.constant(1.0))
+    u, rest = two_sum(y, 1.0)
     found = where(size < 2.0**-54, size, log_of_sum(u, y, rest) * 0.5)
     found = where(size.equals(1.0), math.inf, found)
     return copysign(where(size <= 1.0, found, math.nan), x)
@@ -86,7 +86,7 @@ def _half_exp(size: Real, other: float) -> Real:
 def _log_of_grown(x: Real, y: Real) -> Real:
     """log(1 + y), and log(2 x) where x is large."""
     large = x > _LARGE
-    u, rest = two_sum(y, x.body.constant(1.0))
-    one = where(large, x.body.constant(1.0), 0.0)
+    u, rest = two_sum(y, 1.0)
+    one = where(large, 1.0, 0.0)
     found = log_of_sum(where(large, x, u), y, where(large, 0.0, rest), one)
     return where(x < math.inf, where(y < 2.0**-54, y, found), x)

@@ -10,9 +10,9 @@ the result).
 
 import math
 
-from symdiff.codegen.math.numbers import Mask, Real, copysign, fma, horner, lane_min, sqrt, where
+from symdiff.codegen.math.numbers import Mask, Real, copysign, exact, fma, horner, lane_min, sqrt, where
 
-_PI_4 = (float.fromhex("0x1.921fb54442d18p-1"), float.fromhex("0x1.1a62633145c07p-55"))
+_PI_4 = exact("0x1.921fb54442d18p-1", "0x1.1a62633145c07p-55")
 _ATAN = (  # (atan(t) - t)/t**3 in powers of t**2
     -0.3333333333333333, 0.19999999999999804, -0.14285714285659779, 0.11111111105150588, -0.09090908753259112,
     0.07692296368042296, -0.0666642476020052, 0.05878927554473807, -0.05230443640686948, 0.045515447340221615,
@@ -41,7 +41,7 @@ def atan2(y: Real, x: Real) -> Real:
     up, side = (where(endless, where(leg.equals(math.inf), 1.0, 0.0), leg) for leg in legs)
     steep = up > side
     small, large = where(steep, side, up), where(steep, up, side)
-    factor = where(large > 2.0**1000, 0.25, where(large < 2.0**-900, x.body.constant(2.0**100), 1.0))
+    factor = where(large > 2.0**1000, 0.25, where(large < 2.0**-900, 2.0**100, 1.0))
     large = where(large.equals(0.0), 1.0, large * factor)
     found = copysign(_angle(small * factor, large, steep, x.negative()), y)
     return where(x.missing() | y.missing(), x + y, found)
@@ -72,7 +72,7 @@ def _angle(small: Real, large: Real, steep: Mask, behind: Mask | None) -> Real:
     t = where(middle, small - large, small) / where(middle, small + large, large)
     z = t * t
     part = fma(t * z, horner(z, *_ATAN), t)
-    octants = where(middle, small.body.constant(1.0), 0.0)
+    octants = where(middle, 1.0, 0.0)
     octants = where(steep, 2.0 - octants, octants)
     turned = steep
     if behind is not None:

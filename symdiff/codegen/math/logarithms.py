@@ -11,7 +11,7 @@ does, so that f stands alone in the last sum: f - (f**2/2 - s (f**2/2 + R(s**2))
 import math
 
 from symdiff.codegen.math.exponentials import LN2
-from symdiff.codegen.math.numbers import Real, fast_two_sum, fma, horner, two_product, two_sum, where
+from symdiff.codegen.math.numbers import Real, exact, fast_two_sum, fma, horner, two_product, two_sum, where
 
 _MIDDLE = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 _ONE = 0x3FF0000000000000
@@ -24,10 +24,10 @@ _LOG_REST = (  # the same without its first term, which stands in two parts: TWO
     0.4, 0.28571428571429364, 0.22222222221656232, 0.18181818335314404, 0.15384594970895457, 0.13334804238225345,
     0.11706248540922386, 0.11723051028097753,
 )  # fmt: skip
-_TWO_THIRDS = (float.fromhex("0x1.5555555555555p-1"), float.fromhex("0x1.5555555555555p-55"))
-_LOG2_E = (float.fromhex("0x1.71547652b82fep+0"), float.fromhex("0x1.777d0ffda0d24p-56"))
-_LOG10_E = (float.fromhex("0x1.bcb7b1526e50ep-2"), float.fromhex("0x1.95355baaafad3p-57"))
-_LOG10_2 = (float.fromhex("0x1.34413509f6000p-2"), float.fromhex("0x1.9fef311f12b36p-42"))
+_TWO_THIRDS = exact("0x1.5555555555555p-1", "0x1.5555555555555p-55")
+_LOG2_E = exact("0x1.71547652b82fep+0", "0x1.777d0ffda0d24p-56")
+_LOG10_E = exact("0x1.bcb7b1526e50ep-2", "0x1.95355baaafad3p-57")
+_LOG10_2 = exact("0x1.34413509f6000p-2", "0x1.9fef311f12b36p-42")
 
 
 def log(x: Real) -> Real:
@@ -38,7 +38,7 @@ def log(x: Real) -> Real:
 
 def log1p(x: Real) -> Real:
     """log(1 + x)."""
-    u, rest = two_sum(x, x.body.constant(1.0))
+    u, rest = two_sum(x, 1.0)
     found = log_of_sum(u, x, rest)
     return where(abs(x) < 2.0**-54, x, in_log_domain(x, -1.0, found))
 
@@ -117,7 +117,7 @@ def _series(s: Real) -> Real:
     return z * horner(z, *_LOG)
 
 
-def _scaled(f: Real, factor: tuple[float, float]) -> tuple[Real, Real]:
+def _scaled(f: Real, factor: tuple[float, ...]) -> tuple[Real, Real]:
     """log(1 + f) times a factor, as a sum of two."""
     half, half_rest = two_product(f * 0.5, f)
     s = f / (f + 2.0)

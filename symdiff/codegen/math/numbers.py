@@ -6,6 +6,10 @@ that one number and a vector of them have the same bits.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 from symdiff.codegen.math.lines import Lines
 
 _SHIFTER = 1.5 * 2.0**52  # added to a number, it leaves the nearest integer in the last bits
@@ -55,85 +59,78 @@ class Body(Lines):
         """A parameter."""
         return Real(self, name)
 
-    def constant(self, value: float) -> Real:
-        """A vector of one number."""
-        return Real(self, self.literal(value, "d"))
-
 
 class _Value:
     """A value's name in the lines of a function."""
 
     __slots__ = ("body", "name")
 
-    def __init__(self, body: Body, name: str) -> None:
-        self.body = body
+    def __init__(self, body: Any, name: str) -> None:
+        self.body: Body = body
         self.name = name
 
 
+def _on_reals(name: str) -> Callable[[Real, Real | float], Real]:
+    """An operation on two numbers."""
+    return lambda x, y: Real(x.body, x.body.op(name, x.code, x.name, real(x, y).name), x.code)
+
+
+def _compared(predicate: str) -> Callable[[Real, Real | float], Mask]:
+    """A comparison; none of NaN holds but "uno"."""
+    return lambda x, y: Mask(x.body, x.body.compare(predicate, x.code, x.name, real(x, y).name))
+
+
+def _on_masks(name: str) -> Callable[[Mask, Mask], Mask]:
+    return lambda x, y: Mask(x.body, x.body.op(name, "?", x.name, y.name))
+
+
+def _on_bits(name: str) -> Callable[[Bits, Bits | int], Bits]:
+    def operation(x: Bits, y: Bits | int) -> Bits:
+        lanes = x.body.lanes
+        constant = str(y) if lanes == 1 else f"<{', '.join([f'i64 {y}'] * lanes)}>"
+        return Bits(x.body, x.body.put(f"{name} {x.body.whole} {x.name}, {y.name if isinstance(y, Bits) else constant}"))
+
+    return operation
+
+
 class Real(_Value):
-    """A vector of float64."""
+    """A vector of float64, or of another dtype `code`."""
 
-    __slots__ = ()
+    __slots__ = ("code",)
 
-    def __add__(self, other: Real | float) -> Real:
-        return self._with("fadd", other)
+    def __init__(self, body: Lines, name: str, code: str = "d") -> None:
+        super().__init__(body, name)
+        self.code = code
 
-    def __sub__(self, other: Real | float) -> Real:
-        return self._with("fsub", other)
+    __add__ = __radd__ = _on_reals("fadd")
+    __mul__ = __rmul__ = _on_reals("fmul")
+    __sub__, __truediv__ = _on_reals("fsub"), _on_reals("fdiv")
+    __lt__, __le__, __gt__, __ge__ = (_compared(predicate) for predicate in ("olt", "ole", "ogt", "oge"))
+    equals = _compared("oeq")
 
     def __rsub__(self, other: float) -> Real:
-        return self.body.constant(other) - self
-
-    def __mul__(self, other: Real | float) -> Real:
-        return self._with("fmul", other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __truediv__(self, other: Real | float) -> Real:
-        return self._with("fdiv", other)
+        return real(self, other) - self
 
     def __rtruediv__(self, other: float) -> Real:
-        return self.body.constant(other) / self
+        return real(self, other) / self
 
     def __neg__(self) -> Real:
-        return Real(self.body, self.body.neg("d", self.name))
+        return Real(self.body, self.body.neg(self.code, self.name), self.code)
 
     def __abs__(self) -> Real:
         return call_intrinsic("llvm.fabs", self)
 
-    def __lt__(self, other: Real | float) -> Mask:
-        return self._compared("olt", other)
-
-    def __le__(self, other: Real | float) -> Mask:
-        return self._compared("ole", other)
-
-    def __gt__(self, other: Real | float) -> Mask:
-        return self._compared("ogt", other)
-
-    def __ge__(self, other: Real | float) -> Mask:
-        return self._compared("oge", other)
-
-    def equals(self, other: Real | float) -> Mask:
-        """Where two numbers are equal; not where one is NaN."""
-        return self._compared("oeq", other)
-
     def missing(self) -> Mask:
         """Where this is NaN."""
-        return self._compared("uno", self)
+        return _compared("uno")(self, self)
 
     def negative(self) -> Mask:
         """Where the sign bit is set, -0.0 included."""
-        return call_intrinsic("llvm.copysign", self.body.constant(1.0), self) < 0.0
+        return copysign(1.0, self) < 0.0
 
     def bits(self) -> Bits:
         """The same bits as integers."""
         return Bits(self.body, self.body.put(f"bitcast {self.body.kind('d')} {self.name} to {self.body.whole}"))
-
-    def _with(self, name: str, other: Real | float) -> Real:
-        return Real(self.body, self.body.op(name, "d", self.name, real(self.body, other).name))
-
-    def _compared(self, predicate: str, other: Real | float) -> Mask:
-        return Mask(self.body, self.body.compare(predicate, "d", self.name, real(self.body, other).name))
 
 
 class Mask(_Value):
@@ -141,14 +138,7 @@ class Mask(_Value):
 
     __slots__ = ()
 
-    def __and__(self, other: Mask) -> Mask:
-        return Mask(self.body, self.body.op("and", "?", self.name, other.name))
-
-    def __or__(self, other: Mask) -> Mask:
-        return Mask(self.body, self.body.op("or", "?", self.name, other.name))
-
-    def __xor__(self, other: Mask) -> Mask:
-        return Mask(self.body, self.body.op("xor", "?", self.name, other.name))
+    __and__, __or__, __xor__ = (_on_masks(name) for name in ("and", "or", "xor"))
 
     def __invert__(self) -> Mask:
         return Mask(self.body, self.body.op("xor", "?", self.name, self.body.literal(True, "?")))
@@ -159,26 +149,8 @@ class Bits(_Value):
 
     __slots__ = ()
 
-    def __add__(self, other: Bits | int) -> Bits:
-        return self._with("add", other)
-
-    def __sub__(self, other: Bits | int) -> Bits:
-        return self._with("sub", other)
-
-    def __and__(self, other: Bits | int) -> Bits:
-        return self._with("and", other)
-
-    def __or__(self, other: Bits | int) -> Bits:
-        return self._with("or", other)
-
-    def __xor__(self, other: Bits | int) -> Bits:
-        return self._with("xor", other)
-
-    def __lshift__(self, other: int) -> Bits:
-        return self._with("shl", other)
-
-    def __rshift__(self, other: int) -> Bits:
-        return self._with("lshr", other)
+    __add__, __sub__, __and__, __or__ = (_on_bits(name) for name in ("add", "sub", "and", "or"))
+    __xor__, __lshift__, __rshift__ = (_on_bits(name) for name in ("xor", "shl", "lshr"))
 
     def real(self) -> Real:
         """The same bits as float64."""
@@ -188,22 +160,21 @@ class Bits(_Value):
         """Where the number is odd."""
         return Mask(self.body, self.body.put(f"trunc {self.body.whole} {self.name} to {self.body.kind('?')}"))
 
-    def _with(self, name: str, other: Bits | int) -> Bits:
-        lanes = self.body.lanes
-        constant = str(other) if lanes == 1 else f"<{', '.join([f'i64 {other}'] * lanes)}>"
-        text = other.name if isinstance(other, Bits) else constant
-        return Bits(self.body, self.body.put(f"{name} {self.body.whole} {self.name}, {text}"))
+
+def exact(*texts: str) -> tuple[float, ...]:
+    """Numbers by all their bits."""
+    return tuple(map(float.fromhex, texts))
 
 
-def real(body: Body, value: Real | float) -> Real:
-    """A constant as a vector; a vector as it is."""
-    return value if isinstance(value, Real) else body.constant(value)
+def real(like: Real, value: Real | float) -> Real:
+    """A constant as a vector like another one; a vector as it is."""
+    return value if isinstance(value, Real) else Real(like.body, like.body.literal(value, like.code), like.code)
 
 
 def call_intrinsic(name: str, *operands: Real) -> Real:
     """An intrinsic, or another function on vectors."""
-    body = operands[0].body
-    return Real(body, body.call(name, "d", *(o.name for o in operands)))
+    body, code = operands[0].body, operands[0].code
+    return Real(body, body.call(name, code, *(o.name for o in operands)), code)
 
 
 def pair(name: str, *operands: Real) -> tuple[Real, Real]:
@@ -221,13 +192,13 @@ def by_lanes(name: str, *operands: Real) -> Real:
 
 def where(mask: Mask, yes: Real | float, no: Real | float) -> Real:
     """yes where the mask holds, no elsewhere."""
-    body = mask.body
-    return Real(body, body.select(mask.name, "d", real(body, yes).name, real(body, no).name))
+    like = next((v for v in (yes, no) if isinstance(v, Real)), Real(mask.body, ""))
+    return Real(mask.body, mask.body.select(mask.name, like.code, real(like, yes).name, real(like, no).name), like.code)
 
 
 def fma(a: Real, b: Real | float, c: Real | float) -> Real:
     """a*b + c, rounded once."""
-    return call_intrinsic("llvm.fma", a, real(a.body, b), real(a.body, c))
+    return call_intrinsic("llvm.fma", a, real(a, b), real(a, c))
 
 
 def sqrt(x: Real) -> Real:
@@ -242,7 +213,7 @@ def rint(x: Real) -> Real:
 
 def copysign(size: Real | float, sign: Real) -> Real:
     """A size with another number's sign."""
-    return call_intrinsic("llvm.copysign", real(sign.body, size), sign)
+    return call_intrinsic("llvm.copysign", real(sign, size), sign)
 
 
 def lane_max(x: Real, y: Real | float) -> Real:
@@ -257,7 +228,7 @@ def lane_min(x: Real, y: Real | float) -> Real:
 
 def horner(x: Real, *coefficients: float) -> Real:
     """A polynomial, the constant first."""
-    total = x.body.constant(coefficients[-1])
+    total = real(x, coefficients[-1])
     for c in reversed(coefficients[:-1]):
         total = fma(total, x, c)
     return total
@@ -269,7 +240,7 @@ def round_to_bits(x: Real, scale: float = 1.0) -> tuple[Real, Bits]:
     return shifted - _SHIFTER, shifted.bits()
 
 
-def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
+def two_sum(a: Real, b: Real | float) -> tuple[Real, Real]:
     """a + b and what its rounding lost."""
     total = a + b
     other = total - a
@@ -278,7 +249,7 @@ def two_sum(a: Real, b: Real) -> tuple[Real, Real]:
 
 def fast_two_sum(a: Real | float, b: Real) -> tuple[Real, Real]:
     """a + b and what its rounding lost, where a is zero or has no smaller exponent than b."""
-    first = real(b.body, a)
+    first = real(b, a)
     total = first + b
     return total, (first - total) + b
 
@@ -287,3 +258,10 @@ def two_product(a: Real, b: Real | float) -> tuple[Real, Real]:
     """a*b and what its rounding lost."""
     product = a * b
     return product, fma(a, b, -product)
+
+
+def powers_at_zero(base: list[Real], exponent: list[Real], found: list[Real]) -> tuple[Real, ...]:
+    """The parts of a power as `found`, but for those of zero and with exponent zero, which NumPy has without a logarithm."""
+    nothing, one = (parts[0].equals(0.0) & parts[1].equals(0.0) for parts in (base, exponent))
+    empty = where(exponent[0] > 0.0, real(exponent[0], 0.0), math.nan)
+    return tuple(where(one, at, where(nothing, empty, part)) for at, part in zip((1.0, 0.0), found, strict=True))

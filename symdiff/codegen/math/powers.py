@@ -44,7 +44,7 @@ def pow(x: Real, y: Real) -> Real:
 def power(x: Real, y: Real, found: Real) -> Real:
     """x**y from abs(x)**y where that is finite: the sign, and what C99 says of infinities, zeros and NaN."""
     size = abs(x)
-    endless = where(y.negative() ^ (size > 1.0), math.inf, y.body.constant(0.0))
+    endless = where(y.negative() ^ (size > 1.0), math.inf, 0.0)
     found = where(size.equals(0.0) | size.equals(math.inf), endless, found)
     found = where(size.equals(1.0), 1.0, found)
     whole, half = rint(y).equals(y), y * 0.5
@@ -62,8 +62,8 @@ def cbrt(x: Real) -> Real:
     third, bits = round_to_bits(k, 1 / 3)
     rest = k - third * 3.0
     high, low = rest > 0.0, rest < 0.0
-    a = m * where(high, 2.0, where(low, m.body.constant(0.5), 1.0))
-    y = horner(m, *_CBRT) * where(high, 2 ** (1 / 3), where(low, m.body.constant(0.5 ** (1 / 3)), 1.0))
+    a = m * where(high, 2.0, where(low, 0.5, 1.0))
+    y = horner(m, *_CBRT) * where(high, 2 ** (1 / 3), where(low, 0.5 ** (1 / 3), 1.0))
     inverse = 1.0 / (y * y * 3.0)
     y = fma(fma(y * y, -y, a), inverse, y)
     square, lost = two_product(y, y)
@@ -84,5 +84,5 @@ def scaled_legs(x: Real, y: Real) -> tuple[Real, Real, Real]:
     sizes = abs(x), abs(y)
     swapped = sizes[0] < sizes[1]
     large, small = where(swapped, sizes[1], sizes[0]), where(swapped, sizes[0], sizes[1])
-    factor = where(large > 2.0**500, 2.0**-600, where(large < 2.0**-400, x.body.constant(2.0**600), 1.0))
+    factor = where(large > 2.0**500, 2.0**-600, where(large < 2.0**-400, 2.0**600, 1.0))
     return large * factor, small * factor, factor

@@ -12,11 +12,11 @@ import math
 from symdiff.codegen.math.circular import patched_by_libm, turned
 from symdiff.codegen.math.exponentials import power_of_two
 from symdiff.codegen.math.logarithms import in_log_domain, log_of_parts, split_normal
-from symdiff.codegen.math.numbers import Real, copysign, fma, horner, lane_max, lane_min, round_to_bits, where
+from symdiff.codegen.math.numbers import Real, copysign, exact, fma, horner, lane_max, lane_min, round_to_bits, where
 from symdiff.codegen.math.powers import power
 
 REDUCED = 1e9  # beyond, float64's pi/2 in two parts no longer gives all digits of float32
-_PI_2 = (float.fromhex("0x1.921fb54442d18p+0"), float.fromhex("0x1.1a62633145c07p-54"))
+_PI_2 = exact("0x1.921fb54442d18p+0", "0x1.1a62633145c07p-54")
 _EXP = (  # (exp(r) - 1)/r
     0.9999999999997533, 0.5000000047445681, 0.16666666724278567, 0.041666351442223505, 0.00833329696087724,
     0.0013941229400188005, 0.00019900312904003645,

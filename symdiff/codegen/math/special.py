@@ -119,9 +119,9 @@ def _erfcx(x: Real) -> Real:
     """exp(x**2) erfc(x) for x >= 0.49."""
     t = where(x < 1e300, (x - 2.5) / (x + 2.5), 1.0)
     far = x > 3.5
-    total = where(far, x.body.constant(_FAR[-1]), _NEAR[-1])
+    total = where(far, _FAR[-1], _NEAR[-1])
     for a, b in zip(reversed(_FAR[:-1]), reversed(_NEAR[:-1]), strict=True):
-        total = fma(total, t, where(far, x.body.constant(a), b))
+        total = fma(total, t, where(far, a, b))
     return total * 0.5 / (x + 0.5)
 
 

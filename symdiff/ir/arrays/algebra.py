@@ -243,9 +243,6 @@ class Arrays:
             return self.reshape(self.sum(x, axes), kept_shape(x.shape, axes))
         if not axes:
             return x
-        diagonal = self.made_by(x, "embed") if not self.builder.primal else None
-        if diagonal is not None and len(axes) == 1 and axes[0] >= len(x.shape) - 2:
-            return diagonal.operands[0]
         source, shape = self.repeated(x)
         if source is not x:
             times = math.prod(x.shape[a] for a in axes if shape[a] == 1)

@@ -38,9 +38,11 @@ def layout(nodes: list[Node], value: int) -> Layout | None:
     if not is_view_step(node):
         return Layout(value, 0, contiguous_strides(node.shape))
     inner = layout(nodes, node.operands[0])
-    if inner is None:
-        return None
-    shape = nodes[node.operands[0]].shape
+    return None if inner is None else viewed(node, nodes[node.operands[0]].shape, inner)
+
+
+def viewed(node: Node, shape: Shape, inner: Layout) -> Layout | None:
+    """The layout of a view of a layout with a shape; None for a view that needs a copy."""
     if node.op == "getitem":
         return region(inner, node.params["key"])
     if node.op == "transpose":

@@ -21,7 +21,7 @@ from symdiff.lowering.arrays.layouts import (
     merge_domain_axes,
     region,
 )
-from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, domain_size, key_of
+from symdiff.lowering.program import ASSEMBLE, Input, Output, Program, cell_program, domain_size, key_of
 from symdiff.lowering.table import Table
 from symdiff.vocabulary.heads import HEADS, Shape, head_slices
 from symdiff.vocabulary.traits import operations
@@ -156,16 +156,13 @@ def product_nest(nodes: list[Node], value: int) -> Nest | None:
         before = broadcast_strides(found.strides[:-2], shape[:-2], outer)
         return Cells(held.index(Held(found.base)), code, found.offset, (*before, *(strides[axis] for axis in order)))
 
-    shapes, codes = [nodes[o].shape for o in operands], [nodes[o].dtype for o in operands]
+    shapes, codes = [nodes[o].shape for o in operands], tuple(nodes[o].dtype for o in operands)
     factors = [
         cells(codes[0], left, shapes[0], (*left.strides[-2:], 0)),
         cells(codes[1], right, shapes[1], (0, *right.strides[-2:])),
     ]
     total = Result("sum", 0, cells(node.dtype, whole, node.shape, (whole.strides[-2], 0, whole.strides[-1])))
-    inputs = tuple(Input(name, (), code) for name, code in zip("xy", codes, strict=True))
-    cell = [*(Node("input", (), (), code, (k, 0)) for k, code in enumerate(codes)), Node("mul", (0, 1), (), node.dtype)]
-    program = Program("matmul", inputs, (Output("z", (), node.dtype, (2,)),), cell)
-    sizes = (rows, inner, columns)
+    program, sizes = cell_program("mul", codes, node.dtype), (rows, inner, columns)
     return Nest(program, (*outer, *(sizes[axis] for axis in order)), factors, [total], held)
 
 
@@ -197,10 +194,9 @@ def picking_nest(nodes: list[Node], value: int) -> Nest | None:
     rows = Rows(0, (1, 0)[: len(domain)], step, size)
     plain = Cells(held.index(Held(whole.base)), node.dtype, whole.offset, whole.strides[: len(domain)])
     moving = Cells(held.index(Held(picked.base)), node.dtype, picked.offset, strides, rows)
-    cell = [Node("input", (), (), node.dtype, (0, 0))]
-    program = Program(node.op, (Input("x", (), node.dtype),), (Output("y", (), node.dtype, (0,)),), cell)
     result = Result("store", 0, plain) if node.op == "take" else Result("scatter", 0, moving)
     operand = moving if node.op == "take" else plain
+    program = cell_program("", (node.dtype,), node.dtype)
     return Nest(program, domain, [operand], [result], held, (tuple(indices.ravel().tolist()),))
 
 
