@@ -13,16 +13,14 @@ from symdiff.tracing.loops.leaving import leave_by_break
 
 _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
 _UNKEPT: dict[type, str] = {
-    **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Assert), _LEAVES),
-    **dict.fromkeys((ast.Try, ast.TryStar), "a round handles exceptions"),
-    **dict.fromkeys((ast.With, ast.AsyncWith, ast.AsyncFor), "a round enters a context"),
+    **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await), _LEAVES),
+    **dict.fromkeys((ast.AsyncWith, ast.AsyncFor), "a round waits"),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
-    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.Match, ast.NamedExpr), _BINDS),
+    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Match), _BINDS),
 }
 _HEADS = ("range", "zip", "enumerate", "reversed")
-_SCOPES = (
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
-)  # fmt: skip
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 STORING = ".storing"
 NAMES = (".rounds", ".header", STORING, ".summed", ".made")
 
@@ -32,10 +30,14 @@ def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
     stack = list(parts)
     while stack:
         part = stack.pop()
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
             yield part
+        if isinstance(part, ast.ExceptHandler) and part.name:
+            yield ast.Name(part.name, ast.Store())
         if not isinstance(part, _SCOPES):
             stack += ast.iter_child_nodes(part)
+        elif not isinstance(part, _FUNCTIONS):
+            yield from (p.target for p in ast.walk(part) if isinstance(p, ast.NamedExpr))
 
 
 def bound_names(node: Any) -> list[str]:
@@ -92,11 +94,11 @@ def _reached(root: Any, node: Any) -> set[str]:
 
 
 def _leaves(node: Any) -> bool:
-    """Whether a loop has a `break` of its own."""
+    """Whether a loop has a `break` of its own, apart from those that stand for what raises."""
     stack: list[Any] = list(node.body)
     while stack:
         part = stack.pop()
-        if isinstance(part, ast.Break):
+        if isinstance(part, ast.Break) and not hasattr(part, "raises"):
             return True
         if not isinstance(part, (ast.For, ast.While)):
             stack += ast.iter_child_nodes(part)
@@ -289,8 +291,8 @@ class Kept:
         return found
 
     def _stored(self, node: Any) -> Any:
-        """What an item or an attribute is assigned to is shown first."""
-        if self.thorough and isinstance(node.ctx, ast.Store):
+        """What an item or an attribute is assigned to, or deleted of, is shown first."""
+        if self.thorough and not isinstance(node.ctx, ast.Load):
             node.value = self.through(STORING, node, node.value)
         return node
 

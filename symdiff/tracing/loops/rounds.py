@@ -115,9 +115,10 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
         if not reason and items is None:
             reason = "what it runs over has no items by number"
         if not reason and items is not None and (items.count is None or items.count > FEW):
-            if set(found.names) <= {*frame.f_code.co_varnames, *frame.f_code.co_cellvars}:
+            code = frame.f_code
+            if set(found.names) <= {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
                 return KeptRounds(keeping, where, items, found, frame)
-            reason = "a round binds names of another function or module"
+            reason = "a round binds names of a module"
         if reason:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
@@ -197,8 +198,8 @@ class KeptRounds:
         self.stored, self.added = told.stored, told.added
         self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
         self.behind = told.behind
-        self.leaves = told.leaves
-        self.tested = told.leaves or items.count is None or items.goes_on is not None
+        self.leaves = told.leaves or place in keeping.raising
+        self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.begins = True  # whether there is a round in any case
         self.windows: dict[Any, list[_Value]] = {}
@@ -247,6 +248,9 @@ class KeptRounds:
 
     def leave(self) -> None:
         """The loop ends with this round."""
+        if not self.leaves:
+            self.keeping.raising.add(self.place)
+            raise Again
         self._left = True
 
     def _bound(self) -> dict[str, Any]:
@@ -409,11 +413,13 @@ class KeptRounds:
         """The names of lists that are appended to, which nothing else holds."""
         held = self.frame.f_locals
         found = [n for n in self.appended if n in held and type(held[n]) is list]
-        for name in found:
-            if references(self.frame, name) > ALONE or not all(map(is_number, held[name])):
-                self.keeping.open.append(self)
-                raise self.keeping.refuse(f"the list {name} may be known by another name, or holds more than numbers")
-        return found
+        return [
+            name
+            for name in found
+            if (self.place, name) not in self.keeping.growing
+            and references(self.frame, name) <= ALONE
+            and all(map(is_number, held[name]))
+        ]
 
     def _listed(self) -> dict[str, Listed]:
         """Lists whose items are assigned to, which nothing else holds, by their names."""
@@ -578,7 +584,7 @@ class KeptRounds:
         return _Value(name, value) if _is_value(value) else value
 
     def _spread_parts(self, found: Parts, name: str, above: tuple[int, ...]) -> Parts:
-        names = found.names or range(len(found.parts))
+        names = found.names if len(found.names) == len(found.parts) else range(len(found.parts))
         called = [f"{name}{n}" if name else str(n) if str(n).isidentifier() else f"c{n}" for n in names]
         return found._replace(parts=tuple([self._spread(v, n, above) for n, v in zip(called, found.parts, strict=True)]))
 
@@ -609,14 +615,17 @@ class KeptRounds:
             return 0  # who looks at a value after its trace
         raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
 
+    def is_of_round(self, value: Any) -> bool:
+        """Whether a value has traced parts that the round has computed, or been given."""
+        return any(isinstance(v, Tracer) and v.builder is self._path.builder for v in leaves_of(value, self.states))
+
     def _flat(self, value: Any, leaves: list[Any], whole: bool = False, above: tuple[int, ...] = ()) -> Any:
         """The structure of what a name holds behind a round, its numbers and arrays to the leaves; `whole`: of a state."""
         if _is_value(value):
             leaves.append(value)
             return _LEAF
         found = parts_of(value) if whole else self._opened(value, above)
-        inner = leaves_of(value, self.states) if found is None and value not in self.states else ()
-        if found is None and not any(isinstance(v, Tracer) and v.builder is self._path.builder for v in inner):
+        if found is None and (value in self.states or not self.is_of_round(value)):
             if hasattr(type(value), "__next__"):
                 raise self.keeping.refuse("a round makes an iterator that is not used up in it")
             return _Same(value)
