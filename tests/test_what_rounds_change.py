@@ -265,7 +265,156 @@ def caught_around_a_loop(x):
     return s
 
 
+def terms(x, n):
+    t = 1.0
+    for k in range(n):
+        t = 0.9 * t * x + 0.1
+        yield k, t
+    yield n, 0.5 * t
+
+
+def smoothed(values, factor):
+    last = 0.0
+    for value in values:
+        last = factor * last + (1 - factor) * value
+        yield last
+
+
+def waves(x):
+    for k in range(12):
+        yield math.sin(x * k)
+
+
+def yielded_in_a_loop(x):
+    s = x
+    for k, t in terms(x, 12):
+        square = t * t
+        s += square * k + 0.1 * s
+    return s
+
+
+def yielded_to_a_sum(x):
+    return sum(k * math.sin(t) for k, t in terms(x, 12)) + sum(smoothed([x * k for k in range(9)], 0.3))
+
+
+def yielded_by_an_inner_function(x):
+    def states():
+        q, p = x, 0.1
+        for _ in range(12):
+            yield q, p
+            p = p - 0.1 * math.sin(q)
+            q = q + 0.1 * p
+
+    energy, largest = 0.0, 0.0
+    for q, p in states():
+        energy += 0.5 * p * p
+        if q > largest:
+            largest = q
+    return energy + largest
+
+
+def yielded_through_another(x):
+    s, last = 0.0, x
+    for value in smoothed(waves(x), 0.4):
+        s += value * last
+        last = value
+    return s
+
+
+def yielded_twice_in_nested_loops(x):
+    def pairs():
+        for k in range(7):
+            yield x * k
+            for m in range(6):
+                yield math.cos(x * m) + k
+        yield 0.1
+
+    s, t = 0.0, x
+    for value in pairs():
+        s, t = 0.9 * s + 0.1 * value * t, s
+    return s * t
+
+
+def yielded_by_a_while(x):
+    def halves(h):
+        while h > 1e-3:
+            yield h
+            h = 0.5 * h
+
+    s = 0.0
+    for h in halves(x):
+        s += h * math.sin(s + h)
+    return s
+
+
+YIELDED = (
+    yielded_in_a_loop, yielded_to_a_sum, yielded_by_an_inner_function, yielded_through_another, yielded_twice_in_nested_loops,
+    yielded_by_a_while,
+)  # fmt: skip
+
+
+def left_by_who_takes(x):
+    s = 0.0
+    for k, t in terms(x, 12):
+        if s > 2:
+            break
+        s += t * k
+    return s
+
+
+def taken_by_hand(x):
+    values, s = terms(x, 12), 0.0
+    for k, t in values:
+        s += t * k + next(values)[1]
+        if k == 10:
+            break
+    return s
+
+
+def taken_by_two(x):
+    values = terms(x, 13)
+    return sum(a[1] * b[1] for a, b in zip(values, values, strict=True))
+
+
+def shared_variable(x):
+    n = 0
+
+    def multiples():
+        for k in range(9):
+            yield x * (n + k)
+
+    s = 0.0
+    for value in multiples():
+        s += value
+        n += 1
+    return s
+
+
+def read_behind(x):
+    s = 0.0
+    for k, t in terms(x, 12):
+        last = t
+        s += last * k
+    return s + last + k
+
+
+def collected(x):
+    found = []
+    for _, t in terms(x, 12):
+        found.append(t)
+    return found[3] * found[5]
+
+
+def never_exhausted(x):
+    values = waves(x)
+    s = next(values)
+    for value in values:
+        s = 0.5 * s + value
+    return s
+
+
 KEPT = (
+    *YIELDED,
     variable_of_the_function_around, variable_that_both_set, variable_that_is_read_in_turns, loop_in_the_inner_function,
     counted_calls, deque_of_two, deque_as_a_queue, deque_that_rounds_replace, list_as_a_queue, list_from_the_front,
     list_by_two_names, handles, handles_what_it_raises, handles_in_a_call, suppresses, raises, raises_within, never_raises,
@@ -315,7 +464,19 @@ def makes_variables(x):
     return x
 
 
-WRITTEN = (longer_deque, known_key, deletes_what_was_before, makes_variables)
+WRITTEN = (
+    longer_deque,
+    known_key,
+    deletes_what_was_before,
+    makes_variables,
+    left_by_who_takes,
+    taken_by_hand,
+    taken_by_two,
+    shared_variable,
+    read_behind,
+    collected,
+    never_exhausted,
+)
 
 
 @pytest.mark.parametrize("f", (*KEPT, *WRITTEN), ids=lambda f: f.__name__)

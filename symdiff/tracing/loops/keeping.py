@@ -63,6 +63,7 @@ class Keeping:
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
         self.growing: dict[tuple[Place, str], str] = {}  # lists that rounds change otherwise than to append one cell, by names
+        self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
         self.open: list[Any] = []  # loops of which a symbolic round is running

@@ -13,7 +13,7 @@ from symdiff.tracing.loops.leaving import leave_by_break
 
 _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
 _UNKEPT: dict[type, str] = {
-    **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await), _LEAVES),
+    **dict.fromkeys((ast.Return, ast.YieldFrom, ast.Await), _LEAVES),
     **dict.fromkeys((ast.AsyncWith, ast.AsyncFor), "a round waits"),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
     **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Match), _BINDS),
@@ -115,7 +115,10 @@ def _read_outside(root: Any, loop: Any) -> set[str]:
             continue
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
             found.add(part.id)
-        stack += ast.iter_child_nodes(part)
+        if isinstance(part, (ast.FunctionDef, ast.Lambda)) and part is not root:
+            found |= _loaded(part) - _own_names(part)
+        else:
+            stack += ast.iter_child_nodes(part)
     return found
 
 
@@ -236,7 +239,7 @@ class Kept:
     def _told(self, node: Any, names: list[str]) -> list[Any]:
         """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to, those of whose
         items it assigns to, those of what it changes in place, those of what calls may change, and those read elsewhere;
-        whether it may be left before its end; and its place.
+        whether it may be left before its end, and whether rounds yield; and its place.
         """
         appended = self._own.intersection(_appended(node)).difference(p.id for p in _bindings(node.body))
         targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
@@ -244,7 +247,8 @@ class Kept:
         behind = _read_outside(self._root, node).intersection(names)
         lists: list[Any] = [names, targets, sorted(appended), *changed, sorted(behind)]
         parts = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (*lists, (node.lineno, node.col_offset))]
-        return [*parts[:-1], ast.Constant(_leaves(node)), parts[-1]]
+        yields = any(isinstance(p, ast.Yield) for statement in node.body for p in ast.walk(statement))
+        return [*parts[:-1], ast.Constant(_leaves(node)), ast.Constant(yields), parts[-1]]
 
     def _inside(self, node: Any, name: str, visit: Any) -> Any:
         self._names.append(name)

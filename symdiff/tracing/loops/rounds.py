@@ -10,7 +10,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from types import GeneratorType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
-from symdiff.tracing.loops.states import State, States
+from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
@@ -87,8 +87,8 @@ class AsWritten:
 
 class Told(NamedTuple):
     """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, what it
-    assigns to items of or changes in place, what calls may change, names that are read elsewhere; whether it may be left;
-    its place.
+    assigns to items of or changes in place, what calls may change, names that are read elsewhere; whether it may be left,
+    and whether it yields; its place.
     """
 
     names: tuple[str, ...]
@@ -99,6 +99,7 @@ class Told(NamedTuple):
     reached: tuple[str, ...]
     behind: tuple[str, ...]
     leaves: bool
+    yields: bool
     place: tuple[int, int]
 
 
@@ -112,6 +113,11 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
     where = (frame.f_code.co_filename, *found.place)
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
+        if not reason and type(values) is GeneratorType:
+            apart = {*found.stored, *found.reached}.difference(found.added)
+            return Taker(keeping, values, tuple(n for n in found.names if n not in apart), found.targets, found.behind, frame)
+        if not reason and found.yields and frame not in keeping.takers:
+            reason = "a round yields to what is no loop"
         if not reason and items is None:
             reason = "what it runs over has no items by number"
         if not reason and items is not None and (items.count is None or items.count > FEW):
@@ -133,12 +139,17 @@ def summed(
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     where = (sys._getframe(1).f_code.co_filename, *place)
     items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
-    if keeping is None or items is None or items.count is None or items.count <= FEW:
+    taken = keeping is not None and type(values) is GeneratorType and function is sum and _PLAINLY
+    if keeping is None or (not taken and (items is None or items.count is None or items.count <= FEW)):
         plain = plain_values(values, call)
         return call(function)(plain if terms is None else terms(plain))
     total: Any = 0
-    told = Told(("total",), (), (), (), (), (), ("total",), False, place)
-    loop = KeptRounds(keeping, where, items, told, sys._getframe())
+    told = Told(("total",), (), (), (), (), (), ("total",), False, False, place)
+    loop: Any
+    if taken:
+        loop = Taker(keeping, values, told.names, (), told.behind, sys._getframe())
+    else:
+        loop = KeptRounds(keeping, where, items, told, sys._getframe())  # type: ignore[arg-type]
     for item in loop:
         total = loop.values.get("total", total)
         (term,) = [item] if terms is None else terms([item])
@@ -198,6 +209,7 @@ class KeptRounds:
         self.stored, self.added = told.stored, told.added
         self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
         self.behind = told.behind
+        self.yields = told.yields
         self.leaves = told.leaves or place in keeping.raising
         self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
@@ -290,6 +302,14 @@ class KeptRounds:
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
+        for taker in self._takers():
+            self.states.take(held := Held(taker))
+            code = taker.frame.f_code
+            if not set(taker.behind) & set(taker.names) <= set(held.names) or {*code.co_cellvars, *code.co_freevars} & set(
+                held.names
+            ):
+                self.keeping.open.append(self)
+                raise self.keeping.refuse("what takes what a round yields binds names that are read elsewhere")
         skeletons: dict[Any, Any] = {}
         for _ in range(_TRIES):
             if self.states.found or not skeletons:
@@ -303,6 +323,13 @@ class KeptRounds:
             self.keeping.open.append(self)
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
         self._finish(outer, count, found, skeletons)
+
+    def _takers(self) -> Iterator[Taker]:
+        """The loops that take what this one yields, and those that take what these yield."""
+        taker = self.keeping.takers.get(self.frame) if self.yields else None
+        while taker is not None:
+            yield taker
+            taker = self.keeping.takers.get(taker.frame)
 
     def _check_reach(self) -> None:
         for name, value in self.frame.f_locals.items():
@@ -332,7 +359,7 @@ class KeptRounds:
             self.values = {}
             for name, s in skeletons.items():
                 if isinstance(name, State):
-                    s.into(name.owner, [self._symbolic(part, builder, index) for part in s.parts])
+                    name.into(s, [self._symbolic(part, builder, index) for part in s.parts])
                 else:
                     self.values[name] = self._symbolic(s, builder, index)
             known = (*skeletons, *self.targets, *self.stores)
@@ -356,6 +383,8 @@ class KeptRounds:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
             yield item
+            if not all(taker.waits for taker in self._takers()):
+                raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
                 active_builders().pop()
                 self.keeping.open.pop()
@@ -624,7 +653,7 @@ class KeptRounds:
         if _is_value(value):
             leaves.append(value)
             return _LEAF
-        found = parts_of(value) if whole else self._opened(value, above)
+        found = parts_in(value) if whole else self._opened(value, above)
         if found is None and (value in self.states or not self.is_of_round(value)):
             if hasattr(type(value), "__next__"):
                 raise self.keeping.refuse("a round makes an iterator that is not used up in it")
@@ -881,7 +910,7 @@ class KeptRounds:
         self.values = {}
         for name, s in self._spreads.items():
             if isinstance(name, State):
-                s.into(name.owner, [self._joined(part, whole) for part in s.parts])
+                name.into(s, [self._joined(part, whole) for part in s.parts])
             elif not isinstance(name, _Key):
                 self.values[name] = self._joined(s, whole)
         if not self.begins:
