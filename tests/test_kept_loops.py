@@ -345,15 +345,6 @@ def left(x):
     return x
 
 
-def handled(x):
-    for _ in range(9):
-        try:
-            x = math.sqrt(x) + 0.5
-        except ValueError:
-            x = 1.0
-    return x
-
-
 def aliased(x):
     y = np.zeros(9)
     z = y[::-1]
@@ -407,7 +398,7 @@ def formatted(x):
 
 
 WRITTEN = {
-    effects: (1.2,), left: (0.5,), handled: (2.0,), aliased: (1.5,), same_list: (1.2,),
+    effects: (1.2,), left: (0.5,), aliased: (1.5,), same_list: (1.2,),
     consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),), formatted: (0.5,),
 }  # fmt: skip
 

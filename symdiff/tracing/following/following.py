@@ -36,6 +36,7 @@ from symdiff.tracing.following.implicit import (
     PLAIN,
     SPECIAL,
     cells,
+    check_kept_owner,
     follow_special_method,
     follow_sum,
     iterated,
@@ -50,9 +51,9 @@ from symdiff.tracing.library.functions import call_library_function, minds_memor
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
-from symdiff.tracing.loops.gates import assigns_items, check_kept_call
+from symdiff.tracing.loops.gates import check_kept_call, must_show
 from symdiff.tracing.loops.items import header
-from symdiff.tracing.loops.rewriting import NAMES, STORING, Kept
+from symdiff.tracing.loops.rewriting import NAMES, Kept
 from symdiff.tracing.loops.rounds import made, rounds, storing, summed
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
@@ -119,8 +120,8 @@ def follow(f: Any) -> Any:
         and kind is types.FunctionType
         and not is_library(f.__code__.co_filename)
     ):
-        shown = STORING in getattr(getattr(found, "__code__", None), "co_freevars", ())
-        if not shown and assigns_items(f.__code__):
+        shown = any(name.startswith(".") for name in getattr(getattr(found, "__code__", None), "co_freevars", ()))
+        if not shown and must_show(f.__code__):
             raise attempt.keeping.refuse(f"a round calls {f.__qualname__}, whose source is not at hand")
     return found
 
@@ -598,6 +599,8 @@ class _OfCells(_Standing):
         f = self._function
         if type(f) is np.ufunc and len(args) > f.nin:
             args, kwargs = args[: f.nin], {**kwargs, "out": (*args[f.nin :], *(None,) * (f.nargs - len(args)))}
+        if f.__name__ == "at":
+            check_kept_owner(args[0])
         _note_objects(args, kwargs)
         if _gives_views(f, args):
             return f(*args, **kwargs)

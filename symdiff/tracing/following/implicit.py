@@ -17,6 +17,7 @@ from symdiff.tracing.library.builtin_functions import attribute_of, is_other
 from symdiff.tracing.library.functions import asked_with_zeros, turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
+from symdiff.tracing.loops.gates import check_kept_context
 from symdiff.tracing.loops.rounds import made as note_made
 from symdiff.tracing.loops.rounds import storing as check_kept_owner
 from symdiff.tracing.state.attempt import current
@@ -268,4 +269,8 @@ class _Entered:
 
 def entered(call: Call, owner: Any) -> Any:
     """What `with` enters."""
-    return managed(owner, owner if _method(owner, "__enter__") is None else _Entered(call, owner))
+    followed = _method(owner, "__enter__") is not None
+    attempt = current()
+    if attempt is not None and attempt.keeping is not None and not followed:
+        check_kept_context(attempt.keeping, owner)
+    return managed(owner, _Entered(call, owner) if followed else owner)

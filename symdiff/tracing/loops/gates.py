@@ -1,13 +1,14 @@
 """What a symbolic round may call: functions that change nothing but what they return.
 
-Assumes that writes to traced arrays are noticed where they are kept (`values.storage`), and other writes to items and
-attributes where clones show them (`rounds.storing`). Guarantees that a round calls functions of the user's whose code, with
-that nested in it, sets no global or variable of another function and handles no exception; and Python's and NumPy's own of the
-lists below.
+Assumes that writes to traced arrays are noticed where they are kept (`values.storage`), other writes to items and attributes,
+contexts and handlers where clones show them (`rounds.storing`, `state.raising`). Guarantees that a round calls functions of the
+user's whose code, with that nested in it, sets no global, and Python's and NumPy's own of the lists below; variables of other
+functions that they set are shown as changed.
 """
 
 import abc
 import builtins
+import contextlib
 import dataclasses
 import dis
 import functools
@@ -15,6 +16,8 @@ import inspect
 import math
 import operator
 import types
+from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,10 +28,12 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_library, is_users
 
 _WRITING = frozenset(
-    "STORE_GLOBAL DELETE_GLOBAL DELETE_ATTR DELETE_SUBSCR STORE_NAME DELETE_NAME "
-    "DELETE_DEREF IMPORT_NAME IMPORT_FROM BEFORE_WITH SETUP_WITH LOAD_BUILD_CLASS RAISE_VARARGS "
-    "PUSH_EXC_INFO".split()
+    "STORE_GLOBAL DELETE_GLOBAL STORE_NAME DELETE_NAME DELETE_DEREF IMPORT_NAME IMPORT_FROM LOAD_BUILD_CLASS".split()
 )
+_SHOWN = frozenset(
+    "STORE_SUBSCR STORE_SLICE STORE_ATTR DELETE_ATTR DELETE_SUBSCR BEFORE_WITH SETUP_WITH PUSH_EXC_INFO".split()
+)  # what clones show
+_CONTEXTS = (np.errstate, contextlib.nullcontext, contextlib.suppress)
 _BUILTINS = frozenset(
     getattr(builtins, n)
     for n in "abs min max sum len range zip enumerate reversed float int complex bool round pow divmod tuple slice "
@@ -54,11 +59,21 @@ _ARRAYS = frozenset(
 def check_kept_call(keeping: Keeping, f: Any) -> None:
     """Refuse what a symbolic round may not call, and what changes a list or dict that a loop may have given another name."""
     owner = getattr(f, "__self__", None)
-    if type(owner) in (list, dict):
+    if type(owner) in (list, dict, deque):
         if f.__name__ not in _READING:
             keeping.check_change(owner)
-    elif keeping.open and not _is_pure(f):
-        raise keeping.refuse(f"a round calls {getattr(f, '__qualname__', None) or type(f).__name__}")
+    elif keeping.open:
+        if not _is_pure(f):
+            raise keeping.refuse(f"a round calls {getattr(f, '__qualname__', None) or type(f).__name__}")
+        inner = getattr(f, "__func__", f)
+        for cell in shared_cells(inner) if type(inner) is types.FunctionType else ():
+            keeping.check_change(cell)
+
+
+def check_kept_context(keeping: Keeping, owner: Any) -> None:
+    """Refuse a library's context that a symbolic round may not enter."""
+    if keeping.open and not isinstance(owner, _CONTEXTS):
+        raise keeping.refuse(f"a round enters a {type(owner).__name__}")
 
 
 def _is_pure(f: Any) -> bool:
@@ -78,9 +93,9 @@ def _is_pure(f: Any) -> bool:
             return f.__name__ not in ("sort", "partition", "fill", "put", "resize", "setflags", "itemset")
         return type(own) is types.FunctionType and not is_library(own.__code__.co_filename) and is_pure_code(own.__code__)
     if kind is types.BuiltinFunctionType and f.__self__ is not None and not isinstance(f.__self__, types.ModuleType):
-        return isinstance(f.__self__, _OWNERS) or (type(f.__self__) is np.ndarray and f.__name__ in _ARRAYS)
+        return isinstance(f.__self__, (*_OWNERS, np.ufunc)) or (type(f.__self__) is np.ndarray and f.__name__ in _ARRAYS)
     try:
-        return f in _BUILTINS or f in _MATHS or _is_numpys(f) or _makes_plainly(f)
+        return f in _BUILTINS or f in _MATHS or f in _CONTEXTS or _is_numpys(f) or _makes_plainly(f)
     except TypeError:
         return False
 
@@ -96,7 +111,11 @@ def _is_numpys(f: Any) -> bool:
 
 
 def _makes_plainly(cls: Any) -> bool:
-    """Whether a class is the user's, and to make an object of it runs no code of his that is not followed."""
+    """Whether a class is the user's, and to make an object of it runs no code of his that is not followed; or Python's own
+    exceptions.
+    """
+    if isinstance(cls, type) and issubclass(cls, Exception) and cls.__module__ == "builtins":
+        return True
     if type(cls) not in (type, abc.ABCMeta) or not is_users(cls):
         return False
     frozen = getattr(getattr(cls, "__dataclass_params__", None), "frozen", False)
@@ -107,10 +126,24 @@ def _makes_plainly(cls: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def assigns_items(code: types.CodeType) -> bool:
-    """Whether a function's code, or that nested in it, assigns to items or attributes."""
-    own = any(step.opname in ("STORE_SUBSCR", "STORE_SLICE", "STORE_ATTR") for step in dis.get_instructions(code))
-    return own or any(assigns_items(c) for c in code.co_consts if isinstance(c, types.CodeType))
+def must_show(code: types.CodeType) -> bool:
+    """Whether a function, or one nested in it, assigns to items or attributes, enters contexts or handles exceptions."""
+    own = any(step.opname in _SHOWN for step in dis.get_instructions(code))
+    return own or any(must_show(c) for c in code.co_consts if isinstance(c, types.CodeType))
+
+
+def shared_cells(f: types.FunctionType) -> Iterator[types.CellType]:
+    """The variables of functions around f that f, or a function nested in it, sets."""
+    return (
+        cell for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True) if name in _set_names(f.__code__)
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _set_names(code: types.CodeType) -> frozenset[str]:
+    own = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_DEREF"}
+    inner = (_set_names(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return frozenset(own).union(*inner).intersection(code.co_freevars)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -119,7 +152,7 @@ def is_pure_code(code: types.CodeType) -> bool:
     if code.co_flags & _WAITING:
         return False
     for step in dis.get_instructions(code):
-        if step.opname in _WRITING or (step.opname == "STORE_DEREF" and step.argval in code.co_freevars):
+        if step.opname in _WRITING:
             return False
         if step.opname == "BINARY_OP" and step.argrepr.endswith("="):
             continue  # in place: `operate` looks at what it changes

@@ -8,6 +8,7 @@ whoever catches it, ends the attempt.
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import CellType
 from typing import Any
 
 from symdiff.ir.node import Node
@@ -61,6 +62,9 @@ class Keeping:
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
+        self.growing: dict[tuple[Place, str], str] = {}  # lists that rounds change otherwise than to append one cell, by names
+        self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
+        self.raising: set[Place] = set()  # loops that are left where a round raises
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
         self.open: list[Any] = []  # loops of which a symbolic round is running
         self.counted: dict[Any, int] = {}  # loops whose rounds are counted, by the ways to them
@@ -129,11 +133,18 @@ class Keeping:
             if id(owner) in self.doubtful:
                 break
             _, owner = loop.copies.get(id(owner), (None, owner))
+            if isinstance(owner, CellType) and loop.is_of_round(owner.cell_contents):
+                continue  # a name of the loop, or of a function that the round has called
             if not loop.states.take(owner):
                 raise self.refuse(f"a round changes a {type(owner).__name__} that was there before")
         if id(owner) in self.doubtful:
             self.open.append(self.doubtful[id(owner)][1])
             raise self.refuse(f"a {type(owner).__name__} is changed that the loop may have given another name")
+
+    def check_raised(self, error: Exception, before: int, own: bool) -> None:
+        """An exception passes a handler around which so many rounds were open: `own` ones of the function may, in one round."""
+        if len(self.open) > before or not own:
+            raise self.refuse(f"{type(error).__name__}: {error}".splitlines()[0]) from None
 
     @contextmanager
     def watching(self) -> Iterator[None]:

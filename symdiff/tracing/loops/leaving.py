@@ -1,9 +1,9 @@
-"""Loops that a `return` leaves, or that have an `else`, as loops that only `break` leaves; functions that every round makes
-anew are made before the loop.
+"""Loops that a `return`, `raise` or `assert` leaves, or that have an `else`, as loops that only `break` leaves; functions that
+every round makes anew are made before the loop.
 
 Assumes the tree of one function. Guarantees the same run of it: what is returned is computed behind the loop, where all names
 are as they were when it was left; a function sees the variables around it as they are when it is called, wherever it was made.
-Leaves a `return` in a `try` or a `with` of a round as it is.
+What is raised is raised behind the loop, likewise. Leaves these in a `try` or a `with` of a round as they are.
 """
 
 import ast
@@ -43,10 +43,16 @@ class _Leaving:
             self.body(node)
         if not isinstance(node, _LOOPS):
             return [node]
+        if isinstance(node, ast.While) and not node.orelse and any(isinstance(p, ast.NamedExpr) for p in ast.walk(node.test)):
+            ends = ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], [])
+            node.body, node.test = [ends, *node.body], ast.Constant(True)
+            for part in (ends, ends.test, *ends.body, node.test):
+                ast.copy_location(part, node)
         before = [s for s in node.body if (name := _function_name(s)) and _knows_alone(node, name, self.function)]
         node.body = [s for s in node.body if s not in before] or [ast.copy_location(ast.Pass(), node)]
         behind: list[Any] = []
         returns = _own(node, ast.Return)
+        raises = [end for end in _own(node, (ast.Raise, ast.Assert)) if getattr(end, "exc", end) is not None]
         endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant) and bool(node.test.value)
         sure = endless and len(returns) == 1 and not _own(node, ast.Break) and not node.orelse
         for end in returns:
@@ -56,6 +62,8 @@ class _Leaving:
             behind.append(left if sure else ast.If(ast.Name(flag, ast.Load()), [left], []))
             for part in (behind[-1], getattr(behind[-1], "test", left), left):
                 ast.copy_location(part, end)
+        for end in raises:
+            behind.append(self.raised(before, node, end))
         if node.orelse:
             rest, node.orelse = node.orelse, []
             own = [end for end in _own(node, ast.Break) if not any(end in _breaks(e, node) for e in returns)]
@@ -67,6 +75,21 @@ class _Leaving:
                 rest = [ast.copy_location(ast.If(test, rest, []), node)]
             behind += rest
         return [*before, node, *behind]
+
+    def raised(self, before: list[Any], node: Any, end: Any) -> Any:
+        """What raises behind a loop that is left where it was raised; the `break` is marked: there may be no such round."""
+        flag, left = self.flag(before, node, False), ast.Break()
+        left.raises = True  # type: ignore[attr-defined]
+        ends: Any = [_set(flag, True, end), ast.copy_location(left, end)]
+        again = end
+        if isinstance(end, ast.Assert):
+            again = ast.Assert(ast.Constant(False), end.msg)
+            ends = [ast.If(ast.UnaryOp(ast.Not(), end.test), ends, [])]
+        _replace(node, end, ends)
+        behind = ast.If(ast.Name(flag, ast.Load()), [again], [])
+        for part in (again, behind, behind.test, *([ends[0], ends[0].test, again.test] if again is not end else [])):
+            ast.copy_location(part, end)
+        return behind
 
     def flag(self, before: list[Any], node: Any, value: bool) -> str:
         """A new name, which has a value before a loop."""
@@ -108,8 +131,8 @@ def _set(name: str, value: bool, node: Any) -> Any:
     return made
 
 
-def _own(loop: Any, kind: type) -> list[Any]:
-    """The statements of a kind that leave a loop: a `break` of the loop itself, a `return` of its function."""
+def _own(loop: Any, kind: Any) -> list[Any]:
+    """The statements of a kind that leave a loop: a `break` of the loop itself, a `return` of its function, what raises."""
     found: list[Any] = []
     stack = list(loop.body)
     while stack:

@@ -1,10 +1,12 @@
-"""What the names of a loop hold, taken apart: lists, tuples, dicts, and objects of the user's classes by their attributes.
+"""What the names of a loop hold, taken apart: lists, tuples, deques, dicts, objects of the user's classes by their attributes,
+and variables that functions share.
 
 Assumes that an object has nothing beside its attributes: its classes were written in Python. Guarantees that what is put
 together again has the class, the keys in their order and the attributes of what was taken apart; no constructor is run.
 """
 
 import types
+from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -15,7 +17,7 @@ _WITHOUT_STATE = ("abc", "typing")  # modules of classes to inherit from
 
 
 class Parts(NamedTuple):
-    """The class of a value, the keys or attributes of its parts, where they have any, and the parts."""
+    """The class of a value, the keys or attributes of its parts, where they have any (of a deque its length), and the parts."""
 
     kind: type
     names: tuple[Any, ...]
@@ -26,14 +28,21 @@ class Parts(NamedTuple):
         """Such a value with other parts."""
         if self.kind is dict:
             return dict(zip(self.names, parts, strict=True))
+        if self.kind is deque:
+            return deque(parts, *self.names)
         if issubclass(self.kind, (list, tuple)):
             return self.kind(parts) if self.kind in (list, tuple) else tuple.__new__(self.kind, parts)
         return self.into(object.__new__(self.kind), parts)
 
     def into(self, owner: Any, parts: Iterable[Any]) -> Any:
-        """A list, a dict or an object, which has these parts from now on."""
+        """A list, a deque, a dict, an object or the cell of a variable, which has these parts from now on."""
         if isinstance(owner, list):
             owner[:] = parts
+        elif isinstance(owner, deque):
+            owner.clear()
+            owner.extend(parts)
+        elif isinstance(owner, types.CellType):
+            (owner.cell_contents,) = parts
         elif isinstance(owner, dict):
             owner.clear()
             owner.update(zip(self.names, parts, strict=True))
@@ -53,6 +62,10 @@ def parts_of(value: Any) -> Parts | None:
     kind = type(value)
     if kind in (list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields") and not hasattr(value, "__dict__")):
         return Parts(kind, (), tuple(value))
+    if kind is deque:
+        return Parts(kind, (value.maxlen,), tuple(value))
+    if kind is types.CellType:
+        return Parts(kind, (), (value.cell_contents,)) if value != types.CellType() else None
     if kind is dict:
         return Parts(kind, tuple(value), tuple(value.values())) if all(type(k) in _KEYS for k in value) else None
     if not all(cls is object or is_users(cls) or module_of(cls) in _WITHOUT_STATE for cls in kind.__mro__):

@@ -13,16 +13,14 @@ from symdiff.tracing.loops.leaving import leave_by_break
 
 _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
 _UNKEPT: dict[type, str] = {
-    **dict.fromkeys((ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Raise, ast.Assert), _LEAVES),
-    **dict.fromkeys((ast.Try, ast.TryStar), "a round handles exceptions"),
-    **dict.fromkeys((ast.With, ast.AsyncWith, ast.AsyncFor), "a round enters a context"),
+    **dict.fromkeys((ast.Return, ast.YieldFrom, ast.Await), _LEAVES),
+    **dict.fromkeys((ast.AsyncWith, ast.AsyncFor), "a round waits"),
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
-    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Delete, ast.Match, ast.NamedExpr), _BINDS),
+    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Match), _BINDS),
 }
 _HEADS = ("range", "zip", "enumerate", "reversed")
-_SCOPES = (
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
-)  # fmt: skip
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 STORING = ".storing"
 NAMES = (".rounds", ".header", STORING, ".summed", ".made")
 
@@ -32,10 +30,14 @@ def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
     stack = list(parts)
     while stack:
         part = stack.pop()
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
             yield part
+        if isinstance(part, ast.ExceptHandler) and part.name:
+            yield ast.Name(part.name, ast.Store())
         if not isinstance(part, _SCOPES):
             stack += ast.iter_child_nodes(part)
+        elif not isinstance(part, _FUNCTIONS):
+            yield from (p.target for p in ast.walk(part) if isinstance(p, ast.NamedExpr))
 
 
 def bound_names(node: Any) -> list[str]:
@@ -92,11 +94,11 @@ def _reached(root: Any, node: Any) -> set[str]:
 
 
 def _leaves(node: Any) -> bool:
-    """Whether a loop has a `break` of its own."""
+    """Whether a loop has a `break` of its own, apart from those that stand for what raises."""
     stack: list[Any] = list(node.body)
     while stack:
         part = stack.pop()
-        if isinstance(part, ast.Break):
+        if isinstance(part, ast.Break) and not hasattr(part, "raises"):
             return True
         if not isinstance(part, (ast.For, ast.While)):
             stack += ast.iter_child_nodes(part)
@@ -113,7 +115,10 @@ def _read_outside(root: Any, loop: Any) -> set[str]:
             continue
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
             found.add(part.id)
-        stack += ast.iter_child_nodes(part)
+        if isinstance(part, (ast.FunctionDef, ast.Lambda)) and part is not root:
+            found |= _loaded(part) - _own_names(part)
+        else:
+            stack += ast.iter_child_nodes(part)
     return found
 
 
@@ -234,7 +239,7 @@ class Kept:
     def _told(self, node: Any, names: list[str]) -> list[Any]:
         """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to, those of whose
         items it assigns to, those of what it changes in place, those of what calls may change, and those read elsewhere;
-        whether it may be left before its end; and its place.
+        whether it may be left before its end, and whether rounds yield; and its place.
         """
         appended = self._own.intersection(_appended(node)).difference(p.id for p in _bindings(node.body))
         targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
@@ -242,7 +247,8 @@ class Kept:
         behind = _read_outside(self._root, node).intersection(names)
         lists: list[Any] = [names, targets, sorted(appended), *changed, sorted(behind)]
         parts = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (*lists, (node.lineno, node.col_offset))]
-        return [*parts[:-1], ast.Constant(_leaves(node)), parts[-1]]
+        yields = any(isinstance(p, ast.Yield) for statement in node.body for p in ast.walk(statement))
+        return [*parts[:-1], ast.Constant(_leaves(node)), ast.Constant(yields), parts[-1]]
 
     def _inside(self, node: Any, name: str, visit: Any) -> Any:
         self._names.append(name)
@@ -289,8 +295,8 @@ class Kept:
         return found
 
     def _stored(self, node: Any) -> Any:
-        """What an item or an attribute is assigned to is shown first."""
-        if self.thorough and isinstance(node.ctx, ast.Store):
+        """What an item or an attribute is assigned to, or deleted of, is shown first."""
+        if self.thorough and not isinstance(node.ctx, ast.Load):
             node.value = self.through(STORING, node, node.value)
         return node
 

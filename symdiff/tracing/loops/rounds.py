@@ -10,7 +10,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from types import GeneratorType, MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
-from symdiff.tracing.loops.states import State, States
+from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
@@ -87,8 +87,8 @@ class AsWritten:
 
 class Told(NamedTuple):
     """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, what it
-    assigns to items of or changes in place, what calls may change, names that are read elsewhere; whether it may be left;
-    its place.
+    assigns to items of or changes in place, what calls may change, names that are read elsewhere; whether it may be left,
+    and whether it yields; its place.
     """
 
     names: tuple[str, ...]
@@ -99,6 +99,7 @@ class Told(NamedTuple):
     reached: tuple[str, ...]
     behind: tuple[str, ...]
     leaves: bool
+    yields: bool
     place: tuple[int, int]
 
 
@@ -112,12 +113,18 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
     where = (frame.f_code.co_filename, *found.place)
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
+        if not reason and type(values) is GeneratorType:
+            apart = {*found.stored, *found.reached}.difference(found.added)
+            return Taker(keeping, values, tuple(n for n in found.names if n not in apart), found.targets, found.behind, frame)
+        if not reason and found.yields and frame not in keeping.takers:
+            reason = "a round yields to what is no loop"
         if not reason and items is None:
             reason = "what it runs over has no items by number"
         if not reason and items is not None and (items.count is None or items.count > FEW):
-            if set(found.names) <= {*frame.f_code.co_varnames, *frame.f_code.co_cellvars}:
+            code = frame.f_code
+            if set(found.names) <= {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
                 return KeptRounds(keeping, where, items, found, frame)
-            reason = "a round binds names of another function or module"
+            reason = "a round binds names of a module"
         if reason:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
@@ -132,12 +139,17 @@ def summed(
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     where = (sys._getframe(1).f_code.co_filename, *place)
     items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
-    if keeping is None or items is None or items.count is None or items.count <= FEW:
+    taken = keeping is not None and type(values) is GeneratorType and function is sum and _PLAINLY
+    if keeping is None or (not taken and (items is None or items.count is None or items.count <= FEW)):
         plain = plain_values(values, call)
         return call(function)(plain if terms is None else terms(plain))
     total: Any = 0
-    told = Told(("total",), (), (), (), (), (), ("total",), False, place)
-    loop = KeptRounds(keeping, where, items, told, sys._getframe())
+    told = Told(("total",), (), (), (), (), (), ("total",), False, False, place)
+    loop: Any
+    if taken:
+        loop = Taker(keeping, values, told.names, (), told.behind, sys._getframe())
+    else:
+        loop = KeptRounds(keeping, where, items, told, sys._getframe())  # type: ignore[arg-type]
     for item in loop:
         total = loop.values.get("total", total)
         (term,) = [item] if terms is None else terms([item])
@@ -197,8 +209,9 @@ class KeptRounds:
         self.stored, self.added = told.stored, told.added
         self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
         self.behind = told.behind
-        self.leaves = told.leaves
-        self.tested = told.leaves or items.count is None or items.goes_on is not None
+        self.yields = told.yields
+        self.leaves = told.leaves or place in keeping.raising
+        self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.begins = True  # whether there is a round in any case
         self.windows: dict[Any, list[_Value]] = {}
@@ -247,6 +260,9 @@ class KeptRounds:
 
     def leave(self) -> None:
         """The loop ends with this round."""
+        if not self.leaves:
+            self.keeping.raising.add(self.place)
+            raise Again
         self._left = True
 
     def _bound(self) -> dict[str, Any]:
@@ -286,6 +302,14 @@ class KeptRounds:
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
+        for taker in self._takers():
+            self.states.take(held := Held(taker))
+            code = taker.frame.f_code
+            if not set(taker.behind) & set(taker.names) <= set(held.names) or {*code.co_cellvars, *code.co_freevars} & set(
+                held.names
+            ):
+                self.keeping.open.append(self)
+                raise self.keeping.refuse("what takes what a round yields binds names that are read elsewhere")
         skeletons: dict[Any, Any] = {}
         for _ in range(_TRIES):
             if self.states.found or not skeletons:
@@ -299,6 +323,13 @@ class KeptRounds:
             self.keeping.open.append(self)
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
         self._finish(outer, count, found, skeletons)
+
+    def _takers(self) -> Iterator[Taker]:
+        """The loops that take what this one yields, and those that take what these yield."""
+        taker = self.keeping.takers.get(self.frame) if self.yields else None
+        while taker is not None:
+            yield taker
+            taker = self.keeping.takers.get(taker.frame)
 
     def _check_reach(self) -> None:
         for name, value in self.frame.f_locals.items():
@@ -328,7 +359,7 @@ class KeptRounds:
             self.values = {}
             for name, s in skeletons.items():
                 if isinstance(name, State):
-                    s.into(name.owner, [self._symbolic(part, builder, index) for part in s.parts])
+                    name.into(s, [self._symbolic(part, builder, index) for part in s.parts])
                 else:
                     self.values[name] = self._symbolic(s, builder, index)
             known = (*skeletons, *self.targets, *self.stores)
@@ -352,6 +383,8 @@ class KeptRounds:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
             yield item
+            if not all(taker.waits for taker in self._takers()):
+                raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
                 active_builders().pop()
                 self.keeping.open.pop()
@@ -409,11 +442,13 @@ class KeptRounds:
         """The names of lists that are appended to, which nothing else holds."""
         held = self.frame.f_locals
         found = [n for n in self.appended if n in held and type(held[n]) is list]
-        for name in found:
-            if references(self.frame, name) > ALONE or not all(map(is_number, held[name])):
-                self.keeping.open.append(self)
-                raise self.keeping.refuse(f"the list {name} may be known by another name, or holds more than numbers")
-        return found
+        return [
+            name
+            for name in found
+            if (self.place, name) not in self.keeping.growing
+            and references(self.frame, name) <= ALONE
+            and all(map(is_number, held[name]))
+        ]
 
     def _listed(self) -> dict[str, Listed]:
         """Lists whose items are assigned to, which nothing else holds, by their names."""
@@ -578,7 +613,7 @@ class KeptRounds:
         return _Value(name, value) if _is_value(value) else value
 
     def _spread_parts(self, found: Parts, name: str, above: tuple[int, ...]) -> Parts:
-        names = found.names or range(len(found.parts))
+        names = found.names if len(found.names) == len(found.parts) else range(len(found.parts))
         called = [f"{name}{n}" if name else str(n) if str(n).isidentifier() else f"c{n}" for n in names]
         return found._replace(parts=tuple([self._spread(v, n, above) for n, v in zip(called, found.parts, strict=True)]))
 
@@ -609,14 +644,17 @@ class KeptRounds:
             return 0  # who looks at a value after its trace
         raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
 
+    def is_of_round(self, value: Any) -> bool:
+        """Whether a value has traced parts that the round has computed, or been given."""
+        return any(isinstance(v, Tracer) and v.builder is self._path.builder for v in leaves_of(value, self.states))
+
     def _flat(self, value: Any, leaves: list[Any], whole: bool = False, above: tuple[int, ...] = ()) -> Any:
         """The structure of what a name holds behind a round, its numbers and arrays to the leaves; `whole`: of a state."""
         if _is_value(value):
             leaves.append(value)
             return _LEAF
-        found = parts_of(value) if whole else self._opened(value, above)
-        inner = leaves_of(value, self.states) if found is None and value not in self.states else ()
-        if found is None and not any(isinstance(v, Tracer) and v.builder is self._path.builder for v in inner):
+        found = parts_in(value) if whole else self._opened(value, above)
+        if found is None and (value in self.states or not self.is_of_round(value)):
             if hasattr(type(value), "__next__"):
                 raise self.keeping.refuse("a round makes an iterator that is not used up in it")
             return _Same(value)
@@ -872,7 +910,7 @@ class KeptRounds:
         self.values = {}
         for name, s in self._spreads.items():
             if isinstance(name, State):
-                s.into(name.owner, [self._joined(part, whole) for part in s.parts])
+                name.into(s, [self._joined(part, whole) for part in s.parts])
             elif not isinstance(name, _Key):
                 self.values[name] = self._joined(s, whole)
         if not self.begins:

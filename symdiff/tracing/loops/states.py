@@ -5,9 +5,73 @@ back, and in the next round of symbols it holds symbols from the beginning. Guar
 in the rounds and behind them.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from symdiff.tracing.loops.parts import Parts, parts_of
+
+
+class Taker:
+    """A loop over what a generator yields: what its names hold the rounds in the generator hand on, too. `moved`, `values` and
+    `unbound`: what names are set to before its own rounds, or behind the last one.
+    """
+
+    def __init__(
+        self, keeping: Any, values: Any, names: tuple[str, ...], targets: tuple[str, ...], behind: Any, frame: Any
+    ) -> None:
+        self.keeping = keeping
+        self.frame = frame
+        self.names = names
+        self.targets = targets
+        self.behind = behind
+        self.waits = False  # for what is yielded
+        self.moved, self.values, self.unbound = False, {}, []
+        self._left = False
+        self._generator = values
+        keeping.takers[values.gi_frame] = self
+
+    def __iter__(self) -> "Taker":
+        return self
+
+    def __next__(self) -> Any:
+        if self._left:
+            raise StopIteration
+        self.moved, self.values, self.unbound = False, {}, []
+        self.waits = True
+        try:
+            return next(self._generator)
+        finally:
+            self.waits = False
+
+    def leave(self) -> None:
+        """The loop ends with this round."""
+        if self.keeping.open:
+            raise self.keeping.refuse("what takes what a round yields may be left")
+        self._left = True
+
+    def held(self) -> dict[str, Any]:
+        """What its names hold, apart from those that the loop binds to what is yielded."""
+        found = {**self.frame.f_locals, **self.values}
+        return {n: found[n] for n in self.names if n in found and n not in self.unbound and n not in self.targets}
+
+
+class Held:
+    """The names of a `Taker` that hold something before a loop of its generator."""
+
+    def __init__(self, taker: Taker) -> None:
+        self.taker = taker
+        self.names = tuple(taker.held())
+
+    def parts(self) -> Parts:
+        """What they hold."""
+        found = {name: value for name, value in self.taker.held().items() if name in self.names}
+        return Parts(Held, tuple(found), tuple(found.values()))
+
+    def into(self, parts: Iterable[Any]) -> None:
+        """They hold these parts, and the others of the taker nothing."""
+        taker = self.taker
+        taker.moved, taker.values = True, dict(zip(self.names, parts, strict=True))
+        taker.unbound = [n for n in taker.names if n not in (*self.names, *taker.targets)]
 
 
 class State:
@@ -17,6 +81,15 @@ class State:
 
     def __init__(self, owner: Any) -> None:
         self.owner = owner
+
+    def into(self, like: Parts, parts: Iterable[Any]) -> None:
+        """It holds other parts, by names like those."""
+        self.owner.into(parts) if isinstance(self.owner, Held) else like.into(self.owner, parts)
+
+
+def parts_in(owner: Any) -> Parts | None:
+    """The parts of what is changed."""
+    return owner.parts() if isinstance(owner, Held) else parts_of(owner)
 
 
 class States:
@@ -31,7 +104,7 @@ class States:
 
     def take(self, owner: Any) -> bool:
         """Whether something may be changed, which is looked at before it is."""
-        parts = None if owner in self else parts_of(owner)
+        parts = None if owner in self else parts_in(owner)
         if parts is not None and not issubclass(parts.kind, tuple):
             self.known[id(owner)] = State(owner), parts
             self.found = True
@@ -40,5 +113,5 @@ class States:
     def put_back(self) -> None:
         """Undo what the rounds did."""
         for state, parts in self.known.values():
-            parts.into(state.owner, parts.parts)
+            state.into(parts, parts.parts)
         self.found = False

@@ -13,6 +13,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.loops import Place
 from symdiff.ir.node import Atom
+from symdiff.tracing.loops.keeping import Again
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, Form, kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom
@@ -205,8 +206,13 @@ class ListStore(Store):
 
     def own(self) -> Any:
         if self.value is _NOTHING:
-            raise self.loop.keeping.refuse(f"not every round appends to {self.name}")
+            raise self.other(f"not every round appends to {self.name}")
         return self.value
+
+    def other(self, reason: str) -> BaseException:
+        """What is to be raised where a list does not grow by one in each round: it is one of what rounds change."""
+        self.loop.keeping.growing[self.loop.place, self.name] = reason
+        return Again()
 
 
 class Listed:
@@ -294,7 +300,7 @@ class Growing:
         """The cell of this round."""
         store = self._store
         if store.value is not _NOTHING:
-            raise store.loop.keeping.refuse("a round appends more than once to a list")
+            raise store.other("a round appends more than once to a list")
         store.value = value
 
     def __getitem__(self, key: Any) -> Any:
@@ -314,6 +320,6 @@ class Growing:
         return store.read(key, places)
 
     def _unknown(self, *_: Any) -> Any:
-        raise self._store.loop.keeping.refuse(f"a round asks for more than cells of the list {self._store.name}")
+        raise self._store.other(f"a round asks for more than cells of the list {self._store.name}")
 
-    __len__ = __bool__ = __eq__ = __add__ = __iadd__ = __mul__ = __array__ = _unknown  # type: ignore[assignment]
+    __getattr__ = __len__ = __bool__ = __eq__ = __add__ = __iadd__ = __mul__ = __array__ = _unknown  # type: ignore[assignment]

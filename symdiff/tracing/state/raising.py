@@ -8,6 +8,7 @@ it is not. Elsewhere nothing is asked, and the results are IEEE's.
 import contextlib
 import functools
 import itertools
+import opcode
 import traceback
 import types
 import warnings
@@ -21,6 +22,7 @@ from symdiff.errors import SymdiffError, TraceError
 from symdiff.tracing.state.attempt import current
 from symdiff.vocabulary.libraries import is_library, is_of_graphs, name_unless_library, user_line
 
+_RAISE = opcode.opmap["RAISE_VARARGS"]
 _SWALLOWING = frozenset({"ExitStack", "_AssertRaisesContext", "RaisesContext", "RaisesExc"})  # of libraries
 
 
@@ -32,13 +34,27 @@ def handled(kinds: Callable[[], Any]) -> Iterator[None]:
         yield
         return
     attempt.handlers.append(kinds)
+    keeping = attempt.keeping
+    rounds = 0 if keeping is None else len(keeping.open)
     try:
         yield
     except Exception as error:
         _note_defect(error)
+        if keeping is not None and keeping.open:
+            keeping.check_raised(error, rounds, _is_functions(error))
         raise
     finally:
         attempt.handlers[:] = [h for h in attempt.handlers if h is not kinds]
+
+
+def _is_functions(error: Exception) -> bool:
+    """Whether an exception is one that the plain function raises: by a statement of its own, or asked for here."""
+    step: Any = error.__traceback__
+    while step.tb_next is not None:
+        step = step.tb_next
+    code = step.tb_frame.f_code
+    ours = code is raise_if_awaited.__code__ or code is check_awaited_floating.__code__
+    return ours or (not is_library(code.co_filename) and code.co_code[step.tb_lasti] == _RAISE)
 
 
 def _note_defect(error: Exception) -> None:

@@ -1,5 +1,6 @@
 """Functions with loops that are kept where they can be, against plain Python and against the same loops written out."""
 
+import collections
 import linecache
 import math
 import random
@@ -14,12 +15,18 @@ from ..harness import RIGHT, Verdict, Wrong
 STARTS = (
     "a, b, c = 0.3, p, 0", "a, b, c = p, 0.4, 0.0", "a, b, c = 0, p*p, x[0]", "a, b, c = x[1], 1, 0.2", "a, b, c = 1.0, 0.5, p",
 )  # fmt: skip
+BUMP = """bump = None
+    def bump(v):
+        nonlocal b, c
+        b, c = 0.8*b + 0.1*v, c + 0.01
+        return b*c"""
 MADE = (
     "y = [0.5, x[0]]", "y = [0.5, x[0]]; same = y", "z = np.zeros(len(x))", "z = x.copy()", "z = np.zeros(len(x)); same_z = z",
     "n = 0", "n = 3", "flag = False", "last = None", "kept = {'s': 0.1}", "pair = (0.2, p)", "w = np.array([p, 0.5])",
     "rows = np.outer(x, np.array([1.0, 0.5]))", "calls = []", "total = 0", "m = 0.3*np.outer(x, x)",
     "m = np.zeros((len(x), len(x)))", "z = x.copy(); v = z[1:]", "m = np.outer(x, x); part = m[1]",
-    "m = x[:, None]*x; part = m[:, 0]",
+    "m = x[:, None]*x; part = m[:, 0]", "past = collections.deque([p, x[1]], maxlen=2)", "queue = [p, 0.2, x[2]]",
+    "queue = [0.3, p]; also = queue", BUMP,
 )  # fmt: skip
 HELPERS = """
 STATE = {"calls": 0}
@@ -36,6 +43,17 @@ def change(cells, v):
 def counted(v):
     STATE["calls"] += 1
     return v + 0.01*STATE["calls"]
+def walk(x, p):
+    q = p
+    for k in range(len(x)):
+        q = 0.8*q + 0.1*x[k]
+        if q > 0.4:
+            q = 0.9*q
+        yield k, q
+def twice(x, p):
+    for k, q in walk(x, p):
+        yield 0.5*q
+        yield q*p
 def clipped(v):
     if v > 0.5:
         return 0.5 + 0.1*v
@@ -65,7 +83,11 @@ class Writer:
         ends = ["a + 0.5*b + 0.25*c"]
         ends += [f"np.sum(np.sin({n}))" for n in ("z", "rows", "w", "same_z", "m", "v", "part") if n in self.has]
         ends += [f"sum(v*v for v in {n})" for n in ("y", "same") if n in self.has]
-        ends += [f"0.1*{n}" for n in ("n", "total", "kept['s']", "pair[0]", "float(flag)", "len(calls)") if self.known(n)]
+        ends += [
+            f"0.1*{n}"
+            for n in ("past[0]", "queue[0]", "also[1]", "n", "total", "kept['s']", "pair[0]", "float(flag)", "len(calls)")
+            if self.known(n)
+        ]
         ends += ["0.1*(last or 0)"] if "last" in self.has else []
         return "\n    ".join(["def f(x, p):", *lines, f"return {' + '.join(ends)}"])
 
@@ -91,18 +113,23 @@ class Writer:
         found += [f"m[{i}, {j}]", f"m[{self.index()}, {j}]", f"m[{i}] @ m[{j}]", f"np.sum(m[{i}])"] if "m" in self.has else []
         found += [f"{n}[{k}]" for n in ("v", "part") if n in self.has for k in (i, "0")]
         found += [n for n in ("kept['s']", "pair[1]", "0.1*n", "0.1*total") if self.known(n.removeprefix("0.1*"))]
+        found += [f"past[{k}]" for k in ("0", "-1", f"{i} % 2") if "past" in self.has]
+        found += [f"queue[{k}]" for k in ("0", "-1", f"{i} % 2") if "queue" in self.has]
+        found += ["also[1]"] if "also" in self.has else []
         return self.pick(*found)
 
     def value(self, depth: int = 2) -> str:
         if depth == 0:
             return self.leaf()
         left, right = self.value(depth - 1), self.value(depth - 1)
+        plain = f"({self.leaf()}, {self.leaf()})"
         return self.pick(
             f"({left} + {right})", f"({left} - {right})", f"0.5*{left}*{right}", f"math.sin({left})",
             f"{left}/(2 + {right}**2)",
             f"max({left}, {right})", f"({left} if {self.test()} else {right})", f"square({left})", f"two({left}, {right})[0]",
             f"clipped({left})", f"np.tanh({left})", f"abs({left})", f"sum([{left}, {right}])",
-            f"sum(0.1*v for v in ({left}, {right}))",
+            f"sum(0.1*v for v in {plain})", f"(t := {left})*(0.3 + t)", f"sum((t := v) for v in {plain})*t",
+            "sum(v for _, v in walk(x, b))", "sum(twice(x, p))",
         )  # fmt: skip
 
     def test(self) -> str:
@@ -134,6 +161,14 @@ class Writer:
             return found
         if chance < 0.9 and depth and len(self.indices) < 3:
             return self.loop()
+        if chance < 0.95 and depth:
+            risk = self.pick("math.sqrt", "math.log", "1/", "abs") + f"({self.value(1)})"
+            raised = [f"if {self.test()}:", "    raise ValueError(1)"] if self.source.random() < 0.4 else []
+            body = [*self.statements(depth - 1), *raised, f"{self.pick(*'abc')} = {risk}"]
+            kind = self.pick("ValueError", "(ValueError, ZeroDivisionError)", "ArithmeticError", "Exception as error")
+            found = ["try:", *("    " + line for line in body), f"except {kind}:"]
+            found += ["    " + line for line in self.statements(depth - 1)]
+            return [*found, "finally:", "    a = 0.9*a"] if self.source.random() < 0.2 else found
         return [
             self.pick(f"a, b = b, 0.9*a + 0.1*{self.value(1)}", "a, b, c = b, c, 0.5*a", f"t = {self.value(1)}; c = 0.5*c + t")
         ]
@@ -164,6 +199,13 @@ class Writer:
         found += [f"pair = (pair[1], {self.value(1)})"] if "pair" in self.has else []
         found += ["calls.append(1)"] if "calls" in self.has else []
         found += [f"total = total + {self.value(1)}"] * 3 if "total" in self.has else []
+        found += [f"past.append({self.value(1)})", f"past[{i} % 2] = a", "past.rotate(1)"] if "past" in self.has else []
+        for name in ("queue", "also"):
+            if name in self.has:
+                found += [f"{name}.append({self.value(1)}); c = queue.pop(0)", f"queue.insert(0, b); {name}.pop()"]
+                found += [f"{name}[1] = {self.value(1)}", "queue.append(a)", "del queue[0]; queue += [b]"]
+        found += [f"a = bump({self.value(1)})", "bump(a)"] if "bump" in self.has else []
+        found += [f"np.add.at(z, {i}, {self.value(1)})", f"np.add.at(z, [0, 1, 0], {self.leaf()})"] if "z" in self.has else []
         return self.pick(*found, "a = counted(a)") if self.source.random() < 0.95 else "STATE['calls'] += 1"
 
     def loop(self) -> list[str]:
@@ -174,7 +216,8 @@ class Writer:
         ]
         heads = [f"for {i} in {self.pick(*ranges)}:"] * 4
         heads += [f"for {i}, e in enumerate(x[1:]):", f"for {i}, (e, g) in enumerate(zip(x, x[::-1])):",
-                  f"for {i} in reversed(range(1, 8)):"]  # fmt: skip
+                  f"for {i} in reversed(range(1, 8)):", f"for {i}, e in walk(x, {self.pick('p', 'a')}):",
+                  f"for {i}, e in walk(x, p):", f"for {i}, e in enumerate(twice(x[:4], b)):"]  # fmt: skip
         head = self.pick(*heads)
         if self.source.random() < 0.15:
             self.indices.append(i)
@@ -192,7 +235,7 @@ def made(text: str, name: str) -> Any:
     """The function of a program, whose source is at hand."""
     whole = HELPERS + text + "\n"
     linecache.cache[name] = (len(whole), None, whole.splitlines(True), name)
-    space: dict[str, Any] = {"math": math, "np": np}
+    space: dict[str, Any] = {"math": math, "np": np, "collections": collections}
     exec(compile(whole, name, "exec"), space)
     return space["f"]
 
