@@ -61,3 +61,49 @@ def test_one_slope_by_all_ways(name, tmp_path):
     }
     for way, found in ways.items():
         assert np.all(found == slope), (way, found, slope)
+
+
+SMOOTH = {  # values that are smooth where kinks of several variables tie, and what they are there
+    "maximum*minimum": (lambda x, y: np.maximum(x, y) * np.minimum(x, y), lambda x, y: x * y),
+    "(maximum - minimum)**2": (lambda x, y: (np.maximum(x, y) - np.minimum(x, y)) ** 2, lambda x, y: (x - y) ** 2),
+    "(fmax + fmin)**3": (lambda x, y: (np.fmax(x, 2 * y - 1) + np.fmin(x, 2 * y - 1)) ** 3, lambda x, y: (x + 2 * y - 1) ** 3),
+    "maximum*maximum*minimum*minimum": (
+        lambda x, y: np.maximum(x, y) ** 2 * np.minimum(x, y) ** 2,
+        lambda x, y: (x * y) ** 2,
+    ),
+    "maximum(x, minimum)": (lambda x, y: np.maximum(x, np.minimum(x, y)) * y, lambda x, y: x * y),
+    "clip(x, y, x)": (lambda x, y: np.clip(x, y, x) * x * y, lambda x, y: x * x * y),
+    "a common operand": (
+        lambda x, y: np.minimum(np.maximum(x, y), np.maximum(y, 0.25)) ** 2,
+        lambda x, y: np.maximum(y, np.minimum(x, 0.25)) ** 2,
+    ),
+    "exponentials": (lambda x, y: np.exp(np.maximum(x, y)) * np.exp(np.minimum(x, y)), lambda x, y: np.exp(x + y)),
+    "sines": (lambda x, y: np.sin(np.maximum(x, y)) * np.sin(np.minimum(x, y)), lambda x, y: np.sin(x) * np.sin(y)),
+    "three": (
+        lambda x, y: (np.maximum(x, y) + np.minimum(x, y)) * np.maximum(np.abs(x - y), 0) ** 2,
+        lambda x, y: (x + y) * (x - y) ** 2,
+    ),
+    "three lines": (
+        lambda x, y: np.maximum(np.abs(x - 1), np.abs(y - 1)) ** 2 + np.minimum(np.abs(x - 1), np.abs(y - 1)) ** 2,
+        lambda x, y: (x - 1) ** 2 + (y - 1) ** 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_values_that_are_smooth_where_kinks_of_several_variables_tie(name):
+    f, plain = SMOOTH[name]
+    for point in ((1.0, 1.0), (0.25, 0.25), (-2.0, -2.0), (1.0, 0.5)):
+        for transform in (sd.grad, sd.hessian):
+            wanted = np.array(transform(plain, (0, 1))(*point))
+            assert np.allclose(np.array(transform(f, (0, 1))(*point)), wanted, rtol=1e-13, atol=1e-13), (point, wanted)
+    arrays = [np.sum(sd.hvp(lambda p, h=h: np.sum(h(p[0], p[1])))(np.ones((2, 5)), np.eye(2, 5)), axis=1) for h in SMOOTH[name]]
+    assert np.allclose(*arrays, rtol=1e-13, atol=1e-13)
+
+
+def test_squares_of_shares_at_a_tie_are_the_mean_of_both_sides():
+    for f in (
+        lambda x, y: np.maximum(x - y, 0) ** 2,
+        lambda x, y: 0.5 * (np.maximum(x, y) - np.minimum(x, y) + x - y) ** 2 / 2,
+    ):
+        assert np.array_equal(sd.hessian(f, (0, 1))(1.0, 1.0), [[1.0, -1.0], [-1.0, 1.0]])

@@ -80,10 +80,11 @@ def test_a_row_is_seen_in_a_function(row):
 
         def written(*args, named=named):
             form = {**named, **dict(zip(moving, args, strict=True))}
-            if row.text in ("(x*y)**n", "(x/y)**n", "(-x)**n", "abs(x)", "max(x, 0)"):  # with a root, or positive
+            if row.text in ("(x*y)**n", "(x/y)**n", "(-x)**n", "abs(x)"):  # with a root, or positive
                 form["x"] = np.sqrt(form["x"])
-            if row.text == "min(x, c)":  # below c
-                form["x"] = form["c"] - np.sqrt(-form["x"])
+            if row.text in ("max(x, c)", "min(x, c)"):  # on one side of c
+                size = np.sqrt(abs(form["x"]))
+                form["x"] = form["c"] + (size if row.where[0].steps[-1][0] == "ge" else -size)
             return eval(row.text, words, form)  # the table's own text
 
         graph = sd.trace(written, *(named[name] for name in moving))

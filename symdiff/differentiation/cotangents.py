@@ -187,10 +187,11 @@ class Cotangents:
         outermost = [m for m in masks if m is not None and not any(outer in masks for outer in self._around(m))]
         if None in masks or not outermost:
             return None
-        parts = self.arrays.covering([part for mask in outermost for part in self.parts.get(mask, [mask])])
+        single = dict.fromkeys(part for mask in outermost for part in self.parts.get(mask, [mask]))
+        parts = self.arrays.covering([*single])
         if any(is_constant(self.arrays.repeated(part)[0], 1) for part in parts):
             return None
-        union = reduce(self._or, parts)
+        union = reduce(self._or, outermost if parts == [*single] else parts)
         self.parts[union] = parts
         return None if isinstance(union, ArrayConstant) and union.value.all() else union
 

@@ -301,7 +301,7 @@ class _Removing:
     def _near(self, point: Point, known: tuple[Disc, ...]) -> tuple[Atom, Atom]:
         """Whether a value is near a point, and the polynomial there."""
         b, first = self.builder, known[0]
-        distance = point.of if first.centre.params == 0 else b.emit("sub", (point.of, first.centre))
+        distance = b.emit("sub", (point.of, first.centre))
         least = np.finfo(point.of.dtype or "d").tiny
         near = b.emit("lt", (b.emit("abs", (distance,)), Constant(float(max(least, min(disc.radius for disc in known))))))
         if len(known) == 1 and first.side and self.facts.of(distance).low < 0.0:
