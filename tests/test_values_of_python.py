@@ -308,6 +308,8 @@ SHORT = {
     "copies of a cell": lambda n: np.full(3, n[0]) * 2,
     "on a diagonal": lambda n: np.diag(n) * 2,
     "in order": lambda n: np.sort(n) * 2,
+    "at a place": lambda n: n[np.argmax(n)] * n,
+    "at places": lambda n: n[np.argsort(-1.0 * n)] * n,
     "where": lambda n: np.where(n > 5, n, 1) * n,
     "pieces": lambda n: np.split(n, 3)[0] * n[1],
     "with a truth": lambda n: (n[0] > 3) * n * 2,

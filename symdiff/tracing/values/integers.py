@@ -6,7 +6,6 @@ Refuses, with `TraceError`, integers that must be known and are not.
 """
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
 from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
-from symdiff.vocabulary.libraries import is_library, user_line
+from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import EXACT, loses_digits
 from symdiff.vocabulary.traits import operations
@@ -53,14 +52,6 @@ class Integer(Tracer):
         if value.held is not None:
             return cls.showing(value.builder, value.held, value.dtype)
         return cls(value.builder, value.atom, value.kind) if value.atom.op != "const" else value
-
-    @property
-    def dtype(self) -> Any:
-        """NumPy's own for the user; here, integers are held as doubles."""
-        return self._dtype if is_library(sys._getframe(1).f_code.co_filename) else self.own_dtype()
-
-    def own_dtype(self) -> Any:
-        return self.integers_held() or np.dtype(int)
 
     def _number(self, found: Any) -> Any:
         return self.own_dtype().type(found.value) if found.shape == () else found.value.astype(self.own_dtype())

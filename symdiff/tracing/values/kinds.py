@@ -234,6 +234,7 @@ def asked(kind: Kind, what: int = SCALARS) -> None:
 
 _COMPUTED = (operations("whole") - {"max", "min"}) | {"pow"}
 _MOVED = operations("integral") | {"max", "min", "item", "array", "select"}
+_AT_PLACES = operations("takes_places")
 _GROWING = frozenset("dot vdot inner outer matmul tensordot einsum kron convolve correlate diff ediff1d cross vander".split())
 
 
@@ -249,6 +250,8 @@ def dtype_of_integers(atom: Atom, among: bool = False) -> Any:
     while waiting:
         found = waiting[-1]
         parts = found.operands[1:] if found.op == "select" else found.operands
+        if found.op in _AT_PLACES:
+            parts = (parts[0], *parts[2:])
         closed = found.op in _COMPUTED or found.op in _MOVED
         missing = [p for p in parts if p not in known] if closed and found not in known else []
         waiting += missing

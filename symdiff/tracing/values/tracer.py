@@ -546,14 +546,12 @@ class Tracer(Operators):
     @property
     def dtype(self) -> Any:
         """NumPy's own for the user; here, integers are held as floating-point numbers."""
-        attempt = current()
-        if attempt is None or not attempt.integers or is_library(sys._getframe(1).f_code.co_filename):
-            return self._dtype
-        return self.own_dtype()
+        asks = self.whole or ((attempt := current()) is not None and attempt.integers)
+        return self.own_dtype() if asks and not is_library(sys._getframe(1).f_code.co_filename) else self._dtype
 
     def own_dtype(self) -> Any:
         """The dtype that NumPy has."""
-        return self.integers_held() or self._dtype
+        return self.integers_held() or (np.dtype(int) if self.whole else self._dtype)
 
     @dtype.setter
     def dtype(self, value: Any) -> None:
@@ -1048,8 +1046,7 @@ def traced_memory(value: Tracer, whole: bool = True) -> Any:
 
 def _lies_apart(array: np.ndarray) -> bool:
     """Whether an array lies in memory otherwise than new ones."""
-    axes = traced_order(array)
-    return not (array.flags.behaved and (array.transpose(axes) if axes else array).flags.c_contiguous)
+    return not array.flags.behaved or array.strides != np.empty_like(array).strides
 
 
 def traced_points_order(value: Any, axis: int) -> tuple[int, ...]:
