@@ -273,8 +273,9 @@ def integers_held(held: Atom | np.ndarray, among: bool = False) -> Any:
 def note_integers(atom: Atom, dtype: Any) -> None:
     """Note which integers NumPy has for a value; None for other numbers."""
     attempt = current()
-    if attempt is not None and not isinstance(atom, (Constant, ArrayConstant)):
-        attempt.integers[atom] = dtype
+    told = attempt is not None and (dtype is not None or attempt.integers)
+    if told and not isinstance(atom, (Constant, ArrayConstant)):
+        attempt.integers[atom] = dtype  # type: ignore[union-attr]
 
 
 def check_wrapping(dtype: Any, op: str) -> None:

@@ -1046,7 +1046,8 @@ def traced_memory(value: Tracer, whole: bool = True) -> Any:
 
 def _lies_apart(array: np.ndarray) -> bool:
     """Whether an array lies in memory otherwise than new ones."""
-    return not array.flags.behaved or array.strides != np.empty_like(array).strides
+    axes = traced_order(array)
+    return not (array.flags.behaved and (array.transpose(axes) if axes else array).flags.c_contiguous)
 
 
 def traced_points_order(value: Any, axis: int) -> tuple[int, ...]:
