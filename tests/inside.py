@@ -89,6 +89,7 @@ NAMES = {
     "symdiff.rulebooks.tables": "formula_template parse_formula",
     "symdiff.inspection.functions": "shown_functions",
     "symdiff.tracing.values.standing": "STANDING stands_for",
+    "symdiff.tracing.values.stretches": "Stretch",
     "symdiff.tracing.values.tracer": "Tracer",
 }
 MODULES = {

@@ -95,6 +95,14 @@ def test_complex_numbers(tmp_path):
 
 
 @needs_compiler
+def test_truths_that_are_asked_whether_they_are_finite(tmp_path):
+    f = lambda x: np.sum(np.isfinite(x > 0) * x - np.isnan(x > 1))  # noqa: E731
+    sd.grad(f).export(tmp_path / "asked.c", np.ones(3), target="c")
+    (slope,) = called(tmp_path / "asked.c", "f_grad", [np.array([1.0, -2.0, 3.0])], [(3,)])
+    np.testing.assert_array_equal(slope, np.ones(3))
+
+
+@needs_compiler
 def test_booleans_and_reserved_names(tmp_path):
     def branch(int, double):
         return np.where(int > double, int * double, np.where(int != 0.0, double, 1.0))

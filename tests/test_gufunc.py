@@ -153,14 +153,14 @@ def test_many_threads(gradient):
 
 def test_the_code_lives_as_long_as_the_ufunc():
     made = sd.grad(weighted).compile(np.ones(3), 1.0).gufunc
-    alive = [o for o in gc.get_objects() if type(o) is door._Kept]
+    alive = [o for o in gc.get_objects() if isinstance(o, door._Kept)]
     gc.collect()
     np.testing.assert_allclose(made(numbers(9, 3), 2.0), slope(numbers(9, 3), 2.0), rtol=1e-14)
     assert made.__name__ == "weighted_grad" and "x float64" in made.__doc__
     count = len(alive)
     del made, alive
     gc.collect()
-    assert len([o for o in gc.get_objects() if type(o) is door._Kept]) == count - 1
+    assert len([o for o in gc.get_objects() if isinstance(o, door._Kept)]) == count - 1
 
 
 def test_compile_and_drop():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from inside import Stretch
 
 import symdiff as sd
 
@@ -245,3 +246,18 @@ def test_slices_that_a_round_cannot_follow_are_written_out():
         graph = sd.trace(f, MATRIX, loops="keep")
         assert "kept" not in graph.notes["loops"].values()
         np.testing.assert_allclose(graph(MATRIX), f(MATRIX))
+
+
+def test_slices_are_asked_for_their_class_behind_a_trace(monkeypatch):
+    kept, of = [], Stretch.of.__func__
+    monkeypatch.setattr(Stretch, "of", classmethod(lambda cls, *given: kept.append(of(cls, *given)) or kept[-1]))
+
+    def f(x):
+        s = 0.0
+        for i in range(1, len(x)):
+            s += np.sum(x[:i] * 2)
+        return s
+
+    sd.grad(f, loops="keep")(np.ones(30))
+    assert any(type(s) is Stretch for s in kept)
+    assert all(isinstance(s, np.ndarray) and not isinstance(s, dict) for s in kept if type(s) is Stretch)

@@ -616,6 +616,29 @@ def test_arrays_of_masks_and_numbers_lie_in_memory_as_numpys(f):
     np.testing.assert_array_equal(sd.jvp(written)(x, x)[0], written(x))
 
 
+REDUCED = ["np.add.reduce", "np.multiply.reduce", "np.maximum.reduce", "np.minimum.reduce", "np.sum", "np.max", "np.prod"]
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_reductions_of_some_cells_write_all_results(name):
+    """With `where=`, which tells the cells that are reduced, not those of `out`."""
+
+    def f(x):
+        y = np.ones((2, 3)) * x[0, 0]
+        eval(name)(x, axis=0, out=y[0], where=x > 0, initial=0.5)
+        return y
+
+    x = np.array([[-1.0, 2.0, 0.5], [-2.0, -1.0, 3.0]])
+    np.testing.assert_array_equal(sd.jvp(f)(x, x)[0], f(x))
+
+
+def test_largest_complex_numbers_of_no_traced_cells():
+    f = lambda z: z / np.max(z * 0 + 2, initial=-9, where=[False])  # noqa: E731
+    z = np.array([[1 + 2j, 3.0]])
+    found = sd.jvp(f, scalarize=True)(z, z)
+    np.testing.assert_array_equal(found, (f(z), f(z)))
+
+
 OVERLAPPING = {
     "np.vecdot(y, y, out=y[0])": "",
     "np.vecdot(y, y, out=y)": "before it has read",

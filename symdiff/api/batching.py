@@ -29,7 +29,7 @@ from symdiff.tracing.branches.paths import Unmergeable
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.replaying import innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
-from symdiff.tracing.trace import PointNumber, Spec, TracedSpec, is_static
+from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
 from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_order
 from symdiff.vocabulary import structures
@@ -228,7 +228,7 @@ class Vectorised(Function):
                     shape = value.shape[1:] if axis == 0 else value.shape[:-1]
                     order = traced_points_order(value, axis)
                     own = dtype if dtype.kind in "iub" and place not in numbers else None
-                    counted = np.dtype(int) if dtype.kind in "iu" and place in numbers else None
+                    counted = dtype if dtype.kind in "iu" and place in numbers else None
                     points.append(TracedSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, own, counted))
                     leaves.append(value)
                     leaf_axes.append(axis)
@@ -411,8 +411,10 @@ def _picked(axis: int, k: int, number: bool, array: Any) -> Any:
     if isinstance(array, Tracer) or (own := np.asarray(array).dtype).kind not in "iub":
         return array[k] if axis == 0 else array[..., k]
     check_digits(user_line(), np.asarray(array))
-    found = np.asarray(array, dtype=float)[k if axis == 0 else (..., k)]
-    return found if number or found.shape else PointNumber(found, own)
+    found = np.asarray(array)[k if axis == 0 else (..., k)]
+    if number:
+        return found if own.kind in "iu" and found.shape else found.astype(float)[()]
+    return OwnArray.of(found) if found.shape else PointNumber(found, own)
 
 
 def _told(arg: Any, axis: int | None) -> Any:

@@ -60,7 +60,7 @@ from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import OwnArray, definition_line, function_name, function_signature, signature_of_input, trace_leaves
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, WHOLE, settled
-from symdiff.tracing.values.kinds import IDENTITY, LAYOUT, SCALARS, traced_argument_kind
+from symdiff.tracing.values.kinds import IDENTITY, INTEGERS, LAYOUT, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option
@@ -406,7 +406,7 @@ class Function:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
         kinds = [traced_argument_kind(call.leaves[i]) for i in call.traced]
         arrays = any(kind.array and kind.given for kind in kinds)
-        return not self._kinds & SCALARS and compiled.machine is not None and not arrays
+        return not self._kinds & (SCALARS | INTEGERS) and compiled.machine is not None and not arrays
 
     def _quicken(self, machine: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""

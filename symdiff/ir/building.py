@@ -187,7 +187,7 @@ class Builder:
             code = "?"
             if op in _LOGIC:  # of numbers whether they are 0
                 operands = tuple(o if _is_truth(o) else self.emit("ne", (o, Constant(0)), None, origin) for o in operands)
-            if op in _COMPARING and dtype_of_atoms(operands) != "?":  # a truth beside a number is 0 or 1
+            elif op not in _COMPARING or dtype_of_atoms(operands) != "?":  # a truth beside a number is 0 or 1
                 operands = tuple(self._as_number(o, "d", origin) for o in operands)
         elif op == "cast":
             check_dtype_cast(operands[0].dtype, payload)

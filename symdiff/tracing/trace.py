@@ -419,7 +419,7 @@ def _traced(
         if attempt.patient:
             builder.patience = attempt.patient // WORK + 1
             builder.tired = functools.partial(check_patience, [0, 0], attempt.patient)
-        filled, attempt.given, attempt.integers, attempt.narrow = list(leaves), {}, {}, {}
+        filled, attempt.given, attempt.integers = list(leaves), {}, {}
         for place, called, (shape, code) in zip(traced, names, types, strict=False):
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])
             own, order = own_dtype(leaves[place]), traced_order(leaves[place])
@@ -430,14 +430,12 @@ def _traced(
             taken = taken_dtype(leaves[place])
             if taken is not None and taken.kind in "fc":
                 made.given_as(taken)
-            if (counted := integer_dtype(leaves[place])) is not None:
-                attempt.integers[symbol] = counted
-                if made.shape or kind.array:
-                    made.shared().storage.counted = counted
             if own is not None:
                 path.discrete.add(symbol)
                 path.reaches(symbol, *_range_of(own))
-                attempt.narrow[symbol] = own
+            if (counted := own if own is not None and not truths else integer_dtype(leaves[place])) is not None:
+                attempt.integers[symbol] = counted
+                made.note_integers(counted)
             if truths:
                 filled[place] = made != 0
         if reading is not None:

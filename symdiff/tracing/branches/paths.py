@@ -267,7 +267,7 @@ def followed(
     given = None if mode == "merge" else path_argument_values(sources)
     if mode != "guard":
         try:
-            return _merged(run, outside, math.inf if given is None else MERGED)
+            return _merged(run, outside, math.inf if given is None else MERGED, mode == "merge")
         except Unmergeable as problem:
             outside.restore()
             if outer is not None and mode is None:
@@ -361,8 +361,10 @@ def _aside(
     return (other, there) if all(agree(a, b) for a, b in pairs) else None
 
 
-def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple[Run, dict[str, Any]]:
-    """All paths of the function as one run, unless they promise more than `limit` bindings."""
+def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened: bool) -> tuple[Run, dict[str, Any]]:
+    """All paths of the function as one run, unless they promise more than `limit` bindings, or give results of different
+    dtypes, which only files and graphs of all paths have `widened`.
+    """
     values = Values()
     ends: list[tuple[list[Decision], Leaf]] = []
     runs: list[tuple[Path, Run]] = []
@@ -385,6 +387,9 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float) -> tuple
         else:
             if not path.decisions and not ends:
                 return found, {}
+            if runs and not widened and not all(map(_of_one_dtype, found.outputs, runs[0][1].outputs)):
+                where = path.decisions[-1].origin if path.decisions else ""
+                raise Unmergeable(f"{where}: the paths of the function return results of different dtypes")
             runs.append((path, found))
             ends.append((path.decisions, Leaf(tuple(path.number(_exactly(o.atom)) for o in found.outputs))))
         following = next_decisions(path.decisions)
@@ -402,6 +407,13 @@ def _exactly(result: Atom) -> Atom:
     """A number of Python's that no single one is, as one of double precision, which it stays beside results that are single."""
     known = isinstance(result, Constant) and result.dtype is None and type(result.value) is float
     return Constant(result.value, "d") if known and float(np.float32(result.value)) != result.value else result
+
+
+def _of_one_dtype(one: GraphOutput, other: GraphOutput) -> bool:
+    """Whether two results are of one dtype; a number of Python's takes that of others that hold it."""
+    atoms = _exactly(one.atom), _exactly(other.atom)
+    codes = {"D" if a.dtype is None and isinstance(a.value, complex) else a.dtype for a in atoms}  # type: ignore[union-attr]
+    return len(codes) == 1 or (None in codes and "?" not in codes)
 
 
 def next_decisions(decisions: list[Decision]) -> tuple[Decision, ...] | None:

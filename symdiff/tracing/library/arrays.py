@@ -15,6 +15,7 @@ from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
 _VIEWS = frozenset(
@@ -121,7 +122,7 @@ def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) 
             return _OF_TRUTHS[name](a, axis=axis, keepdims=keepdims, where=where)
         x = typed(a, dtype)
         whole = name in _OF_TRUTHS and x.dtype == np.bool_
-        integral = whole or is_integer_value(x)
+        integral = whole or is_integer_value(x) or (isinstance(x, Tracer) and x.is_of_integers())
         x = x if where is True else np.where(where, x, nothing)
         found = one(x, None if not x.ndim and axis in (0, -1) else axis, keepdims)
         found = Integer.of(found * 1) if whole else found  # of a single truth there is nothing to add

@@ -95,6 +95,13 @@ def is_complex_object(x: Any) -> bool:
     return x.dtype.kind == "c" and not (real is not None and bool(real))
 
 
+def _typed(value: Any) -> Any:
+    """What stands for a value where dtypes are joined."""
+    if not isinstance(value, Tracer):
+        return value
+    return value.asked(type)(0) if value.kind.python else value.own_dtype()
+
+
 for _function, _stand in {
     np.fix: lambda x: np.trunc(as_array(x)),
     np.signbit: lambda x: np.copysign(1.0, as_array(x)) < 0,
@@ -109,7 +116,7 @@ for _function, _stand in {
     np.ndim: lambda a: as_array(a).ndim,
     np.iscomplexobj: is_complex_object,
     np.isrealobj: lambda x: not is_complex_object(x),
-    np.result_type: lambda *xs: np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in xs)),
+    np.result_type: lambda *xs: np.result_type(*map(_typed, xs)),
     np.copy: lambda a, order="K", subok=False: as_array(a).copy(order),
 }.items():
     stands_for(_function)(_stand)

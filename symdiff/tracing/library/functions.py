@@ -105,10 +105,14 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         raise TraceError(f"{origin}: np.{name} of truths, which NumPy computes in half precision; write x.astype(float) first")
     if op is not None:
         builder = traced_builder(inputs)
+        whole = all(v.whole for v in inputs if isinstance(v, Tracer))
         rounds = op in ARITHMETIC and not any(getattr(value, "whole", False) for value in inputs)
         operands = tuple(traced_atom(value, builder, origin, rounds) for value in inputs)
         return _checked(
-            ufunc, inputs, origin, Tracer(builder, record(builder, op, narrow_traced(builder, operands, *inputs), origin))
+            ufunc,
+            inputs,
+            origin,
+            Tracer(builder, record(builder, op, narrow_traced(builder, operands, *inputs), origin, whole)),
         )
     if ufunc.nin > 1 and any(isinstance(v, Tracer) and v.kind.python for v in inputs):
         builder = traced_builder(inputs)
@@ -152,7 +156,8 @@ _DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K",
 
 def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> Any:
     """`function(*args, out=out, **kwargs)`; with `where=`, cells of `out` for which it does not hold stay."""
-    where = kwargs.pop("where", True) if isinstance(getattr(function, "__self__", function), np.ufunc) else True
+    each = isinstance(getattr(function, "__self__", function), np.ufunc) and function.__name__ != "reduce"
+    where = kwargs.pop("where", True) if each else True
     name = getattr(getattr(function, "__self__", None) or function, "__name__", "function")
     outs = out if isinstance(out, tuple) else (out,)
     if any(o is not None and not isinstance(o, Tracer) and o.dtype != object for o in outs):
@@ -191,7 +196,7 @@ def _check_overlap(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
     def shown(value: Any) -> Any:
         if not isinstance(value, Tracer) or value.held is None:
             return value if not isinstance(value, Tracer) else traced_sample(value.form)
-        view, dtype = value.held, np.dtype(int if value.whole else value.dtype.char)
+        view, dtype = value.held, np.dtype(value.form.whole or value.dtype.char)
         size = view.storage.memory.size
         memory = held.setdefault(id(view.storage), (1 + np.cos(1.3 * np.arange(size) ** 2)).astype(dtype))
         steps = [step * dtype.itemsize for step in view.place.strides]
@@ -279,14 +284,18 @@ def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str
         _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
     if function in _EACH and len(args) > 1:
         return tuple(function(a) for a in args)
+    integers = any(isinstance(leaf, Tracer) and (leaf.whole or leaf.is_of_integers()) for leaf in leaves)
     if row.memory == "view" and not (function is np.einsum and sum(isinstance(v, (Tracer, np.ndarray)) for v in leaves) > 1):
-        return _viewed(function, args, kwargs, origin)
+        found = _viewed(function, args, kwargs, origin)
+        return check_flat_answer(function, name_of(function), leaves, tree, found, origin) if integers else found
     if args and row.fails and is_awaited(np.linalg.LinAlgError):
         args = (_factored(function, args, kwargs, origin), *args[1:])
     found = _recorded(function, args, kwargs, origin)
-    if row.memory == "itself":
+    if row.memory == "itself" and (found is None or not integers):
         return found
     found = check_flat_answer(function, name_of(function), leaves, tree, found, origin)
+    if row.memory == "itself":
+        return found
     given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
     found = _of_their_kinds(function, args, kwargs, _each(functools.partial(_alone, given), found))
     if row.memory != "own" and not any(map(callable, leaves)):
@@ -401,7 +410,7 @@ def asked_with_zeros(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     def zeros(value: Any) -> Any:
         if not isinstance(value, Tracer):
             return value
-        return np.zeros_like(value._place(), int if value.whole else value.dtype)[... if value.shape else ()]
+        return np.zeros_like(value._place(), value.form.whole or value.dtype)[... if value.shape else ()]
 
     shown = structures.map_leaves(zeros, (args, kwargs))
     try:

@@ -201,17 +201,16 @@ def _number_type(kind: Any) -> Standing:
     return standing
 
 
-def _decided(native: Standing) -> Standing:
-    """A maker of arrays whose shape must be known."""
+def _known(value: Any) -> Any:
+    return tuple(map(_known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
 
-    def known(value: Any) -> Any:
-        return (
-            tuple(map(known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
-        )
+
+def _decided(native: Standing) -> Standing:
+    """A maker of arrays whose shape, and all other integers, must be known."""
 
     @stands_for(native, always=True)
     def standing(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = tuple(map(known, args)), {k: known(v) for k, v in kwargs.items()}
+        args, kwargs = tuple(map(_known, args)), {k: _known(v) for k, v in kwargs.items()}
         return _MADE.get(native, native)(*args, **kwargs)
 
     return standing
@@ -224,22 +223,25 @@ def ndarray(shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0,
     return np.zeros(shape, dtype, order or "C")  # whatever there was in memory would be part of the graph
 
 
+@stands_for(np.full, always=True)
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     """An array of traced numbers in memory of its own, as all other arrays of them are."""
     if not holds_traced(fill_value):
-        return np.full(shape, fill_value, dtype, *args, **kwargs)
-    value = as_array(fill_value)
-    made = np.full(shape, 0, value.dtype if dtype is None or np.dtype(dtype) == object else dtype, *args, **kwargs)
+        return np.full(_known(shape), fill_value, dtype, *args, **kwargs)
+    value, shape = as_array(fill_value), _known(shape)
+    made = np.full(
+        shape, 0, value.form.whole or value.dtype if dtype is None or np.dtype(dtype) == object else dtype, *args, **kwargs
+    )
     if made.dtype.kind not in "fc":
         return copied(np.broadcast_to(value.astype(made.dtype), made.shape), made)
     found = filled(value.builder, made)
     found[...] = value
     if dtype is None and value.is_of_integers():
-        found.shared().storage.counted = value.integers_held()
+        found.note_integers(value.integers_held())
     return found
 
 
-_MADE = {np.full: _full, np.empty: ndarray}
+_MADE = {np.empty: ndarray}
 _array_of = _array(np.array)
 for _native in (np.asarray, np.asanyarray, np.ascontiguousarray, np.asfortranarray, np.asarray_chkfinite):
     _array(_native)
@@ -247,7 +249,7 @@ for _module, _short in PACKAGES.items():
     _fit(_module, _short)
 for _kind in (np.float64, np.float32, np.complex128, np.complex64, np.int64, np.int32, np.intp):
     _number_type(_kind)
-for _maker in (np.arange, np.zeros, np.ones, np.empty, np.eye, np.identity, np.full):
+for _maker in (np.arange, np.zeros, np.ones, np.empty, np.eye, np.identity):
     _decided(_maker)
 
 
@@ -257,10 +259,10 @@ for _maker in (np.arange, np.zeros, np.ones, np.empty, np.eye, np.identity, np.f
 @stands_for(np.zeros_like, np.empty_like)
 def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
     a = as_array(a)
-    kind = np.int64 if isinstance(a, Integer) else a.dtype
+    kind = a.form.whole or a.dtype
     found = filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
     if dtype is None and a.is_of_integers():
-        found.shared().storage.counted = a.integers_held()
+        found.note_integers(a.integers_held())
     return found
 
 

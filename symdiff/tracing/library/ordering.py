@@ -31,7 +31,7 @@ _NATIVE: dict[str, Callable[..., Any]] = {"max": max, "min": min}
 
 
 def _numbers(values: Sequence[Any]) -> bool:
-    """Whether all are numbers, and one is traced."""
+    """Whether all are numbers of one precision, and one is traced."""
     truths = sum(is_truth(v) and isinstance(v, (Tracer, np.bool_)) for v in values)
     return (
         traced(*values)
@@ -41,7 +41,15 @@ def _numbers(values: Sequence[Any]) -> bool:
             or isinstance(v, (int, float, np.integer, np.floating))
             for v in values
         )
+        and len({code for v in values if (code := _code(v))}) < 2
     )
+
+
+def _code(value: Any) -> str:
+    """The dtype of a number; "" of one of Python's that has the same digits in single precision."""
+    if isinstance(value, (Tracer, np.generic)):
+        return str(value.dtype.char)
+    return "" if float(np.float32(value)) == value else "d"
 
 
 def _extreme(name: str, *args: Any, key: Any = None, **default: Any) -> Any:

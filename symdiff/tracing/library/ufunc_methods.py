@@ -88,7 +88,9 @@ def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims
         raise ValueError("of traced values it is taken along one axis with cells")
     cells = np.moveaxis(x, axis, 0)
     if initial is not None:
-        first = np.broadcast_to(as_array(initial).astype(x.dtype), (1, *cells.shape[1:]))
+        own = ufunc.resolve_dtypes((x.own_dtype(), x.own_dtype(), None))[0]
+        kind = int if own.kind in "iu" else x.dtype
+        first = np.broadcast_to(as_array(initial).astype(kind), (1, *cells.shape[1:]))
         cells = np.concatenate([first, cells])
     if ufunc in _EXPONENTIAL and len(cells) > 1:
         found = _shifted(lambda away: functools.reduce(ufunc, away), cells, None)

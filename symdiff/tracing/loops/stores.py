@@ -256,7 +256,7 @@ class Listed:
         found, kind = self.cells[key], self.kinds[0]
         if not isinstance(found, Tracer):
             return found.item() if kind.python else found
-        forms = [Form(found.dtype.char, False, k, ()) for k in self.kinds]
+        forms = [Form(found.dtype.char, "", k, ()) for k in self.kinds]
         return found.of_kind(kind if len(forms) == 1 else kind_of_several(forms, self.loop._undecided))
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -33,13 +33,13 @@ class Attempt:
     the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
     loops that may be kept, None where none may, `given` the arguments by the traced values that stand for them, `compared` what
     was asked to be one of them, `patient` how much is written out before loops are kept, `modes` what NumPy and `warnings` do
-    about floating errors where it begins, see `raising`. `integers`: dtypes of atoms of integers alone, where arguments are;
-    None of others; `narrow` those of the integers of points.
+    about floating errors where it begins, see `raising`. `integers`: the dtypes that NumPy has for atoms of integers alone, of
+    which arguments are; None of others.
     """
 
     __slots__ = (
-        "compared", "followed", "given", "handlers", "integers", "keeping", "kinds", "known", "memo", "modes", "narrow",
-        "opened", "patient", "reading", "rules", "seeded", "shown", "stuck", "thorough",
+        "compared", "followed", "given", "handlers", "integers", "keeping", "kinds", "known", "memo", "modes", "opened",
+        "patient", "reading", "rules", "seeded", "shown", "stuck", "thorough",
     )  # fmt: skip
 
     def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: int = 0) -> None:
@@ -59,7 +59,6 @@ class Attempt:
         self.compared: list[Any] = []
         self.given: dict[int, tuple[Any, Any]] = {}
         self.integers: dict[Any, Any] = {}
-        self.narrow: dict[Any, Any] = {}
         self.followed: set[str] = set()
 
     def __enter__(self) -> "Attempt":

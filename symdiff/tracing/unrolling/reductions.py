@@ -82,7 +82,8 @@ def _truths(op: str) -> Callable[..., Any]:
 
 def _of_cells(name: str, cells: Sequence[Any]) -> Any:
     if not any(isinstance(c, Tracer) for c in cells):
-        return PLAIN[name](np.asarray(cells, float))
+        plain = np.asarray([*cells])
+        return PLAIN[name](plain.astype(np.result_type(plain, float)))
     if len(cells) == 1:
         return cells[0]
     count = len(cells)

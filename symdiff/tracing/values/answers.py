@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import Form, dtype_of_integers, note_integers, traced_form, traced_sample
+from symdiff.tracing.values.integers import Integer, integers_of
+from symdiff.tracing.values.kinds import Form, check_given, traced_form, traced_sample
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 
@@ -124,13 +124,11 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
 
 def _of_numpys(function: Any, value: Any, code: str) -> Any:
     """A traced number, held as a floating one, as the truth or the integer that NumPy has."""
-    if type(value) is not Tracer or value.dtype.kind != "f" or code not in "?bhilqBHILQ":
+    if type(value) not in (Tracer, Integer) or value.dtype.kind != "f" or code not in "?bhilqBHILQ":
         return value
     if code == "?":
         return (value != 0).of_kind(value.kind)
-    if np.dtype(code) != np.int64:
-        note_integers(value.atom, np.dtype(code), function)
-    return Integer.of(value)
+    return integers_of(value, np.dtype(code), function.__name__)
 
 
 def check_written(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> None:
@@ -144,7 +142,7 @@ def check_written(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[
             return traced_sample(form)
         lies = leaves[place].flags
         lasting = form.shape if lies.c_contiguous or lies.f_contiguous else (*form.shape, 2)
-        found = np.zeros(lasting, int if form.whole else form.code, "C" if lies.c_contiguous else "F")
+        found = np.zeros(lasting, form.whole or form.code, "C" if lies.c_contiguous else "F")
         return found if found.ndim == len(form.shape) else found[..., 0]
 
     answer = _tried(function, leaves, forms, tree, sample)
@@ -156,16 +154,17 @@ def _note_integers(
     function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, counted: list[bool], results: list[Any]
 ) -> None:
     """Note which results are of integers, where arguments are that the derivative takes as floating-point numbers."""
-    dtypes = [dtype_of_integers(v.atom) or np.dtype(int) if c else None for v, c in zip(leaves, counted, strict=True)]
+    dtypes = [v.integers_held() or np.dtype(int) if c else None for v, c in zip(leaves, counted, strict=True)]
 
     def sample(form: Form, place: int) -> Any:
-        found = np.asarray(traced_sample(form)).astype(dtypes[place])
+        found = np.asarray(traced_sample(form)).astype(dtypes[place] or form.whole or form.code)
         return found if form.shape or form.kind.array else found[()]
 
     answer = _tried(function, leaves, forms, tree, sample)
     for value, (_, code) in zip(results, answer.parts, strict=False) if isinstance(answer, Answer) else ():
         if isinstance(value, Tracer):
-            note_integers(value.atom, np.dtype(code), function)
+            value.note_integers(np.dtype(code))
+            check_given(np.dtype(code), function)
 
 
 def raises_itself(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

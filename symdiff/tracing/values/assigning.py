@@ -103,7 +103,7 @@ def _holds_integers(value: Any) -> bool:
 
 def array_dtype(x: Any) -> Any:
     """The dtype of the array that a value is, or becomes: what is assigned to its cells takes it."""
-    return np.dtype(np.int64) if isinstance(x, Integer) else x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype
+    return x.own_dtype() if isinstance(x, Integer) else x.dtype if isinstance(x, Tracer) else np.asarray(x).dtype
 
 
 def _whole(value: Any) -> Any:
@@ -159,7 +159,10 @@ def copied(value: Tracer, place: np.ndarray) -> Tracer:
     cells = None if value.held is None or home is not value.builder else value.held.storage.shown(value.held.place)
     held = traced_atom(value, home, user_line()) if cells is None else cells
     found = storage_cells(home, held, value.dtype.char, place, user_line())
-    return value.like(found) if home is value.builder else type(value).showing(home, found, value.dtype)
+    copy = value.like(found) if home is value.builder else type(value).showing(home, found, value.dtype)
+    if (dtype := value.integers_held()) is not None:
+        copy.note_integers(dtype)
+    return copy  # type: ignore[no-any-return]
 
 
 def filled(builder: Builder, plain: np.ndarray) -> Any:
@@ -202,5 +205,5 @@ def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
     counted = integers_held(atoms)
     atoms.reshape(-1)[:] = [_cast(builder, a, dtype, origin) for a in atoms.ravel()]
     found = own(builder, atoms, dtype)
-    found.shared().storage.counted = counted
+    found.note_integers(counted or found.dtype)
     return found

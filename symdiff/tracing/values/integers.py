@@ -6,7 +6,6 @@ Refuses, with `TraceError`, integers that must be known and are not.
 """
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
@@ -17,23 +16,15 @@ from symdiff.ir.node import Atom
 from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
-from symdiff.tracing.values.kinds import PYTHON, Kind, asked, dtype_of_integers, dtype_of_points
+from symdiff.tracing.values.kinds import PYTHON, Kind, asked
 from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
-from symdiff.vocabulary import structures
-from symdiff.vocabulary.libraries import is_library, user_line
+from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import EXACT, loses_digits
 from symdiff.vocabulary.traits import operations
 
 _CLOSED = operations("whole")
 _UFUNCS = frozenset(getattr(np, OPS[op].numpy).__name__ for op in _CLOSED)
-_MOVES = frozenset(
-    """
-    reshape ravel transpose squeeze expand_dims swapaxes moveaxis flip flipud fliplr rot90 broadcast_to atleast_1d atleast_2d
-    diagonal roll tile repeat concatenate stack vstack hstack append delete insert take take_along_axis sort partition
-    where clip sum prod cumsum cumprod max min amax amin diff copy
-    """.split()
-)
 _LARGEST = 2.0**63
 _INEXACT = "traced integers are computed as doubles, exact below 2**53; keep it smaller, or compute it outside"
 _POLYNOMIAL = operations("polynomial") - {"div", "neg"}
@@ -42,7 +33,8 @@ _GROWING = (
 )
 _DIVIDING = frozenset({"floordiv", "mod", "floor_divide", "remainder", "fmod"})
 _SIGNED = frozenset(
-    {"mul", "floordiv", "mod", "multiply", "floor_divide", "remainder", "negative", "prod", "cumprod"}
+    """mul floordiv mod multiply floor_divide remainder negative prod cumprod dot vdot inner outer matmul tensordot einsum kron
+        convolve correlate cross vecdot matvec vecmat""".split()
 )  # which may give a minus zero, as no integer is
 
 
@@ -61,16 +53,8 @@ class Integer(Tracer):
             return cls.showing(value.builder, value.held, value.dtype)
         return cls(value.builder, value.atom, value.kind) if value.atom.op != "const" else value
 
-    @property
-    def dtype(self) -> Any:
-        """NumPy's own for the user; here, integers are held as doubles."""
-        return self._dtype if is_library(sys._getframe(1).f_code.co_filename) else self.own_dtype()
-
-    def own_dtype(self) -> Any:
-        return dtype_of_points(self.atom) or dtype_of_integers(self.atom) or np.dtype(int)
-
     def _number(self, found: Any) -> Any:
-        return np.int64(found.value) if found.shape == () else found.value.astype(np.int64)
+        return self.own_dtype().type(found.value) if found.shape == () else found.value.astype(self.own_dtype())
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
         found = super()._binary(op, left, right)
@@ -146,8 +130,12 @@ class Integer(Tracer):
     def astype(self, dtype: Any, **options: Any) -> Any:
         """The same numbers, as integers or as floating ones."""
         if np.dtype(dtype).kind in "iu":
-            check_wide(dtype)
-            return self.copy() if options.get("copy", True) else self
+            own, dtype = self.own_dtype(), np.dtype(dtype)
+            if own == dtype:
+                return self.copy() if options.get("copy", True) else self
+            if not np.can_cast(own, dtype):
+                check_wide(dtype)
+            return integers_of(Tracer.astype(self, float) + 0.0, dtype, "").of_kind(self.kind)
         return Tracer(self.builder, self.atom, self.kind).astype(dtype, **options)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
@@ -164,13 +152,6 @@ class Integer(Tracer):
         if name in _UFUNCS:
             found = Integer.of(_without_sign(found) if name in _SIGNED else found)
         return _exact(found, name)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        found = super().__array_function__(function, types, args, kwargs)
-        name = function.__name__
-        of = args[1:] if name == "where" else args
-        whole = name in _MOVES and all(v is None or is_integer_value(v) for v in structures.leaves(of, none_is_leaf=True))
-        return _exact(Integer.of(_without_sign(found) if name in _SIGNED else found) if whole else found, name)
 
     def decided(self) -> int:
         """The integer itself: a condition tells which it is."""
@@ -224,22 +205,29 @@ def _check_exact(*operands: Any) -> None:
 
 def _without_sign(found: Any) -> Any:
     """Computed integers without the minus zero that no integer is."""
-    plain, attempt = found + 0.0, current()
-    if attempt is not None and isinstance(plain, Tracer):
-        attempt.narrow[plain.atom] = dtype_of_points(found.atom)
-        attempt.integers[plain.atom] = dtype_of_integers(found.atom)
+    plain = found + 0.0
+    if isinstance(plain, Tracer) and (dtype := found.integers_held()) is not None:
+        plain.note_integers(dtype)
     return plain
+
+
+def integers_of(value: Any, dtype: Any, name: str) -> Any:
+    """A result of a function as the integers that NumPy has."""
+    found = Integer.of(_without_sign(value) if name in _SIGNED else value)
+    if isinstance(found, Integer):
+        found.note_integers(dtype)
+    return _exact(found, name)
 
 
 def _exact(found: Any, op: str) -> Any:
     """An integer that is computed exactly; at a point where it is too large, the call raises."""
     if not isinstance(found, Integer) or (found.builder.path is None and op in ("add", "sub")):
         return found  # a sum of truths: where numbers became integers, there is a path
-    known, dtype = traced_range(found), dtype_of_points(found.atom) or dtype_of_integers(found.atom)
-    if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 8:
-        bounds = np.iinfo(dtype)
-        above = known.high > bounds.max and np.any(Tracer._binary(found, "gt", found, bounds.max))
-        if above or (known.low < bounds.min and np.any(Tracer._binary(found, "lt", found, bounds.min))):
+    known, dtype = traced_range(found), found.own_dtype()
+    if dtype.itemsize < 8 or dtype.kind == "u":
+        low, high = max(np.iinfo(dtype).min, -EXACT), min(np.iinfo(dtype).max, EXACT)
+        above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
+        if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
             raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
     elif op in _GROWING and max(-known.low, known.high) >= EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")

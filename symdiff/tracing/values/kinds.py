@@ -29,22 +29,20 @@ SCALARS, ARRAYS, INTEGERS, IDENTITY, LAYOUT = 1, 2, 4, 8, 16
 
 class Kind(NamedTuple):
     """`python`: a number of Python's own; `array`: an array, of shape () too; `given`: as the arguments of this call are;
-    `several`: one of several, of which `python` and `array` hold if they hold for all; `integer`: an argument that is an
-    integer and taken as a floating-point number.
+    `several`: one of several, of which `python` and `array` hold if they hold for all.
     """
 
     python: bool = False
     array: bool = False
     given: bool = False
     several: Any = None
-    integer: bool = False
 
 
 class Form(NamedTuple):
-    """What a number or an array is for Python: its dtype, whether it is an integer, its kind, its shape."""
+    """What a number or an array is for Python: its dtype, NumPy's dtype of integers, "" for others, its kind, its shape."""
 
     code: str
-    whole: bool
+    whole: str
     kind: Kind
     shape: tuple[int, ...] = ()
 
@@ -58,6 +56,7 @@ class Several(NamedTuple):
 
 
 NUMPY, PYTHON, ARRAY = Kind(), Kind(python=True), Kind(array=True)
+WHOLE = np.dtype(int).char  # of integers of Python's
 _NUMBERS = {"d": float, "D": complex, "?": bool}
 _MOST = 20_000  # results that are known
 _DEEPEST = 100  # operations behind which the form of a value is still decided
@@ -83,8 +82,7 @@ def traced_argument_kind(value: Any) -> Kind:
     value = getattr(value, "plain", value) if isinstance(value, float) else value  # what a point of many stands for
     if not isinstance(value, (int, float, complex, np.generic, np.ndarray)) or np.shape(value) != ():
         return kind_of(value)
-    integer = not isinstance(value, (bool, float, complex)) and np.asarray(value).dtype.kind in "iu"
-    return kind_of(value)._replace(given=True, integer=integer)
+    return kind_of(value)._replace(given=True)
 
 
 @functools.cache
@@ -101,9 +99,9 @@ def traced_form(value: Any) -> Form:
         return form
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         code = "?" if isinstance(value, bool) else "d" if isinstance(value, (int, float)) else "D"
-        return Form(code, isinstance(value, int) and code == "d", PYTHON)
+        return Form(code, WHOLE if isinstance(value, int) and code == "d" else "", PYTHON)
     dtype = np.asarray(value).dtype
-    return Form(dtype.char, dtype.kind in "iu", kind_of(value), np.shape(value))
+    return Form(dtype.char, dtype.char if dtype.kind in "iu" else "", kind_of(value), np.shape(value))
 
 
 def kind_of_several(forms: list[Form], which: Callable[[], int]) -> Kind:
@@ -151,7 +149,7 @@ def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]
 
     forms: frozenset[Form] = frozenset(found)  # type: ignore[arg-type]
     kind = _several(forms, which, max(s.depth for s in several) + 1)
-    return next(iter(forms))._replace(whole=all(form.whole for form in forms), kind=kind)
+    return next(iter(forms))._replace(whole=WHOLE if all(form.whole for form in forms) else "", kind=kind)
 
 
 _known: dict[Any, Form | None] = {}
@@ -192,20 +190,20 @@ def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form
 def traced_sample(form: Form) -> Any:
     """Ones of a form; those of an array are one number in memory."""
     if form.shape:
-        return np.broadcast_to(np.ones((), int if form.whole else form.code), form.shape)
+        return np.broadcast_to(np.ones((), form.whole or form.code), form.shape)
     found = example_of_kind(form.code, (), form.whole, form.kind)
     return np.ones_like(found) if form.kind.array else type(found)(1)
 
 
-def example_of_kind(code: str, shape: tuple[int, ...], whole: bool, kind: Kind) -> Any:
+def example_of_kind(code: str, shape: tuple[int, ...], whole: str, kind: Kind) -> Any:
     """A value of a dtype, a shape and a kind."""
-    dtype = np.dtype(int if whole else code)
+    dtype = np.dtype(whole or code)
     if shape != () or kind.array:
         return np.empty((0,) * len(shape), dtype)
     return (int if whole else _NUMBERS.get(code, dtype.type))(0) if kind.python else dtype.type(0)
 
 
-def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], whole: bool, kind: Kind) -> Any:
+def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], whole: str, kind: Kind) -> Any:
     """What a question says of a value; noted where it says something else of another kind of argument."""
     if kind.several:
         found = [answered(question, *form) for form in map(_spread, kind.several.forms)]
@@ -216,19 +214,13 @@ def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], 
     for other in (PYTHON, NUMPY, ARRAY) if kind.given else ():
         if question(example_of_kind(code, shape, whole, other)) != own:
             asked(kind, ARRAYS if kind.array or other.array else SCALARS)
-    for other in (kind, PYTHON, NUMPY) if kind.given and code in "fd" and not whole else ():
-        if question(example_of_kind(code, shape, True, other)) == own:
-            continue
-        if kind.integer and other is kind:
-            raise TraceError(
-                f"{user_line()}: asks what an argument is that is an integer, which the derivative takes as a floating-point "
-                "number; pass it as float(n), or leave it out of argnums"
-            )
-        asked(kind, INTEGERS)
+    for other in (kind, PYTHON, NUMPY) if kind.given and code in "fd" else ():
+        if question(example_of_kind(code, shape, "" if whole else WHOLE, other)) != own:
+            asked(kind, INTEGERS)
     return own
 
 
-def _spread(form: Form) -> tuple[str, tuple[int, ...], bool, Kind]:
+def _spread(form: Form) -> tuple[str, tuple[int, ...], str, Kind]:
     return form.code, form.shape, form.whole, form.kind
 
 
@@ -238,33 +230,28 @@ def asked(kind: Kind, what: int = SCALARS) -> None:
         note_kinds(what)
 
 
-# -- arguments of integers that are differentiated, and so taken as floating-point numbers
+# -- the dtypes of integers, which are held as floating-point numbers: traced ones, and arguments that are differentiated
 
 _COMPUTED = (operations("whole") - {"max", "min"}) | {"pow"}
 _MOVED = operations("integral") | {"max", "min", "item", "array", "select"}
+_AT_PLACES = operations("takes_places")
 _GROWING = frozenset("dot vdot inner outer matmul tensordot einsum kron convolve correlate diff ediff1d cross vander".split())
 
 
-def dtype_of_integers(atom: Atom) -> Any:
-    """The dtype of a value that is computed of integers alone, some of them arguments taken as floating-point; or None."""
+def dtype_of_integers(atom: Atom, among: bool = False) -> Any:
+    """The dtype that NumPy has for a value that is computed of integers alone, or None; unless it is `among` them, only where
+    there are some.
+    """
     attempt = current()
-    return None if attempt is None else _joined_dtype(atom, attempt.integers)
-
-
-def dtype_of_points(atom: Atom) -> Any:
-    """The dtype that NumPy has for a value that is computed of the integers of a point; or None."""
-    attempt = current()
-    return None if attempt is None else _joined_dtype(atom, attempt.narrow)
-
-
-def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
-    """The dtype of what is computed of values with known ones alone; or None."""
-    if not known or isinstance(atom, (Constant, ArrayConstant)):
+    known: dict[Atom, Any] = {} if attempt is None else attempt.integers
+    if not (known or (among and attempt is not None)) or isinstance(atom, (Constant, ArrayConstant)):
         return None
     waiting = [atom]
     while waiting:
         found = waiting[-1]
         parts = found.operands[1:] if found.op == "select" else found.operands
+        if found.op in _AT_PLACES:
+            parts = (parts[0], *parts[2:])
         closed = found.op in _COMPUTED or found.op in _MOVED
         missing = [p for p in parts if p not in known] if closed and found not in known else []
         waiting += missing
@@ -276,31 +263,34 @@ def _joined_dtype(atom: Atom, known: dict[Atom, Any]) -> Any:
     return known[atom]
 
 
-def integers_held(held: Atom | np.ndarray) -> Any:
+def integers_held(held: Atom | np.ndarray, among: bool = False) -> Any:
     """The dtype that NumPy has for a value, or an array of them, computed of integers alone; None for others."""
     cells = held.flat if isinstance(held, np.ndarray) else (held,)
-    known = [_of_constant(a) if isinstance(a, (Constant, ArrayConstant)) else dtype_of_integers(a) for a in cells]
+    known = [_of_constant(a) if isinstance(a, (Constant, ArrayConstant)) else dtype_of_integers(a, among) for a in cells]
     return None if (joined := _joined(known)) is _WEAK else joined
 
 
-def check_wrapping(atom: Atom, op: str) -> None:
-    """Refuse an operation on integers of a dtype in which it wraps round."""
-    dtype = dtype_of_integers(atom)
+def note_integers(atom: Atom, dtype: Any) -> None:
+    """Note which integers NumPy has for a value; None for other numbers."""
+    attempt = current()
+    told = attempt is not None and (dtype is not None or attempt.integers)
+    if told and not isinstance(atom, (Constant, ArrayConstant)):
+        attempt.integers[atom] = dtype  # type: ignore[union-attr]
+
+
+def check_wrapping(dtype: Any, op: str) -> None:
+    """Refuse an operation on integers, taken as floating-point numbers, of a dtype in which it wraps round."""
     if dtype not in (None, _WEAK) and (dtype.itemsize < 4 or (dtype.kind == "u" and op in ("sub", "neg", "not"))):
         refuse_wrapping(dtype)
 
 
-def note_integers(atom: Atom, dtype: Any, function: Any) -> None:
-    """Note which integers a function gives, or that it gives others."""
-    attempt = current()
-    if attempt is None or isinstance(atom, (Constant, ArrayConstant)):
-        return
-    attempt.integers[atom] = dtype if dtype.kind in "iu" else None
+def check_given(dtype: Any, function: Any) -> None:
+    """Refuse what a function computes of integers, taken as floating-point numbers, in a dtype that is rough or wraps round."""
     if dtype.char == "e":
         refuse_wrapping("a short integer dtype")
     computes = isinstance(function, np.ufunc) or getattr(function, "__name__", "") in _GROWING
     if dtype.kind in "iu" and computes:
-        check_wrapping(atom, "sub" if function in (np.subtract, np.negative, np.diff) else "")
+        check_wrapping(dtype, "sub" if function in (np.subtract, np.negative, np.diff) else "")
 
 
 def _joined(dtypes: list[Any]) -> Any:
@@ -314,6 +304,8 @@ _WEAK = np.dtype(bool)  # of Python's own integers, which take any dtype
 
 
 def _of_constant(atom: Atom) -> Any:
+    if atom.op == "cast" and atom.operands[0].dtype == "?":
+        return _WEAK  # a truth as an integer
     if isinstance(atom, ArrayConstant):
         return atom.value.dtype if atom.value.dtype.kind in "iu" else None
     if not isinstance(atom, Constant) or not isinstance(atom.value, (int, np.integer)):

@@ -72,6 +72,9 @@ class Selected(Tracer):
             parts.known = parts.values[pattern(parts.mask)]
         return parts.known
 
+    def integers_held(self) -> Any:
+        return (self.parts.known if self.parts.values is None else self.parts.values).integers_held()
+
     def settled(self) -> Any:
         """The cells as an array that views share and assignments change."""
         self._check_alone()

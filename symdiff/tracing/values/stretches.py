@@ -107,6 +107,10 @@ class Stretch(Tracer):
     def T(self) -> Any:
         return np.transpose(self)  # type: ignore[call-overload]
 
+    def integers_held(self) -> Any:
+        of = self._value.values if self._value.target is None else self._value.target
+        return of.integers_held() if isinstance(of, Tracer) else None
+
     def count(self, axis: int = 0) -> Any:
         """How many cells an axis has; `len`."""
         span = self.spans[axis]

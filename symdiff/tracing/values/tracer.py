@@ -46,6 +46,7 @@ from symdiff.tracing.values.kinds import (
     answered,
     asked,
     check_wrapping,
+    dtype_of_integers,
     example_of_kind,
     integers_held,
     joined_kind,
@@ -178,13 +179,11 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
     atoms = [traced_atom(c, builder, origin) for c in flat]
     if cells.shape == ():
         return atoms[0]
+    codes = [np.asarray(a.value).dtype.char if a.dtype is None else a.dtype for a in atoms]
+    joined = np.result_type(*codes) if codes else np.dtype(float)
     if any(a.op != "const" for a in atoms):
-        codes = [a.dtype if a.dtype is not None else np.asarray(a.value).dtype.char for a in atoms]
-        joined = np.result_type(*(np.dtype(c) for c in codes))
-        shape = cells.shape
-        code = joined.char if joined.char in "fdFD?" else "d"
-        return builder.bind("array", tuple(atoms), shape, code, None, origin)
-    return ArrayConstant(np.array([a.value for a in atoms]).reshape(cells.shape))
+        return builder.bind("array", tuple(atoms), cells.shape, joined.char if joined.char in "fdFD?" else "d", None, origin)
+    return ArrayConstant(np.array([a.value for a in atoms], joined).reshape(cells.shape))
 
 
 _UNFOLLOWED = "code that is not followed (compiled, eval, or an assignment into an array made elsewhere)"
@@ -263,7 +262,7 @@ class Tracer(Operators):
     @property
     def form(self) -> Form:
         """What the value is for Python."""
-        return Form(self.dtype.char, self.whole, self.kind, self.shape)
+        return Form(self._dtype.char, self.own_dtype().char if self.whole else "", self.kind, self.shape)
 
     def settled(self) -> Any:
         """The value itself, or where its kind is one of several, as the one that conditions tell."""
@@ -277,7 +276,9 @@ class Tracer(Operators):
 
     def asked(self, question: Callable[[Any], Any]) -> Any:
         """What a question says of a value of this kind, dtype and shape."""
-        return answered(question, self.dtype.char, self.shape, self.whole, self.kind)
+        dtype = self.own_dtype()
+        shape = (0,) * self.ndim
+        return answered(question, self._dtype.char, shape, dtype.char if dtype.kind in "iu" else "", self.kind)
 
     whole = False  # an integer
 
@@ -312,17 +313,26 @@ class Tracer(Operators):
             home = home_builder(self.builder)
             if home is not self.builder and home.path.has_begun(self.builder, self._value):
                 self._value, self.builder = traced_atom(self, home, user_line()), home
-            callers = self.kind.array and self.kind.given
+            callers, dtype = self.kind.array and self.kind.given, self.integers_held()
             self._held = View.over(Storage(self.builder, self._value, self.dtype.char, _CALLERS if callers else ""))
+            self._held.storage.counted = dtype
         return self._held
 
     def is_of_integers(self) -> bool:
         """Whether NumPy has integers here, which are arguments taken as floating-point numbers or computed of them."""
-        return self.kind.integer or self.integers_held() is not None
+        return not self.whole and self.integers_held() is not None
 
     def integers_held(self) -> Any:
-        """The dtype of these integers."""
-        return integers_held(self.atom) if self._held is None else root_of(self._held.storage).counted
+        """The dtype that NumPy has for integers here; None for other numbers."""
+        return integers_held(self.atom, self.whole) if self._held is None else root_of(self._held.storage).counted
+
+    def note_integers(self, dtype: Any) -> None:
+        """Note that NumPy has integers of a dtype here, or other numbers."""
+        dtype = dtype if dtype.kind in "iu" else None
+        if self._held is not None:
+            root_of(self._held.storage).counted = dtype
+        if self._held is None or self._held.place is self._held.storage.memory:
+            note_integers(self.atom, dtype)
 
     def has_memory(self) -> bool:
         """Whether the value is an array, of shape () too, which others may see the cells of."""
@@ -338,7 +348,11 @@ class Tracer(Operators):
         kind = type(self)
         if isinstance(found, View):
             return kind.showing(self.builder, found, self.dtype)
-        return kind(self.builder, found) if found.op != "const" else self._number(found)
+        if found.op == "const":
+            return self._number(found)
+        if self._held is not None and (dtype := root_of(self._held.storage).counted) is not None:
+            note_integers(found, dtype)
+        return kind(self.builder, found)
 
     def _number(self, found: Any) -> Any:
         return self.dtype.type(found.value) if found.shape == () else found.value
@@ -370,7 +384,7 @@ class Tracer(Operators):
         if op in SIGNS and (self.dtype.char == "?" or op == "not"):
             return signed_truth(op, self.settled())
         found = in_traced_order(
-            Tracer(self.builder, record(self.builder, op, (self.atom,), user_line()), kind_after(op, self)), (self,)
+            Tracer(self.builder, record(self.builder, op, (self.atom,), user_line(), self.whole), kind_after(op, self)), (self,)
         )
         if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
             check_awaited_range(found, (self,), "absolute value too large")
@@ -531,11 +545,13 @@ class Tracer(Operators):
 
     @property
     def dtype(self) -> Any:
-        return self._dtype
+        """NumPy's own for the user; here, integers are held as floating-point numbers."""
+        asks = self.whole or ((attempt := current()) is not None and attempt.integers)
+        return self.own_dtype() if asks and not is_library(sys._getframe(1).f_code.co_filename) else self._dtype
 
     def own_dtype(self) -> Any:
         """The dtype that NumPy has."""
-        return self._dtype
+        return self.integers_held() or (np.dtype(int) if self.whole else self._dtype)
 
     @dtype.setter
     def dtype(self, value: Any) -> None:
@@ -599,9 +615,9 @@ class Tracer(Operators):
         ):  # of negative numbers, which are complex in Python
             return np.where(np.isnan(self), self, 0.0).of_kind(self.kind)  # type: ignore[call-overload]
         return np.imag(
-            np.broadcast_to(np.zeros((), np.int64 if self.whole else self.dtype), self.shape)
+            np.broadcast_to(np.zeros((), self.form.whole or self.dtype), self.shape)
             if self.shape
-            else example_of_kind(self._dtype.char, (), self.whole, self.settled().kind)
+            else example_of_kind(self._dtype.char, (), self.form.whole, self.settled().kind)
         )
 
     @imag.setter
@@ -680,8 +696,7 @@ class Tracer(Operators):
             if self.dtype.kind != "b":  # 0 and 1 are in all
                 check_wide(dtype)
             found = truncation(self)
-            if np.dtype(dtype) != np.int64:
-                note_integers(found.atom, np.dtype(dtype), None)
+            found.note_integers(np.dtype(dtype))
             return found if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
         if np.dtype(dtype).kind == "b":
             return self.copy() if self.dtype.kind == "b" else self != 0
@@ -950,7 +965,8 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         asked(kinds)
         if kinds.python:
             raise TypeError(f"{origin}: {op!r} of complex numbers, which have no order; compare their abs, real or imag")
-    result = record(builder, op, narrow_traced(builder, operands, left, right), origin)
+    whole = all(v.whole for v in (left, right) if isinstance(v, Tracer))
+    result = record(builder, op, narrow_traced(builder, operands, left, right), origin, whole)
     found = Tracer(builder, result, kind or kind_after(op, left, right))
     if awaits():
         check_awaited_operator(op, left, right, found)
@@ -958,7 +974,9 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
 
 
 def narrow_traced(builder: Builder, operands: tuple[Atom, ...], *values: Any) -> tuple[Atom, ...]:
-    """Operands, numbers of Python's in single precision where they meet NumPy's numbers and arrays of it alone."""
+    """Operands, numbers of Python's and short integers in single precision where they meet NumPy's numbers and arrays of it
+    alone.
+    """
     if len(values) < 2 or any(type(v) in _PLAIN for v in values):
         return operands
     if all(type(v) is Tracer and v._dtype.char in "dD" for v in values):
@@ -968,9 +986,10 @@ def narrow_traced(builder: Builder, operands: tuple[Atom, ...], *values: Any) ->
         return operands
     for form in forms:
         asked(form.kind)
-    if not all(form.code in "fF" for form in forms if not form.kind.python):
+    own = [form.whole or form.code for form in forms if not form.kind.python]
+    if own and np.result_type(*own).char not in "fF":
         return operands
-    return tuple(builder.cast(o, _NARROW.get(o.dtype, o.dtype)) if f.kind.python else o
+    return tuple(builder.cast(o, _NARROW.get(o.dtype, o.dtype)) if f.kind.python or f.whole else o
                  for o, f in zip(operands, forms, strict=True))  # fmt: skip
 
 
@@ -1081,8 +1100,8 @@ def real_by_value(builder: Builder, values: Iterable[Atom]) -> Any:
     return functools.reduce(np.logical_and, truths) if truths else None
 
 
-def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
-    """An elementwise operation on operands of this builder."""
+def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, whole: bool = False) -> Node:
+    """An elementwise operation on operands of this builder, of which all are traced integers where they are `whole`."""
     if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
         return _ordered(builder, op, operands, origin)
     if op in _CUT and any(is_complex(dtype_of_atoms((o,))) for o in operands):
@@ -1092,5 +1111,6 @@ def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -
             either = [Tracer(builder, builder.emit(op, each, None, origin)) for each in (parts, operands)]
             return np.where(real, *either).atom  # type: ignore[attr-defined, no-any-return]
     found: Node = builder.emit(op, operands, None, origin)  # type: ignore[assignment]
-    check_wrapping(found, op)
+    if not whole:
+        check_wrapping(dtype_of_integers(found), op)
     return found
