@@ -408,7 +408,7 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
 def _effort(text: str) -> tuple[int, Any]:
     """How hard LLVM tries on a program with loops, and its passes: by its instructions, some ten for each operation."""
     size = text.count("\n") // 10
-    return (2, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
+    return (1, "all") if size <= WHOLE else (1, "loops") if size <= QUICK else (0, "none")
 
 
 def sized_function_of(graph: Graph, options: Options = DEFAULT, backend: str = "auto") -> Callable[..., list[Any]]:
