@@ -2,8 +2,7 @@
 
 Assumes text of `nests`: loop `l<n>` goes from the branch to `l<n>.before` to the label `l<n>.exit`; the pointers that a
 function is given, or makes at its beginning, are to arrays that do not overlap. Guarantees the same instructions in the same
-order.
-A loop that is left by another way, or makes what is used behind it, stays where it is.
+order. A loop that is left by another way, or makes what is used behind it, stays where it is.
 """
 
 import re
