@@ -43,13 +43,27 @@ class Kernel:
         self.arguments = [sizes[name] for name in self.told["input_args"]]
         self.places = [k for k, a in enumerate(self.arguments) if isinstance(a, np.ndarray) and a.dtype.kind in "fc"]
         self.points = [self.arguments[k] for k in self.places]
+        names = self.told["input_args"]
+        self.outputs = [names.index(name) for name in self.told["output_args"] if name in names] or self.changed()
+
+    def changed(self) -> list[int]:
+        """The arrays of numbers that the kernel changes."""
+        import numpy as np
+
+        given = [a.copy() if isinstance(a, np.ndarray) else a for a in self.arguments]
+        self.kernel("numpy")(*given)
+        return [k for k in self.places if not np.array_equal(given[k], self.arguments[k])]
+
+    def kernel(self, package: str) -> Callable[..., Any]:
+        """The kernel as it is written for a package."""
+        module = _module(self.stem.with_name(f"{self.stem.name}_{package}.py"))
+        return getattr(module, self.told["func_name"])  # type: ignore[no-any-return]
 
     def total(self, package: str) -> Callable[..., Any]:
         """The sum over the results, as a function of the arrays of numbers; what the kernel changes is a copy."""
         import numpy as np
 
-        kernel = getattr(_module(self.stem.with_name(f"{self.stem.name}_{package}.py")), self.told["func_name"])
-        names, outputs = self.told["input_args"], self.told["output_args"]
+        kernel = self.kernel(package)
 
         def total(*points: Any) -> Any:
             given = [a.copy() if isinstance(a, np.ndarray) else a for a in self.arguments]
@@ -57,7 +71,7 @@ class Kernel:
                 given[k] = point.copy()
             found = kernel(*given)
             if found is None or type(found) is int:  # a kernel that counts its steps
-                found = [given[names.index(name)] for name in outputs]
+                found = [given[k] for k in self.outputs]
             parts = found if isinstance(found, (tuple, list)) else [found]
             return sum(part.sum() if hasattr(part, "sum") else part for part in parts)
 
@@ -83,9 +97,13 @@ def least(call: Callable[[], Any], seconds: float = 2.0) -> float:
 
 
 def agrees(kernel: Kernel, gradients: Any) -> bool:
-    """Whether the slope along a random direction is that of central differences, in at least one of several steps."""
+    """Whether the slope along a random direction is that of central differences, in at least one of several steps; zeros
+    alone, which would be compared with nothing, are no slope.
+    """
     import numpy as np
 
+    if not any(np.any(g) for g in gradients):
+        return False
     rng = np.random.default_rng(3)
     total = kernel.total("numpy")
     ways = [rng.uniform(0.5, 1.0, p.shape).astype(p.dtype) * np.maximum(np.abs(p), 1e-3).astype(p.dtype) for p in kernel.points]

@@ -104,6 +104,7 @@ MODULES = {
     "julia": "symdiff.rulebooks.julia",
     "kernels": "symdiff.runtime.kernels",
     "llvm": "symdiff.codegen.llvm.scalar",
+    "outlining": "symdiff.codegen.llvm.outlining",
     "llvm_parts": "symdiff.codegen.llvm.parts",
     "monomials": "symdiff.lowering.sharing.monomials",
     "paths": "symdiff.tracing.branches.paths",

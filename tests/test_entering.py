@@ -142,10 +142,11 @@ def test_the_class_is_that_of_the_argument_of_each_call():
 
 def test_profilers_go_on():
     f = made(program("type(v) is float", "__add__", "o + x"))
-    seen = []
+    seen, names = [], set()
 
     def look(frame, event, arg):
         seen.append(event)
+        names.add(frame.f_code.co_name)
 
     outer = sys.getprofile()
     sys.setprofile(look)
@@ -154,6 +155,7 @@ def test_profilers_go_on():
     finally:
         sys.setprofile(outer)
     assert found == (pytest.approx(3 * 0.7**2), True) and "c_call" in seen
+    assert "generic_visit" not in names  # of `ast`: no call of long work on syntax is looked at
     profile = cProfile.Profile()
     profile.enable()
     told = sys.getprofile()  # the profile itself; None where Python has another way for it (3.12)

@@ -13,7 +13,9 @@ from inside import (
     Stack,
     default_rules,
     extent,
+    looped_function,
     numbers,
+    outlining,
     pipeline,
     plan_of,
     program_of,
@@ -59,6 +61,47 @@ def native(graph, loops=True):
     return lambda *args: call(
         *(np.ascontiguousarray(a, c) if np.ndim(a) else c.type(a) for a, c in zip(args, codes, strict=True))
     )
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_loops_are_the_same_as_functions_of_their_own(name, monkeypatch):
+    graph, args = gradient(GRAPHS[name]), EXAMPLES[name][2][0]
+    found = []
+    for most in (10**9, 1):  # lines of a function
+        monkeypatch.setattr(outlining, "PART", most)
+        found.append(native(graph)(*args))
+    for whole, parted in zip(*map(in_tuple, found), strict=True):
+        np.testing.assert_array_equal(whole, parted)
+
+
+def test_functions_of_long_programs_are_short():
+    def steps(x):
+        for _ in range(10):
+            x = np.sin(np.cumsum(x) * x[::-1])
+            x = np.cos(np.cumsum(x) + x[::-1]) * x
+            x = np.sinh(np.cumsum(x) - x[::-1]) / x
+            x = np.tanh(np.cumsum(x) / x[::-1]) - x
+            x = np.arctan(np.cumsum(x) * x[::-1]) + x
+        return x.sum()
+
+    graph = sd.grad(steps).graph(sd.Spec((100,)))
+    text = looped_function(program_of(graph, loops=True), "kernel").text
+    functions = [part.partition("\n}")[0] for part in text.split("\ndefine ")[1:]]
+    assert len(functions) > 100
+    long = [function for function in functions if function.count("\n") > outlining.PART]
+    assert len(long) == 1
+    assert "phi" not in long[0]
+
+
+def test_cells_of_rounds_are_a_loop_from_five_on():
+    def rows(x):
+        total = 0.0
+        for k in range(x.shape[0]):
+            total = total + np.sum(np.cumsum(x[k], 0) * total)
+        return total
+
+    texts = [sd.grad(rows).source(sd.Spec((50, 90, n)), target="c") for n in (3, 9)]
+    assert [text.count(" df_dx[") for text in texts] == [3, 1]
 
 
 @pytest.mark.parametrize("name", GRAPHS)

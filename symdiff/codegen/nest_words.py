@@ -51,6 +51,7 @@ class Words:
     """What a target says for the parts of a nest."""
 
     few = 16  # cells that are written one by one, without a loop
+    inner = 4  # such cells of each round of a loop
     deep = 50  # arrays inside one another, at which one is put into memory
     says_arrays = False  # whether an array is said whole, by `array`, `fill` and `place`, and not by its cells
 
@@ -183,7 +184,7 @@ class Words:
 
     def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
         """Do something for all cells of a shape."""
-        if not has_extents(shape) and math.prod(shape) <= self.few:
+        if not has_extents(shape) and math.prod(shape) <= (self.inner if before else self.few):
             for index in itertools.product(*map(range, shape)):
                 action((*before, *index))
         else:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
+from symdiff.codegen.llvm.outlining import Outlining
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Index, Words, is_small
@@ -76,12 +77,13 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     ending = words.ending()
     bodies, needed = called(words.lines)
     parameters = [f"ptr noalias readonly %in{k}" for k in range(len(inputs))]
-    parameters += [f"ptr noalias %out{k}" for k in range(len(outputs))] + ["ptr noalias %memory"] * bool(words.memory)
-    parameters += [f"i64 %size{k}" for k in range(len(sizes))]
+    parameters += [f"ptr noalias %out{k}" for k in range(len(outputs))]
+    parted = Outlining(name, [*parameters, *(f"ptr noalias {place}" for place in words.places)], words.lines.text)
+    parameters += ["ptr noalias %memory"] * bool(words.memory) + [f"i64 %size{k}" for k in range(len(sizes))]
     kind = "i1" if words.grown else "void"
     text = [
-        *{**words.lines.declared, **needed}.values(), *words.tables, *bodies,
-        f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables, *words.lines.text,
+        *{**words.lines.declared, **needed}.values(), *words.tables, *bodies, *parted.functions,
+        f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables, *parted.lines,
         *ending, "}",
     ]  # fmt: skip
     return Looped("\n".join(text) + "\n", words.memory, bool(words.grown))
@@ -99,6 +101,7 @@ class LoopWords(Words):
         self.lanes = lines.lanes
         self.sum = "" if ordered else " reassoc"
         self.variables: list[str] = []  # what is reserved before all else
+        self.places: list[str] = []  # the pointers among them to arrays
         self.tables: list[str] = []
         self.names = itertools.count()
         self.memory = 0
@@ -177,6 +180,7 @@ class LoopWords(Words):
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         place = f"%b{next(self.names)}"
+        self.places.append(place)
         if is_small(shape):
             count = math.prod(shape) * bytes_of_code(code) * self.lanes
             self.variables.append(f"  {place} = alloca [{count} x i8], align {self.align}")

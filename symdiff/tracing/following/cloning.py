@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from symdiff.tracing.captures.mentioning import KIND_NAMES
+from symdiff.tracing.following.entering import unnoticed
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
 _TELLING = "CONTAINS_OP IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
@@ -83,7 +84,7 @@ def _rewritten(
     code: types.CodeType, filename: str, names: tuple[str, ...], thorough: bool, rewriter: Any
 ) -> types.CodeType | None:
     """The code of a clone; the file name is part of the key, since equal code may stand in two files."""
-    with warnings.catch_warnings(action="ignore"):  # what Python warns of in a file it said when it compiled that
+    with unnoticed(), warnings.catch_warnings(action="ignore"):  # what Python warns of in a file it said when it compiled that
         for node in _candidates(code, linecache.getlines(filename)):
             _mangle(node, _class_of(code.co_qualname))
             _bare(node)

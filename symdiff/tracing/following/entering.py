@@ -76,6 +76,20 @@ def noticed(wanted: bool, outside: bool) -> Iterator[None]:
             outer.enable()  # a profiler written in C
 
 
+@contextlib.contextmanager
+def unnoticed() -> Iterator[None]:
+    """A block of symdiff's own in which nothing of the user's runs: each call of long work would be looked at."""
+    look = sys.getprofile()
+    notices = getattr(look, "notices", False)
+    if notices:
+        sys.setprofile(None)
+    try:
+        yield
+    finally:
+        if notices:
+            sys.setprofile(look)
+
+
 def _known_of(frame: types.FrameType) -> _Known:
     """What a function of the user's asks that is no clone, and whose it is."""
     code = frame.f_code
