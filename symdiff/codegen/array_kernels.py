@@ -9,7 +9,7 @@ from typing import Any
 from symdiff.codegen.array_text import region, region_words, shape_text
 from symdiff.codegen.expressions import emit_statements, formula, leaf_texts, printed_operands
 from symdiff.codegen.numpy import emit_in_place, spelling
-from symdiff.codegen.text import dtype_text
+from symdiff.codegen.text import dtype_text, indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.plan import full_kernel_values
 from symdiff.lowering.arrays.summing import terms_of
@@ -49,7 +49,7 @@ class KernelLines:
             body.insert(0, "rows = stop - start")
         body.insert(0, f"stop = min(start + {self.loop.rows}, {extent})")
         loop = f"for start in range(0, {extent}, {self.loop.rows}):"
-        return [*self.before, loop, *(INDENT + line for line in body), *self.after]
+        return [*self.before, loop, *indented(body), *self.after]
 
     # -- numbers
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from symdiff.codegen.expressions import ATOM, Spelled, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.formulas import FORMULAS, formula_program
 from symdiff.codegen.names import Names
+from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, takes_complex
@@ -201,7 +202,7 @@ class Dialect:
             raise self.lacking(name) from None
         kind = self.types[code]
         head = f"{qualifier} {kind} {_CALLED[name]}({', '.join(f'{kind} {p}' for p in parameters)})"
-        return "\n".join([head, "{", *(INDENT + line for line in lines), "}"]) + "\n"
+        return "\n".join([head, "{", *indented(lines), "}"]) + "\n"
 
     def precisions(self, codes: set[str]) -> list[str]:
         """The real types for which a function is written."""

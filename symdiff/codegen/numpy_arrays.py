@@ -30,7 +30,7 @@ from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
 from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, indented, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
@@ -203,7 +203,7 @@ class ArrayWriter(Shell):
         work = [name for name in kept if name not in dict(self.constants)]
         work = work if len(work) < 5 else [*work[:2], "...", work[-1]]
         shown += f"; {', '.join(work)} hold intermediate values, one after another." if work else "."
-        steps += [f'{INDENT}"""{shown}"""', *(INDENT + line for line in body)]
+        steps += [f'{INDENT}"""{shown}"""', *indented(body)]
         shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
         shell += [f"{tuple_text(kept)[1:-1]} = {self.keep('work', [text for _, text in made])}"] if kept else []
         shell += [*self.call(taken), *self.returned(self.targets, self.filled())]
@@ -248,7 +248,7 @@ class ArrayWriter(Shell):
                 lines.append(f"if {text}.any():")
                 shown = {n: a + POINT[x] for n, a, x in zip(names, self.arguments, self.point_axes, strict=True)}
                 found = self.raised[k].at_point(k, f"{text}.argmax()", shown)
-            lines += [INDENT + line for line in found]
+            lines += indented(found)
         return lines
 
     def accepted(self) -> list[str]:

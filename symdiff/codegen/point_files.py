@@ -27,7 +27,7 @@ from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts, unfit_array
 from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, nested_type, number_type, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, indented, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program, is_nest
@@ -235,7 +235,7 @@ class _PointFile(Shell):
         typed = self.returns_types and name == self.steps
         whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if typed else "Any"
         lines = wrapped_text(f"def {name}(", self.parameters(), f") -> {whole}:", "")
-        lines += [f'{INDENT}"""{doc}"""', *(INDENT + step for step in steps)]
+        lines += [f'{INDENT}"""{doc}"""', *indented(steps)]
         results = self.results(values)
         flat = [tuple_text(r) if isinstance(r, list) else r for r in results]
         line = f"{INDENT}return {', '.join(flat)}"
@@ -308,7 +308,7 @@ class _PointFile(Shell):
 
     def quietly(self, lines: list[str]) -> list[str]:
         """Statements without warnings."""
-        return ['with np.errstate(all="ignore"):', *(INDENT + line for line in lines)] if lines else []
+        return ['with np.errstate(all="ignore"):', *indented(lines)] if lines else []
 
     def made(self, output: Output, name: str) -> str:
         """A new result from what the steps return for it."""
@@ -323,7 +323,7 @@ class _PointFile(Shell):
 
     def arrays_for_results(self, given: list[str]) -> list[str]:
         """The check of `out`: nothing is computed in place."""
-        return ["if out is not None:", *(INDENT + line for line in self.out_check())] if self.exported else []
+        return ["if out is not None:", *indented(self.out_check())] if self.exported else []
 
 
 class _PlainFile(_PointFile):
@@ -387,7 +387,7 @@ class _PlainFile(_PointFile):
         slow = self.names.fresh(f"{self.steps.removesuffix('_steps')}_ieee_steps")
         made = self.statements(program, True)
         self.slow = [self.steps_function(slow, "The same steps, with IEEE results where Python's math raises.", made)]
-        tried, caught = ([INDENT + line for line in found] for found in (lines, self.call(slow)))
+        tried, caught = (indented(found) for found in (lines, self.call(slow)))
         return ["try:", *tried, "except (ZeroDivisionError, OverflowError, ValueError):", *caught]
 
     def made(self, output: Output, name: str) -> str:
@@ -418,7 +418,7 @@ class _DirectFile(_PlainFile):
                 continue
             kind = number_type(leaf.dtype)
             others = [*declining(f"type({argument}) is not type_{leaf.dtype}"), f"{argument} = {kind}({argument})"]
-            lines += [f"if type({argument}) is not {kind}:", *(INDENT + line for line in others)]
+            lines += [f"if type({argument}) is not {kind}:", *indented(others)]
         return lines
 
     def checks(self) -> list[str]:
@@ -428,7 +428,7 @@ class _DirectFile(_PlainFile):
         return self.declined_out()
 
     def arrays_for_results(self, given: list[str]) -> list[str]:
-        return ["if out is not None:", *(INDENT + line for line in self.out_check())]
+        return ["if out is not None:", *indented(self.out_check())]
 
     def computed(self) -> list[str]:
         lines, values = self.statements(self.rest, False, ends=lambda _, condition: declining(condition))

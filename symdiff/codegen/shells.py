@@ -19,6 +19,7 @@ from symdiff.codegen.text import (
     dtype_text,
     emits_flat_result,
     emitted_result,
+    indented,
     output_texts,
     packed,
     packed_lines,
@@ -203,8 +204,8 @@ class Shell:
         ]
         check = self.out_check()
         if not made:
-            return ["if out is not None:", *(INDENT + line for line in check)]
-        return ["if out is None:", *(INDENT + line for line in made), "else:", *(INDENT + line for line in [*check, *given])]
+            return ["if out is not None:", *indented(check)]
+        return ["if out is None:", *indented(made), "else:", *indented([*check, *given])]
 
     def returned(self, made: Sequence[str], filled: Sequence[str]) -> list[str]:
         """The results as the texts `made`, or `out` after the statements that fill it."""
@@ -224,7 +225,7 @@ class Shell:
         inputs = list(zip(self.shown, self.program.inputs, strict=True))[: self.given_count]
         typed = [*(f"{n}: {self.accepted_type(leaf)}" for n, leaf in inputs), "out: Any = None"]
         head = wrapped_text(f"def {self.entry}(", typed, ") -> Result:", "")
-        return "\n".join([*head, *docstring_literal(doc), *(INDENT + line for line in lines)])
+        return "\n".join([*head, *docstring_literal(doc), *indented(lines)])
 
     def keep(self, store: str, made: Sequence[str]) -> str:
         """The call that gives a thread's arrays under a name of its store; they are made in the thread's first call."""

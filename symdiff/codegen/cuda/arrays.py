@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from symdiff.codegen.c_like import INDENT, c_signature
-from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, LONG, cuda_grid_loop, cuda_inside, cuda_place
+from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, LONG, cuda_grid_loop, cuda_place
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
 from symdiff.codegen.names import Names
+from symdiff.codegen.text import indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.layouts import broadcast_strides, contiguous_strides
 from symdiff.lowering.program import Program, domain_size
@@ -271,7 +272,7 @@ class KernelText:
         passed = [*self.params, *(f"partial_{c}" for c in partial)]
         return Launch(
             self.name,
-            [*self.comment(), *head, "{", *cuda_inside(lines), "}", ""],
+            [*self.comment(), *head, "{", *indented(lines), "}", ""],
             grid,
             block,
             passed,
@@ -292,7 +293,7 @@ class KernelText:
         blocks = min(-(-self.cells // BLOCK), SUMMING if sums else BLOCKS)
         if self.cells < WIDE and not sums and blocks * BLOCK >= self.cells:
             first = [f"const {self.index} i = blockIdx.x * blockDim.x + threadIdx.x;"]
-            loop = [*first, f"if (i < {self.cells}) {{", *cuda_inside(inside), "}"]
+            loop = [*first, f"if (i < {self.cells}) {{", *indented(inside), "}"]
         else:
             loop = cuda_grid_loop("i", self.cells, inside, self.index)
         lines = [*self.accumulators(sums), *loop]
@@ -344,7 +345,7 @@ class KernelText:
             *self.accumulators(sums),
             f"if (o < {results})",
             f"{INDENT}for ({self.index} r = {first}; r < {end}; r += {lanes}) {{",
-            *cuda_inside(cuda_inside(inside)),
+            *indented(indented(inside)),
             f"{INDENT}}}",
         ]
         taken: dict[str, int] = {}

@@ -196,6 +196,11 @@ def where(mask: Mask, yes: Real | float, no: Real | float) -> Real:
     return Real(mask.body, mask.body.select(mask.name, like.code, real(like, yes).name, real(like, no).name), like.code)
 
 
+def nan_of(x: Real, found: Real | float) -> Real:
+    """A result, but NaN where a number is."""
+    return where(x.missing(), x, found)
+
+
 def fma(a: Real, b: Real | float, c: Real | float) -> Real:
     """a*b + c, rounded once."""
     return call_intrinsic("llvm.fma", a, real(a, b), real(a, c))
