@@ -167,14 +167,14 @@ class _PointFile(Shell):
 
     def taken_apart(self) -> list[list[str]]:
         """The names that the steps have for the numbers of each argument."""
-        return [emitted_cell_names(leaf, a, self.names) for leaf, a in zip(self.program.inputs, self.arguments, strict=True)]
+        return [emitted_cell_names(leaf, a, self.names) for leaf, a in self.taking]
 
     def text(self, header: Sequence[str], doc: str) -> Source:
         """The file."""
         lines = [*self.accepted(), *self.arrays_for_results([]), *self.checks(), *self.computed()]
-        made = [self.made(o, name) for o, name in zip(self.program.outputs, self.targets, strict=True)]
-        outputs = zip(self.program.outputs, self.places, self.targets, strict=True)
-        lines += self.returned(made, [self.filling(o, place, name) for o, place, name in outputs])
+        made = [self.made(o, name) for o, name in self.making]
+        outputs = zip(self.making, self.places, strict=True)
+        lines += self.returned(made, [self.filling(o, place, name) for (o, name), place in outputs])
         functions = [*self.functions, self.function(doc, lines)]
         known = () if self.exported else self.known()
         support = [*self.slow, *support_texts((node.op for node in nodes_with_bodies(self.program)), "np")]
@@ -274,7 +274,7 @@ class _PointFile(Shell):
     def accepted(self) -> list[str]:
         """The numbers of the arguments by their names."""
         lines = self.renamed()
-        for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
+        for (leaf, argument), own in zip(self.taking, self.cells, strict=True):
             call = self.taken(leaf, argument, None) if self.exported else argument
             if not leaf.shape or not own:
                 lines.append(f"{argument} = {self.one(leaf, call)}" if own else call)
@@ -411,7 +411,7 @@ class _DirectFile(_PlainFile):
 
     def accepted(self) -> list[str]:
         lines = []
-        for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
+        for (leaf, argument), own in zip(self.taking, self.cells, strict=True):
             if leaf.shape:
                 lines += declining(unfit_array(argument, leaf))
                 lines += [f"{', '.join(own)}, = {_PointFile.flat(self, leaf, argument)}.tolist()"] if own else []
@@ -507,8 +507,7 @@ class _PlainLoopFile(_LoopFile, _PlainFile):
     filling = _PlainFile.filling
 
     def taken_apart(self) -> list[list[str]]:
-        inputs = zip(self.program.inputs, self.arguments, strict=True)
-        self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in inputs]
+        self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in self.taking]
         return super().taken_apart()
 
     def cell_at(self, place: int, index: Sequence[int]) -> str:
@@ -525,9 +524,8 @@ class _PlainLoopFile(_LoopFile, _PlainFile):
 
     def accepted(self) -> list[str]:
         lines = self.renamed()
-        leaves = list(zip(self.program.inputs, self.arguments, strict=True))
-        lines += told_sizes([(a, leaf.shape) for leaf, a in leaves], _cells_along)
-        calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(leaves, self.lists, strict=True)]
+        lines += told_sizes([(a, leaf.shape) for leaf, a in self.taking], _cells_along)
+        calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(self.taking, self.lists, strict=True)]
         return [*lines, *(f"{cells} = list({call})" if cells else f"{a} = {call}" for call, a, cells in calls)]
 
     def made(self, output: Output, name: str) -> str:

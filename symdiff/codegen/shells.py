@@ -108,6 +108,8 @@ class Shell:
         self.shown = [i.name if i.name in kept else a for i, a in zip(program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
         self.targets = [self.names.fresh(o.name) for o in program.outputs]
+        self.taking = list(zip(program.inputs, self.arguments, strict=True))
+        self.making = list(zip(program.outputs, self.targets, strict=True))
         self.points = self.names.fresh("n") if any(axis is not None for axis in self.in_axes) else ""
         self.places = output_texts(self.result, "out")
         self.used = {"Any": "from typing import Any"}  # the modules and support that the text calls, by their names
@@ -135,8 +137,8 @@ class Shell:
     def accepted(self) -> list[str]:
         """The checks of the arguments, a line each; numbers as NumPy's."""
         lines = self.renamed()
-        leaves = list(zip(self.program.inputs, self.arguments, self.in_axes, strict=True))[: self.given_count]
-        for leaf, argument, axis in leaves if self.exported else ():
+        leaves = list(zip(self.taking, self.in_axes, strict=True))[: self.given_count]
+        for (leaf, argument), axis in leaves if self.exported else ():
             call = self.taken(leaf, argument, axis)
             lines.append(f"{argument} = {self.one(leaf, call) if leaf.shape == () and axis is None else call}")
         return lines + self.told()
@@ -199,7 +201,7 @@ class Shell:
         np = self.words.np
         made = [
             f"{target} = {np}.empty({self.points if self.points and not o.shape else shape}, {np}.{dtype_text(o.dtype)})"
-            for target, o, shape in zip(self.targets, self.program.outputs, self.shapes(), strict=True)
+            for (o, target), shape in zip(self.making, self.shapes(), strict=True)
             if self.held(o)
         ]
         check = self.out_check()
@@ -292,8 +294,8 @@ class PointsShell(Shell):
 
     def given(self) -> list[str]:
         """The arrays of `out` by their names, and the arguments apart from them."""
-        inputs = zip(self.program.inputs, self.arguments, self.in_axes, strict=True)
-        arrays = tuple_text([a for leaf, a, axis in inputs if axis is not None or self.lies(leaf, a)])
+        inputs = zip(self.taking, self.in_axes, strict=True)
+        arrays = tuple_text([a for (leaf, a), axis in inputs if axis is not None or self.lies(leaf, a)])
         lines = [unpacked(self.result, self.targets, "out")]
         if arrays == "()":
             return lines
