@@ -7,6 +7,7 @@ that one number and a vector of them have the same bits.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -270,3 +271,11 @@ def powers_at_zero(base: list[Real], exponent: list[Real], found: list[Real]) ->
     nothing, one = (parts[0].equals(0.0) & parts[1].equals(0.0) for parts in (base, exponent))
     empty = where(exponent[0] > 0.0, real(exponent[0], 0.0), math.nan)
     return tuple(where(one, at, where(nothing, empty, part)) for at, part in zip((1.0, 0.0), found, strict=True))
+
+
+# The operations on numbers, and on truths, that are an operator or a method.
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{op: getattr(operator, name) for op, name in {"div": "truediv", "and": "and_", "not": "invert"}.items()},
+    **{op: getattr(operator, op) for op in "add sub mul neg abs lt le gt ge".split()},
+    "eq": Real.equals, "ne": _compared("une"), "fmod": _on_reals("frem"), "isnan": Real.missing, "select": where,
+}  # fmt: skip

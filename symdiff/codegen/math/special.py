@@ -10,7 +10,6 @@ beyond. All interpolate at the Chebyshev nodes in 60 digits (error 2**-57).
 
 import functools
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -18,7 +17,18 @@ from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.math.exponentials import exp, expm1, parts, times_power_of_two
 from symdiff.codegen.math.hyperbolic import atanh
 from symdiff.codegen.math.logarithms import log, log1p
-from symdiff.codegen.math.numbers import Real, call_intrinsic, copysign, fma, horner, lane_min, nan_of, two_product, where
+from symdiff.codegen.math.numbers import (
+    OPERATORS,
+    Real,
+    call_intrinsic,
+    copysign,
+    fma,
+    horner,
+    lane_min,
+    nan_of,
+    two_product,
+    where,
+)
 
 _ERF = (  # (erf(x)/x - 2/sqrt(pi))/x**2 in powers of x**2
     -0.3761263890318375, 0.11283791670954388, -0.026866170644835378, 0.005223977620813342, -0.0008548326651491142,
@@ -87,11 +97,8 @@ def log_ndtr(x: Real) -> Real:
 
 
 TABULATED = tuple("expit log_expit logit xlogy xlog1py cosm1 exprel".split())
-_ON_VECTORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg, "abs": abs,
-    "lt": operator.lt, "gt": operator.gt, "eq": Real.equals, "and": operator.and_, "not": operator.invert, "select": where,
-    "isnan": Real.missing, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "atanh": atanh,
-    "sin": functools.partial(call_intrinsic, "sin"),
+_ON_VECTORS: dict[str, Callable[..., Any]] = OPERATORS | {
+    "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "atanh": atanh, "sin": functools.partial(call_intrinsic, "sin"),
 }  # fmt: skip
 
 
