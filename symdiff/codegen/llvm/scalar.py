@@ -9,7 +9,7 @@ beforehand.
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -333,7 +333,6 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     function of a program with checks returns whether one of them holds, and has written nothing then.
     """
     lines = Lines(most=together)
-    pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
     values = emit_instructions(program, lines, lambda i: emit_load(lines, f"%in{i.params[0]}", i.params[1], i.dtype))
     if program.checks:
         holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
@@ -346,10 +345,22 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
             if value != zero:
                 own = emit_conversion(lines, values[value], program.nodes[value].dtype, output.dtype)
                 emit_store(lines, f"%out{place}", cell, own, output.dtype)
-    body = "\n".join(lines.text)
-    declared = "\n".join([*lines.declared.values(), *lines.used.values()])
-    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
-    return f"{declared}\ndefine {kind} @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  {end}\n}}\n"
+    opening, end = kernel_frame(program, name)
+    return "\n".join([*lines.declared.values(), *lines.used.values(), opening, *lines.text, end, ""])
+
+
+def kernel_frame(program: Program, name: str, more: Sequence[str] = ()) -> tuple[str, str]:
+    """The first line of a function over pointers to inputs, outputs and `more`, and its end: it returns whether a check holds
+    where there are some."""
+    pointers = [f"ptr %in{k}" for k in range(len(program.inputs))] + [f"ptr %out{k}" for k in range(len(program.outputs))]
+    kind, end = ("i1", "  ret i1 false\n}") if program.checks else ("void", "  ret void\n}")
+    return f"define {kind} @{name}({', '.join([*pointers, *more])}) noinline nounwind {{", end
+
+
+def returning_checked(lines: Lines, pointers: Iterable[str]) -> list[str]:
+    """The end of a function where one of the truths at some pointers holds."""
+    total = functools.reduce(lambda a, b: lines.put(f"or i8 {a}, {b}"), [lines.put(f"load i8, ptr {p}") for p in pointers])
+    return returning(lines.put(f"icmp ne i8 {total}, 0"), "checked")
 
 
 def returning(condition: str, label: str) -> list[str]:
