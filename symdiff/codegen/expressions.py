@@ -41,6 +41,8 @@ class Expression:
 
 Spelled = tuple[str, int, tuple[int, ...]]  # a template, how tightly it binds, and how tightly its operands must
 Spell = Callable[[int], Spelled]
+Statements = tuple[list[str], dict[int, str]]  # and the texts of values
+Ends = Callable[[int, str], list[str]]  # the lines where a check holds, by its number and condition
 
 
 def emit_statements(
@@ -50,10 +52,10 @@ def emit_statements(
     names: Names,
     inline: bool = True,
     declare: Callable[[int], str] | None = None,
-    ends: Callable[[int, str], list[str]] | None = None,
+    ends: Ends | None = None,
     wished: Mapping[int, str] = MappingProxyType({}),
     stop: str = "",
-) -> tuple[list[str], dict[int, str]]:
+) -> Statements:
     """Assignments in order, and the expression of every output value.
 
     `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need);

@@ -10,7 +10,7 @@ cannot spell, with `BackendError`.
 import cmath
 import math
 from ast import literal_eval
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from symdiff.codegen import python
 from symdiff.codegen.array_nests import ArrayNests
 from symdiff.codegen.array_text import constant_text, support_texts
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, Spell, Spelled, emit_statements, leaf_texts
+from symdiff.codegen.expressions import ATOM, Ends, Spell, Spelled, Statements, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import PythonNests
@@ -37,8 +37,6 @@ from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
-Statements = tuple[list[str], dict[int, str]]
-Ends = Callable[[int, str], list[str]]
 # What a raising operation returns instead: the IEEE result, by the arguments that make Python's math raise.
 _DIVIDE = '''def _divide(a: Any, b: Any) -> Any:
     """a/b by IEEE 754."""

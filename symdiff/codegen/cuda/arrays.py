@@ -11,6 +11,7 @@ from typing import NamedTuple
 from symdiff.codegen.c_like import INDENT, c_signature
 from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, LONG, cuda_grid_loop, cuda_place
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
+from symdiff.codegen.expressions import Statements
 from symdiff.codegen.names import Names
 from symdiff.codegen.text import indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
@@ -54,6 +55,7 @@ extern "C" __global__ void {name}(
         total[blockIdx.x] = sum;
 }}
 """
+Sums = list[tuple[Sink, str, str]]  # with their dtypes and names
 
 
 class Cells(NamedTuple):
@@ -214,7 +216,7 @@ class KernelText:
 
     # -- the body of the loop
 
-    def body(self) -> tuple[list[str], dict[int, str]]:
+    def body(self) -> Statements:
         """The statements for one cell, and what each output is."""
         program = self.kernel.program
         lines: list[str] = []
@@ -242,7 +244,7 @@ class KernelText:
             lines.append(f"{place} = {place} + {value};" if sink.kind == "add" else f"{place} = {value};")
         return lines
 
-    def sums(self, values: dict[int, str]) -> tuple[list[str], list[tuple[Sink, str, str]]]:
+    def sums(self, values: dict[int, str]) -> tuple[list[str], Sums]:
         """The statements that add values up, and the sums as (sink, dtype, name)."""
         lines, found = [], []
         for sink, target, output in zip(self.kernel.sinks, self.targets, self.kernel.program.outputs, strict=True):
@@ -288,7 +290,7 @@ class KernelText:
         cells = f"{shape} cells, {count} operation{'' if count == 1 else 's'} each" if self.domain else "Numbers"
         return [f"// {cells}."]
 
-    def flat(self, inside: list[str], sums: list[tuple[Sink, str, str]]) -> Launch:
+    def flat(self, inside: list[str], sums: Sums) -> Launch:
         """A loop over all cells; sums over everything by block."""
         blocks = min(-(-self.cells // BLOCK), SUMMING if sums else BLOCKS)
         if self.cells < WIDE and not sums and blocks * BLOCK >= self.cells:
@@ -300,15 +302,13 @@ class KernelText:
         ends, totals = self.block_sums(sums, "blockIdx.x", blocks, {})
         return self.finished([*lines, *ends], (blocks,), BLOCK, totals)
 
-    def accumulators(self, sums: list[tuple[Sink, str, str]]) -> list[str]:
+    def accumulators(self, sums: Sums) -> list[str]:
         """The sums' variables, and the memory that the threads of a block share for them."""
         self.shared |= {code for _, code, _ in sums}
         lines = [f"__shared__ {LANGUAGE.types[c]} shared_{c}[{BLOCK}];" for c in sorted({c for _, c, _ in sums})]
         return [*lines, *(f"{LANGUAGE.types[code]} {name} = 0;" for _, code, name in sums)]
 
-    def block_sums(
-        self, sums: list[tuple[Sink, str, str]], block: str, blocks: int, taken: dict[str, int]
-    ) -> tuple[list[str], list[Total]]:
+    def block_sums(self, sums: Sums, block: str, blocks: int, taken: dict[str, int]) -> tuple[list[str], list[Total]]:
         """The statements that add up the threads of a block, one part a block."""
         lines, totals = [], []
         for sink, code, name in sums:
@@ -320,7 +320,7 @@ class KernelText:
                 totals.append(Total(sink, code, first, blocks, 1))
         return lines, totals
 
-    def rows(self, inside: list[str], sums: list[tuple[Sink, str, str]]) -> Launch:
+    def rows(self, inside: list[str], sums: Sums) -> Launch:
         """Sums along axes: o counts the results, r the cells that each adds up; some threads share a result."""
         results, along = (
             domain_size(tuple(self.domain[k] for k in self.kept)),
