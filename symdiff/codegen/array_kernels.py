@@ -9,7 +9,7 @@ from typing import Any
 from symdiff.codegen.array_text import region, region_words, shape_text
 from symdiff.codegen.expressions import emit_statements, formula, leaf_texts, printed_operands
 from symdiff.codegen.numpy import emit_in_place, spelling
-from symdiff.codegen.text import dtype_text
+from symdiff.codegen.text import dtype_text, indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.plan import full_kernel_values
 from symdiff.lowering.arrays.summing import terms_of
@@ -49,7 +49,7 @@ class KernelLines:
             body.insert(0, "rows = stop - start")
         body.insert(0, f"stop = min(start + {self.loop.rows}, {extent})")
         loop = f"for start in range(0, {extent}, {self.loop.rows}):"
-        return [*self.before, loop, *(INDENT + line for line in body), *self.after]
+        return [*self.before, loop, *indented(body), *self.after]
 
     # -- numbers
 
@@ -65,7 +65,7 @@ class KernelLines:
         results = self.writer.results
         wished = {o.cells[0]: results[sink.value] for sink, o in reversed(ends) if sink.value in results}
         lines, values = emit_statements(
-            self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer, wished=wished
+            self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer.names, wished=wished
         )
         for sink, output in ends:
             text = values[output.cells[0]]
@@ -205,7 +205,7 @@ class KernelLines:
         domain, axis = self.kernel.domain, self.loop.axis
         cells = domain_size(domain)
         for code, rows in sorted(self.plan.work.items()):
-            scratch = self.writer.scratch_name(code)
+            scratch = self.writer.scratch_names[code]
             for row in range(rows):
                 if (code, row) not in used:
                     continue
@@ -270,7 +270,7 @@ class KernelLines:
             shape = self.nodes[sink.value].shape
             rows = self.plan.work.get(code, 0)
             part = self.writer.names.fresh("sums")
-            scratch = f"{self.writer.scratch_name(code)}[{rows}, :{domain_size(shape)}]"
+            scratch = f"{self.writer.scratch_names[code]}[{rows}, :{domain_size(shape)}]"
             self.before += [f"{part} = {scratch}.reshape({shape_text(shape)})", f"{target}.fill(0)"]
             lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})  # {part} = {shown}")
             lines.append(f"np.add({target}, {part}, out={target})  # {label} += {part}")
@@ -285,7 +285,7 @@ class KernelLines:
             self.rows[row] = self.writer.texts[sink.value] if alone else self.writer.names.numbered("sum")
             lines.append(f"{self.rows[row]} = {text}")
             return
-        partial = self.writer.partial_name(self.nodes[sink.value].dtype)
+        partial = self.writer.partial_names[self.nodes[sink.value].dtype]
         lines.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
         self.rows[row] = f"np.add.reduce({partial}[{row}, :{self.loop.blocks}])"
 

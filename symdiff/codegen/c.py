@@ -15,7 +15,7 @@ from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result
+from symdiff.codegen.text import Result, indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
@@ -107,7 +107,7 @@ def _function(
     included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown or bounds else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
     support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers()]
-    text = [*signature, "{", *(f"{INDENT}{line}" for line in lines), "}"]
+    text = [*signature, "{", *indented(lines), "}"]
     return text, included + ("\n" + "\n".join(support) if support else "")
 
 

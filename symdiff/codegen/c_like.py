@@ -10,9 +10,10 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from symdiff.codegen.expressions import ATOM, Spelled, emit_statements, leaf_texts, parenthesis_levels
+from symdiff.codegen.expressions import ATOM, Ends, Spelled, Statements, emit_statements, leaf_texts, parenthesis_levels
 from symdiff.codegen.formulas import FORMULAS, formula_program
 from symdiff.codegen.names import Names
+from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, takes_complex
@@ -142,8 +143,8 @@ class Dialect:
 
     def body(
         self, program: Program, read: Callable[[int, int], str], names: Names,
-        ends: Callable[[int, str], list[str]] | None = None, wished: Mapping[int, str] = MappingProxyType({}),
-    ) -> tuple[list[str], dict[int, str]]:  # fmt: skip
+        ends: Ends | None = None, wished: Mapping[int, str] = MappingProxyType({}),
+    ) -> Statements:  # fmt: skip
         """The statements of a Program, and the expression of every output value.
 
         `read` gives the text of an argument's cell, `ends` the lines of a check; `wished` are names of values.
@@ -201,7 +202,7 @@ class Dialect:
             raise self.lacking(name) from None
         kind = self.types[code]
         head = f"{qualifier} {kind} {_CALLED[name]}({', '.join(f'{kind} {p}' for p in parameters)})"
-        return "\n".join([head, "{", *(INDENT + line for line in lines), "}"]) + "\n"
+        return "\n".join([head, "{", *indented(lines), "}"]) + "\n"
 
     def precisions(self, codes: set[str]) -> list[str]:
         """The real types for which a function is written."""

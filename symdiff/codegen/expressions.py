@@ -6,8 +6,8 @@ them out would change the order of operations.
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
+from symdiff.codegen.names import Names
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, is_leaf
 
@@ -39,29 +39,23 @@ class Expression:
         return self.text if self.level >= level else f"({self.text})"
 
 
-class Fresh(Protocol):
-    """What hands out names that are still free."""
-
-    def fresh(self, name: str) -> str:
-        """A free name like `name`."""
-        ...
-
-
 Spelled = tuple[str, int, tuple[int, ...]]  # a template, how tightly it binds, and how tightly its operands must
 Spell = Callable[[int], Spelled]
+Statements = tuple[list[str], dict[int, str]]  # and the texts of values
+Ends = Callable[[int, str], list[str]]  # the lines where a check holds, by its number and condition
 
 
 def emit_statements(
     program: Program,
     leaves: dict[int, str],
     spell: Spell,
-    names: Fresh,
+    names: Names,
     inline: bool = True,
     declare: Callable[[int], str] | None = None,
-    ends: Callable[[int, str], list[str]] | None = None,
+    ends: Ends | None = None,
     wished: Mapping[int, str] = MappingProxyType({}),
     stop: str = "",
-) -> tuple[list[str], dict[int, str]]:
+) -> Statements:
     """Assignments in order, and the expression of every output value.
 
     `leaves` names inputs and constants; `spell(i)` gives (template, own level, levels its operands need);
@@ -78,7 +72,6 @@ def emit_statements(
     once = {check: program.checks.count(check) == 1 and uses[check] == 0 for check in program.checks}
     made: list[Expression | None] = [None] * len(program.nodes)
     lines: list[str] = []
-    count = 0
     for position in range(len(program.nodes)):
         while ends is not None and checks and checks[0][1] < position:
             k, check = checks.pop(0)
@@ -95,10 +88,7 @@ def emit_statements(
         if inline and alone and depth < DEPTH and len(text) <= WIDTH:
             made[position] = Expression(text, level, depth)
             continue
-        name = wished.get(position, "")
-        if not name:
-            name = names.fresh(f"v{count}")
-            count += 1
+        name = wished.get(position) or names.numbered("v")
         lines.append(f"{declare(position) if declare else ''}{name} = {text}{stop}")
         made[position] = Expression(name, ATOM, 0)
     for k, check in checks:

@@ -24,7 +24,7 @@ from symdiff.vocabulary.traits import operations
 
 def _reduced(nest: Values, node: Node) -> tuple[Shape, Callable[[Index, Index], Number]]:
     """The shape that an operation takes together, and a cell by its index outside and within that."""
-    source, axes = nest.values[node.operands[0]], node.params["axes"]
+    source, axes = nest.operand(node), node.params["axes"]
     kept = [a for a in range(len(source.shape)) if a not in axes]
 
     def cell(index: Index, inner: Index) -> Number:
@@ -102,7 +102,7 @@ def _formula_matmul(nest: Values, node: Node) -> Callable[[Index], Number]:
 
 
 def _formula_gather(nest: Values, node: Node) -> Callable[[Index], Number]:
-    source = nest.values[node.operands[0]]
+    source = nest.operand(node)
     row, axes = _row_numbers(nest, node, source.shape[0])
     return lambda index: source.at((row(index[: len(axes)]), *index[len(axes) :]))
 
@@ -132,12 +132,12 @@ def _rows(nest: Values, indices: np.ndarray, size: Count) -> Callable[[Index], C
 
 
 def _formula_diagonal(nest: Values, node: Node) -> Callable[[Index], Number]:
-    source = nest.values[node.operands[0]]
+    source = nest.operand(node)
     return lambda index: source.at((*index, index[-1]))
 
 
 def _formula_reshape(nest: Values, node: Node) -> Callable[[Index], Number]:
-    source = nest.values[node.operands[0]]
+    source = nest.operand(node)
     if not isinstance(source, Cells):
         return lambda index: source
     if not node.shape:
@@ -148,13 +148,13 @@ def _formula_reshape(nest: Values, node: Node) -> Callable[[Index], Number]:
 
 
 def _formula_getitem(nest: Values, node: Node) -> Callable[[Index], Number]:
-    source = nest.values[node.operands[0]]
+    source = nest.operand(node)
     moved = _region(node.params["key"], source.shape)
     return lambda index: source.at(moved(index))
 
 
 def _formula_transpose(nest: Values, node: Node) -> Callable[[Index], Number]:
-    source, axes = nest.values[node.operands[0]], node.params["axes"]
+    source, axes = nest.operand(node), node.params["axes"]
     return lambda index: source.at(tuple(index[axes.index(a)] for a in range(len(axes))))
 
 
@@ -199,7 +199,7 @@ def _onto_first(part: Callable[..., None]) -> Callable[..., None]:
             whole(nest, node, Writer(nest.words, other))
             nest.fill(nest.words.cells(other), write, True)
         else:
-            nest.fill(nest.values[node.operands[0]], write)
+            nest.fill(nest.operand(node), write)
             part(nest, node, write)
 
     return whole
@@ -281,7 +281,7 @@ def _running(op: str, start: float) -> Callable[..., None]:
     """What writes the running totals along an axis."""
 
     def part(nest: Values, node: Node, write: Write, add: bool = False) -> None:
-        axis, join, source = node.params["axis"], _joined(nest, node, op), nest.values[node.operands[0]]
+        axis, join, source = node.params["axis"], _joined(nest, node, op), nest.operand(node)
 
         def line(outside: Index) -> None:
             total = nest.words.buffer("", (), node.dtype)

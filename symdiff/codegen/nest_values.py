@@ -51,6 +51,10 @@ class Values:
         self.numbered: dict[tuple[int, Count], Count] = {}
         self.lines: dict[int, Line | None] = {}
 
+    def operand(self, node: Node) -> Any:
+        """The first operand of a node."""
+        return self.values[node.operands[0]]
+
     def value_at(self, position: int, index: Index) -> Number:
         """A cell of a value that is spread over the shape which the index belongs to."""
         value = self.values[position]

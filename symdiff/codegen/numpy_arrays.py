@@ -30,7 +30,7 @@ from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
 from symdiff.codegen.sizes import Sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, indented, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
@@ -107,7 +107,6 @@ class ArrayWriter(Shell):
         self.read = {node.params[0] for node in self.nodes if node.op == "input"}
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, Any]] = []
-        self.count = 0
         self.slot_names = [self.names.fresh(f"slot{k}") for k in range(len(plan.slots))]
         blocks = {code: f"blocks_{'b' if code == '?' else code}" for code in plan.scratch}
         self.scratch_names = {code: self.names.fresh(name) for code, name in blocks.items()}
@@ -115,7 +114,7 @@ class ArrayWriter(Shell):
         self.partial_names = {code: self.names.fresh(name) for code, name in sums.items()}
         self.compiled = {index: self.names.fresh(f"kernel{index}") for index in plan.nests}
         self.cells: list[tuple[str, str]] = []
-        numbers = [(o.value, t) for o, t in zip(plan.program.outputs, self.targets, strict=True) if o.shape == ()]
+        numbers = [(o.value, t) for o, t in self.making if o.shape == ()]
         self.results = {v: t for v, t in reversed(numbers) if not is_leaf(self.nodes[v]) and not is_view_step(self.nodes[v])}
         self.exact = {o for o, node in enumerate(self.nodes) if node.op == "input"}
         self.known_ones: dict[tuple[int, str], str] = {}
@@ -180,11 +179,9 @@ class ArrayWriter(Shell):
             self.bound[text] = self.names.fresh(name)
         return self.bound[text]
 
-    def fresh(self, _: str = "v") -> str:
+    def fresh(self) -> str:
         """The next name for a value."""
-        name = self.names.fresh(f"v{self.count}")
-        self.count += 1
-        return name
+        return self.names.numbered("v")
 
     # -- the functions
 
@@ -193,7 +190,7 @@ class ArrayWriter(Shell):
         body = [*self.body(), *self.copies()]
         made = self.made_once()
         kept = [name for name, _ in made]
-        arrays = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if self.held(o)]
+        arrays = [t for o, t in self.making if self.held(o)]
         taken = [*self.size_names, *(a for place, a in enumerate(self.arguments) if place in self.read), *arrays, *kept]
         returned = self.numbers_made()
         body += [f"return {', '.join(returned)}"] if returned else []
@@ -203,7 +200,7 @@ class ArrayWriter(Shell):
         work = [name for name in kept if name not in dict(self.constants)]
         work = work if len(work) < 5 else [*work[:2], "...", work[-1]]
         shown += f"; {', '.join(work)} hold intermediate values, one after another." if work else "."
-        steps += [f'{INDENT}"""{shown}"""', *(INDENT + line for line in body)]
+        steps += [f'{INDENT}"""{shown}"""', *indented(body)]
         shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
         shell += [f"{tuple_text(kept)[1:-1]} = {self.keep('work', [text for _, text in made])}"] if kept else []
         shell += [*self.call(taken), *self.returned(self.targets, self.filled())]
@@ -225,7 +222,7 @@ class ArrayWriter(Shell):
 
     def call(self, taken: list[str]) -> list[str]:
         """The call of the steps, without NumPy's warnings."""
-        numbers = [t for t, o in zip(self.targets, self.program.outputs, strict=True) if o.shape == ()]
+        numbers = [t for o, t in self.making if o.shape == ()]
         found = ", ".join(numbers)
         declines = bool(self.program.checks) and not self.raised
         lines = wrapped_text(f"{'found = ' if declines else f'{found} = ' if found else ''}{self.steps}(", taken, ")", INDENT)
@@ -248,13 +245,13 @@ class ArrayWriter(Shell):
                 lines.append(f"if {text}.any():")
                 shown = {n: a + POINT[x] for n, a, x in zip(names, self.arguments, self.point_axes, strict=True)}
                 found = self.raised[k].at_point(k, f"{text}.argmax()", shown)
-            lines += [INDENT + line for line in found]
+            lines += indented(found)
         return lines
 
     def accepted(self) -> list[str]:
         """A runtime function declines arguments that are not exactly what it was made for."""
         lines = super().accepted()
-        for leaf, argument in zip(self.program.inputs, self.arguments, strict=True) if not self.exported else ():
+        for leaf, argument in self.taking if not self.exported else ():
             if leaf.shape == ():
                 kinds = "float, np.floating" + (", complex, np.complexfloating" if leaf.dtype in "FD" else "")
                 lines += declining(f"not isinstance({argument}, ({kinds}))")
@@ -269,18 +266,18 @@ class ArrayWriter(Shell):
 
     def apart(self) -> list[str]:
         """The arrays that results are computed in: those given if they lie together and apart from arguments."""
-        arrays = [(t, p) for t, p, o in zip(self.targets, self.places, self.program.outputs, strict=True) if self.held(o)]
+        arrays = [(t, p) for (o, t), p in zip(self.making, self.places, strict=True) if self.held(o)]
         if not arrays:
             return []
         self.uses("_apart")
-        read = [a for a, leaf in zip(self.arguments, self.program.inputs, strict=True) if self.lies(leaf, a)]
+        read = [a for leaf, a in self.taking if self.lies(leaf, a)]
         computed, given = (tuple_text(names) for names in zip(*arrays, strict=True))
         return [f"{computed[1:-1]} = _apart({given}, {tuple_text(read)})"]
 
     def filled(self) -> list[str]:
         """The statements that fill an `out` with what was computed elsewhere."""
         lines = []
-        for output, target, place in zip(self.program.outputs, self.targets, self.places, strict=True):
+        for (output, target), place in zip(self.making, self.places, strict=True):
             copied = [f"if {target} is not {place}:", f"{INDENT}{self.words.np}.copyto({place}, {target})"]
             lines += copied if self.held(output) else [f"{place}[()] = {target}"]
         return lines
@@ -291,9 +288,9 @@ class ArrayWriter(Shell):
         for name, (code, cells) in zip(self.slot_names, self.plan.slots, strict=True):
             made.append((name, f"np.empty({cells!s}, np.{dtype_text(code)})"))
         for code, (rows, cells) in sorted(self.plan.scratch.items()):
-            made.append((self.scratch_name(code), f"np.empty(({rows}, {cells!s}), np.{dtype_text(code)})"))
+            made.append((self.scratch_names[code], f"np.empty(({rows}, {cells!s}), np.{dtype_text(code)})"))
         for code, (rows, blocks) in sorted(self.plan.partial.items()):
-            made.append((self.partial_name(code), f"np.empty(({rows}, {blocks}), np.{dtype_text(code)})"))
+            made.append((self.partial_names[code], f"np.empty(({rows}, {blocks}), np.{dtype_text(code)})"))
         return made + [(name, f"np.empty((), np.{dtype_text(code)})") for name, code in self.cells]
 
     def block_name(self, code: str, row: int) -> str:
@@ -302,12 +299,6 @@ class ArrayWriter(Shell):
             stem = "w" if code == "d" else "b" if code == "?" else f"w{code}"
             self.block_names[code, row] = self.names.fresh(f"{stem}{row}")
         return self.block_names[code, row]
-
-    def scratch_name(self, code: str) -> str:
-        return self.scratch_names[code]
-
-    def partial_name(self, code: str) -> str:
-        return self.partial_names[code]
 
     def numbers_made(self) -> list[str]:
         """The results that are numbers, as the steps return them."""

@@ -17,7 +17,7 @@ from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.row_nests import Row, RowNests
 from symdiff.codegen.shells import INDENT, PointsShell, Shell
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, indented, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, is_nest
@@ -128,7 +128,7 @@ class _Block:
         """The function of a block."""
         taken = [*(a for a, _ in self.places(self.arguments)), *self.targets, *(name for name, _, _ in self.buffers)]
         head = wrapped_text(f"def {self.name}(", [f"{a}: Any" for a in [*taken, *self.more()]], ") -> None:", "")
-        return "\n".join([*head, f'{INDENT}"""{self.doc()}"""', *(INDENT + line for line in self.lines)])
+        return "\n".join([*head, f'{INDENT}"""{self.doc()}"""', *indented(self.lines)])
 
     def doc(self) -> str:
         """What the function computes."""
@@ -206,7 +206,7 @@ class _Checks(_Block):
         inputs = zip(self.program.inputs, self.arguments, self.plan.in_axes, strict=True)
         shown = {leaf.name: a + POINT[x] for leaf, a, x in inputs}
         found = self.shell.raised[k].at_point(k, f"{condition}.argmax()", shown, "start")
-        return [f"if {condition}.any():", *(INDENT + line for line in found)]
+        return [f"if {condition}.any():", *indented(found)]
 
 
 def _unpacked(names: list[str], array: str) -> list[str]:

@@ -10,7 +10,7 @@ cannot spell, with `BackendError`.
 import cmath
 import math
 from ast import literal_eval
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -20,14 +20,14 @@ from symdiff.codegen import python
 from symdiff.codegen.array_nests import ArrayNests
 from symdiff.codegen.array_text import constant_text, support_texts
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, Spell, Spelled, emit_statements, leaf_texts
+from symdiff.codegen.expressions import ATOM, Ends, Spell, Spelled, Statements, emit_statements, leaf_texts
 from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts, unfit_array
 from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, nested_type, number_type, tuple_text, wrapped_text
+from symdiff.codegen.text import Result, dtype_text, few_names, indented, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program, is_nest
@@ -37,8 +37,6 @@ from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
-Statements = tuple[list[str], dict[int, str]]
-Ends = Callable[[int, str], list[str]]
 # What a raising operation returns instead: the IEEE result, by the arguments that make Python's math raise.
 _DIVIDE = '''def _divide(a: Any, b: Any) -> Any:
     """a/b by IEEE 754."""
@@ -167,14 +165,14 @@ class _PointFile(Shell):
 
     def taken_apart(self) -> list[list[str]]:
         """The names that the steps have for the numbers of each argument."""
-        return [emitted_cell_names(leaf, a, self.names) for leaf, a in zip(self.program.inputs, self.arguments, strict=True)]
+        return [emitted_cell_names(leaf, a, self.names) for leaf, a in self.taking]
 
     def text(self, header: Sequence[str], doc: str) -> Source:
         """The file."""
         lines = [*self.accepted(), *self.arrays_for_results([]), *self.checks(), *self.computed()]
-        made = [self.made(o, name) for o, name in zip(self.program.outputs, self.targets, strict=True)]
-        outputs = zip(self.program.outputs, self.places, self.targets, strict=True)
-        lines += self.returned(made, [self.filling(o, place, name) for o, place, name in outputs])
+        made = [self.made(o, name) for o, name in self.making]
+        outputs = zip(self.making, self.places, strict=True)
+        lines += self.returned(made, [self.filling(o, place, name) for (o, name), place in outputs])
         functions = [*self.functions, self.function(doc, lines)]
         known = () if self.exported else self.known()
         support = [*self.slow, *support_texts((node.op for node in nodes_with_bodies(self.program)), "np")]
@@ -235,7 +233,7 @@ class _PointFile(Shell):
         typed = self.returns_types and name == self.steps
         whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if typed else "Any"
         lines = wrapped_text(f"def {name}(", self.parameters(), f") -> {whole}:", "")
-        lines += [f'{INDENT}"""{doc}"""', *(INDENT + step for step in steps)]
+        lines += [f'{INDENT}"""{doc}"""', *indented(steps)]
         results = self.results(values)
         flat = [tuple_text(r) if isinstance(r, list) else r for r in results]
         line = f"{INDENT}return {', '.join(flat)}"
@@ -274,7 +272,7 @@ class _PointFile(Shell):
     def accepted(self) -> list[str]:
         """The numbers of the arguments by their names."""
         lines = self.renamed()
-        for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
+        for (leaf, argument), own in zip(self.taking, self.cells, strict=True):
             call = self.taken(leaf, argument, None) if self.exported else argument
             if not leaf.shape or not own:
                 lines.append(f"{argument} = {self.one(leaf, call)}" if own else call)
@@ -308,7 +306,7 @@ class _PointFile(Shell):
 
     def quietly(self, lines: list[str]) -> list[str]:
         """Statements without warnings."""
-        return ['with np.errstate(all="ignore"):', *(INDENT + line for line in lines)] if lines else []
+        return ['with np.errstate(all="ignore"):', *indented(lines)] if lines else []
 
     def made(self, output: Output, name: str) -> str:
         """A new result from what the steps return for it."""
@@ -323,7 +321,7 @@ class _PointFile(Shell):
 
     def arrays_for_results(self, given: list[str]) -> list[str]:
         """The check of `out`: nothing is computed in place."""
-        return ["if out is not None:", *(INDENT + line for line in self.out_check())] if self.exported else []
+        return ["if out is not None:", *indented(self.out_check())] if self.exported else []
 
 
 class _PlainFile(_PointFile):
@@ -387,7 +385,7 @@ class _PlainFile(_PointFile):
         slow = self.names.fresh(f"{self.steps.removesuffix('_steps')}_ieee_steps")
         made = self.statements(program, True)
         self.slow = [self.steps_function(slow, "The same steps, with IEEE results where Python's math raises.", made)]
-        tried, caught = ([INDENT + line for line in found] for found in (lines, self.call(slow)))
+        tried, caught = (indented(found) for found in (lines, self.call(slow)))
         return ["try:", *tried, "except (ZeroDivisionError, OverflowError, ValueError):", *caught]
 
     def made(self, output: Output, name: str) -> str:
@@ -411,14 +409,14 @@ class _DirectFile(_PlainFile):
 
     def accepted(self) -> list[str]:
         lines = []
-        for leaf, argument, own in zip(self.program.inputs, self.arguments, self.cells, strict=True):
+        for (leaf, argument), own in zip(self.taking, self.cells, strict=True):
             if leaf.shape:
                 lines += declining(unfit_array(argument, leaf))
                 lines += [f"{', '.join(own)}, = {_PointFile.flat(self, leaf, argument)}.tolist()"] if own else []
                 continue
             kind = number_type(leaf.dtype)
             others = [*declining(f"type({argument}) is not type_{leaf.dtype}"), f"{argument} = {kind}({argument})"]
-            lines += [f"if type({argument}) is not {kind}:", *(INDENT + line for line in others)]
+            lines += [f"if type({argument}) is not {kind}:", *indented(others)]
         return lines
 
     def checks(self) -> list[str]:
@@ -428,7 +426,7 @@ class _DirectFile(_PlainFile):
         return self.declined_out()
 
     def arrays_for_results(self, given: list[str]) -> list[str]:
-        return ["if out is not None:", *(INDENT + line for line in self.out_check())]
+        return ["if out is not None:", *indented(self.out_check())]
 
     def computed(self) -> list[str]:
         lines, values = self.statements(self.rest, False, ends=lambda _, condition: declining(condition))
@@ -507,8 +505,7 @@ class _PlainLoopFile(_LoopFile, _PlainFile):
     filling = _PlainFile.filling
 
     def taken_apart(self) -> list[list[str]]:
-        inputs = zip(self.program.inputs, self.arguments, strict=True)
-        self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in inputs]
+        self.lists = [self.names.fresh(f"{a}_cells") if leaf.shape else "" for leaf, a in self.taking]
         return super().taken_apart()
 
     def cell_at(self, place: int, index: Sequence[int]) -> str:
@@ -525,9 +522,8 @@ class _PlainLoopFile(_LoopFile, _PlainFile):
 
     def accepted(self) -> list[str]:
         lines = self.renamed()
-        leaves = list(zip(self.program.inputs, self.arguments, strict=True))
-        lines += told_sizes([(a, leaf.shape) for leaf, a in leaves], _cells_along)
-        calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(leaves, self.lists, strict=True)]
+        lines += told_sizes([(a, leaf.shape) for leaf, a in self.taking], _cells_along)
+        calls = [(self.taken(leaf, a, None), a, cells) for (leaf, a), cells in zip(self.taking, self.lists, strict=True)]
         return [*lines, *(f"{cells} = list({call})" if cells else f"{a} = {call}" for call, a, cells in calls)]
 
     def made(self, output: Output, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, Expression, Spell, Spelled, bare_text
+from symdiff.codegen.expressions import ATOM, Ends, Expression, Spell, Spelled, bare_text
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.text import number_type, wrapped_text
@@ -30,7 +30,7 @@ class PythonNests(TextNests):
 
     def __init__(
         self, names: Names, sizes: Sequence[str], spell: Callable[[Program], Spell], write: Callable[[Any], str],
-        ends: Callable[[int, str], list[str]] | None = None,
+        ends: Ends | None = None,
     ) -> None:  # fmt: skip
         super().__init__(names, {size: size for size in sizes})
         self.spell = spell

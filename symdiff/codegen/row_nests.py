@@ -6,14 +6,14 @@ they have.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, SIGN, Expression, Spelled, formula, printed_operands
+from symdiff.codegen.expressions import ATOM, SIGN, Ends, Expression, Spelled, formula, printed_operands
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.nests import Nest, nest_of
@@ -53,7 +53,7 @@ class RowNests(TextNests):
 
     def __init__(
         self, names: Names, calls: Mapping[int, str], program: Program, places: list[tuple[Buffer, list[str]]],
-        check: Callable[[int, str], list[str]], points: str,
+        check: Ends, points: str,
     ) -> None:  # fmt: skip
         super().__init__(names, {})
         self.points = points

@@ -19,6 +19,7 @@ from symdiff.codegen.text import (
     dtype_text,
     emits_flat_result,
     emitted_result,
+    indented,
     output_texts,
     packed,
     packed_lines,
@@ -107,6 +108,8 @@ class Shell:
         self.shown = [i.name if i.name in kept else a for i, a in zip(program.inputs, self.arguments, strict=True)]
         self.entry = self.names.fresh(name)
         self.targets = [self.names.fresh(o.name) for o in program.outputs]
+        self.taking = list(zip(program.inputs, self.arguments, strict=True))
+        self.making = list(zip(program.outputs, self.targets, strict=True))
         self.points = self.names.fresh("n") if any(axis is not None for axis in self.in_axes) else ""
         self.places = output_texts(self.result, "out")
         self.used = {"Any": "from typing import Any"}  # the modules and support that the text calls, by their names
@@ -134,8 +137,8 @@ class Shell:
     def accepted(self) -> list[str]:
         """The checks of the arguments, a line each; numbers as NumPy's."""
         lines = self.renamed()
-        leaves = list(zip(self.program.inputs, self.arguments, self.in_axes, strict=True))[: self.given_count]
-        for leaf, argument, axis in leaves if self.exported else ():
+        leaves = list(zip(self.taking, self.in_axes, strict=True))[: self.given_count]
+        for (leaf, argument), axis in leaves if self.exported else ():
             call = self.taken(leaf, argument, axis)
             lines.append(f"{argument} = {self.one(leaf, call) if leaf.shape == () and axis is None else call}")
         return lines + self.told()
@@ -198,13 +201,13 @@ class Shell:
         np = self.words.np
         made = [
             f"{target} = {np}.empty({self.points if self.points and not o.shape else shape}, {np}.{dtype_text(o.dtype)})"
-            for target, o, shape in zip(self.targets, self.program.outputs, self.shapes(), strict=True)
+            for (o, target), shape in zip(self.making, self.shapes(), strict=True)
             if self.held(o)
         ]
         check = self.out_check()
         if not made:
-            return ["if out is not None:", *(INDENT + line for line in check)]
-        return ["if out is None:", *(INDENT + line for line in made), "else:", *(INDENT + line for line in [*check, *given])]
+            return ["if out is not None:", *indented(check)]
+        return ["if out is None:", *indented(made), "else:", *indented([*check, *given])]
 
     def returned(self, made: Sequence[str], filled: Sequence[str]) -> list[str]:
         """The results as the texts `made`, or `out` after the statements that fill it."""
@@ -224,7 +227,7 @@ class Shell:
         inputs = list(zip(self.shown, self.program.inputs, strict=True))[: self.given_count]
         typed = [*(f"{n}: {self.accepted_type(leaf)}" for n, leaf in inputs), "out: Any = None"]
         head = wrapped_text(f"def {self.entry}(", typed, ") -> Result:", "")
-        return "\n".join([*head, *docstring_literal(doc), *(INDENT + line for line in lines)])
+        return "\n".join([*head, *docstring_literal(doc), *indented(lines)])
 
     def keep(self, store: str, made: Sequence[str]) -> str:
         """The call that gives a thread's arrays under a name of its store; they are made in the thread's first call."""
@@ -291,8 +294,8 @@ class PointsShell(Shell):
 
     def given(self) -> list[str]:
         """The arrays of `out` by their names, and the arguments apart from them."""
-        inputs = zip(self.program.inputs, self.arguments, self.in_axes, strict=True)
-        arrays = tuple_text([a for leaf, a, axis in inputs if axis is not None or self.lies(leaf, a)])
+        inputs = zip(self.taking, self.in_axes, strict=True)
+        arrays = tuple_text([a for (leaf, a), axis in inputs if axis is not None or self.lies(leaf, a)])
         lines = [unpacked(self.result, self.targets, "out")]
         if arrays == "()":
             return lines

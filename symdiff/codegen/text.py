@@ -3,7 +3,7 @@
 Assumes short parts without newlines. Guarantees lines of at most 100 characters where the parts allow it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from symdiff.vocabulary.literals import WIDTH
 
@@ -37,6 +37,11 @@ def wrapped_text(opening: str, parts: list[str], closing: str, indent: str) -> l
         lines.append(f"{indent}    {current}")
     lines.append(f"{indent}{closing}")
     return lines
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """Lines within a block of text."""
+    return [f"    {line}" for line in lines]
 
 
 def few_names(names: Sequence[str]) -> str:

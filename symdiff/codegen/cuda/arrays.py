@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from symdiff.codegen.c_like import INDENT, c_signature
-from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, LONG, cuda_grid_loop, cuda_inside, cuda_place
+from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, LONG, cuda_grid_loop, cuda_place
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE
+from symdiff.codegen.expressions import Statements
 from symdiff.codegen.names import Names
+from symdiff.codegen.text import indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.layouts import broadcast_strides, contiguous_strides
 from symdiff.lowering.program import Program, domain_size
@@ -53,6 +55,7 @@ extern "C" __global__ void {name}(
         total[blockIdx.x] = sum;
 }}
 """
+Sums = list[tuple[Sink, str, str]]  # with their dtypes and names
 
 
 class Cells(NamedTuple):
@@ -213,7 +216,7 @@ class KernelText:
 
     # -- the body of the loop
 
-    def body(self) -> tuple[list[str], dict[int, str]]:
+    def body(self) -> Statements:
         """The statements for one cell, and what each output is."""
         program = self.kernel.program
         lines: list[str] = []
@@ -241,7 +244,7 @@ class KernelText:
             lines.append(f"{place} = {place} + {value};" if sink.kind == "add" else f"{place} = {value};")
         return lines
 
-    def sums(self, values: dict[int, str]) -> tuple[list[str], list[tuple[Sink, str, str]]]:
+    def sums(self, values: dict[int, str]) -> tuple[list[str], Sums]:
         """The statements that add values up, and the sums as (sink, dtype, name)."""
         lines, found = [], []
         for sink, target, output in zip(self.kernel.sinks, self.targets, self.kernel.program.outputs, strict=True):
@@ -271,7 +274,7 @@ class KernelText:
         passed = [*self.params, *(f"partial_{c}" for c in partial)]
         return Launch(
             self.name,
-            [*self.comment(), *head, "{", *cuda_inside(lines), "}", ""],
+            [*self.comment(), *head, "{", *indented(lines), "}", ""],
             grid,
             block,
             passed,
@@ -287,27 +290,25 @@ class KernelText:
         cells = f"{shape} cells, {count} operation{'' if count == 1 else 's'} each" if self.domain else "Numbers"
         return [f"// {cells}."]
 
-    def flat(self, inside: list[str], sums: list[tuple[Sink, str, str]]) -> Launch:
+    def flat(self, inside: list[str], sums: Sums) -> Launch:
         """A loop over all cells; sums over everything by block."""
         blocks = min(-(-self.cells // BLOCK), SUMMING if sums else BLOCKS)
         if self.cells < WIDE and not sums and blocks * BLOCK >= self.cells:
             first = [f"const {self.index} i = blockIdx.x * blockDim.x + threadIdx.x;"]
-            loop = [*first, f"if (i < {self.cells}) {{", *cuda_inside(inside), "}"]
+            loop = [*first, f"if (i < {self.cells}) {{", *indented(inside), "}"]
         else:
             loop = cuda_grid_loop("i", self.cells, inside, self.index)
         lines = [*self.accumulators(sums), *loop]
         ends, totals = self.block_sums(sums, "blockIdx.x", blocks, {})
         return self.finished([*lines, *ends], (blocks,), BLOCK, totals)
 
-    def accumulators(self, sums: list[tuple[Sink, str, str]]) -> list[str]:
+    def accumulators(self, sums: Sums) -> list[str]:
         """The sums' variables, and the memory that the threads of a block share for them."""
         self.shared |= {code for _, code, _ in sums}
         lines = [f"__shared__ {LANGUAGE.types[c]} shared_{c}[{BLOCK}];" for c in sorted({c for _, c, _ in sums})]
         return [*lines, *(f"{LANGUAGE.types[code]} {name} = 0;" for _, code, name in sums)]
 
-    def block_sums(
-        self, sums: list[tuple[Sink, str, str]], block: str, blocks: int, taken: dict[str, int]
-    ) -> tuple[list[str], list[Total]]:
+    def block_sums(self, sums: Sums, block: str, blocks: int, taken: dict[str, int]) -> tuple[list[str], list[Total]]:
         """The statements that add up the threads of a block, one part a block."""
         lines, totals = [], []
         for sink, code, name in sums:
@@ -319,7 +320,7 @@ class KernelText:
                 totals.append(Total(sink, code, first, blocks, 1))
         return lines, totals
 
-    def rows(self, inside: list[str], sums: list[tuple[Sink, str, str]]) -> Launch:
+    def rows(self, inside: list[str], sums: Sums) -> Launch:
         """Sums along axes: o counts the results, r the cells that each adds up; some threads share a result."""
         results, along = (
             domain_size(tuple(self.domain[k] for k in self.kept)),
@@ -344,7 +345,7 @@ class KernelText:
             *self.accumulators(sums),
             f"if (o < {results})",
             f"{INDENT}for ({self.index} r = {first}; r < {end}; r += {lanes}) {{",
-            *cuda_inside(cuda_inside(inside)),
+            *indented(indented(inside)),
             f"{INDENT}}}",
         ]
         taken: dict[str, int] = {}

@@ -15,7 +15,7 @@ from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.cuda.wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.shells import COPIED, INDENT, PointsShell, Shell
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text
+from symdiff.codegen.text import Result, dtype_text, indented
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, is_nest
 from symdiff.vocabulary.heads import CUPY
@@ -156,15 +156,15 @@ class _Launching(CupyShell, PointsShell):
         n, wide = self.points, self.wide
         strided = self.call("_kernel", self.grid(BLOCK), BLOCK, [])
         if wide is None:
-            return [f"if {n}:", *(INDENT + line for line in strided)]
+            return [f"if {n}:", *indented(strided)]
         lines = self.call("_wide_kernel", self.grid(wide.block * wide.points), wide.block, wide.passed)
         tests = [n, *([f"{n} % {wide.points} == 0"] if wide.points > 1 else [])]
         together = ", ".join(name for place, name in enumerate(self.arrays) if place in wide.together)
         return [
             f"if {' and '.join(tests)} and _together({together}):",
-            *(INDENT + line for line in lines),
+            *indented(lines),
             f"elif {n}:",
-            *(INDENT + line for line in strided),
+            *indented(strided),
         ]
 
     def grid(self, points: int) -> str:

@@ -5,15 +5,10 @@ Assumes names that are free. Guarantees any number of rounds, 64-bit where the i
 
 from collections.abc import Iterable
 
-from symdiff.codegen.c_like import INDENT
+from symdiff.codegen.text import indented
 
 BLOCK, BLOCKS = 256, 65_535  # threads of a block, and the most blocks of a launch
 LONG = "long long"
-
-
-def cuda_inside(lines: Iterable[str]) -> list[str]:
-    """Lines within a block of text."""
-    return [INDENT + line for line in lines]
 
 
 def cuda_grid_loop(
@@ -27,7 +22,7 @@ def cuda_grid_loop(
     step = "step" if wide else threads  # in a name of its own, it takes no registers within the loop
     declared = [f"const {LONG} step = {threads};"] if wide else []
     head = f"for ({index} {letter} = {first or thread}; {letter} < {count}; {letter} += {step}) {{"
-    return [*declared, head, *cuda_inside(body), "}"]
+    return [*declared, head, *indented(body), "}"]
 
 
 def cuda_place(strides: Iterable[tuple[int, str]], offset: int = 0) -> str:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
-from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, comment
+from symdiff.codegen.c_like import RESERVED, Dialect, comment
 from symdiff.codegen.c_nests import LOCAL, CNests
 from symdiff.codegen.cuda.functions import (
     COMPLEX_NAMES,
@@ -28,7 +28,7 @@ from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.nest_values import whole_value
 from symdiff.codegen.nest_words import Buffer, Index
 from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result
+from symdiff.codegen.text import Result, indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
@@ -122,7 +122,7 @@ def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     words = CudaNests(LANGUAGE, names, {})
     lines = words.body(program, arguments, targets)
     head = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, f"{DEVICE} void {name_of(name)}")
-    return [*head, "{", *(INDENT + line for line in lines), "}"], words
+    return [*head, "{", *indented(lines), "}"], words
 
 
 def _refused(program: Program) -> str:

@@ -8,8 +8,9 @@ from copy import deepcopy
 
 from symdiff.codegen.c_like import INDENT
 from symdiff.codegen.cuda.arrays import Cells, KernelText, Launch, cuda_box, cuda_index
-from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, cuda_grid_loop, cuda_inside, cuda_place
+from symdiff.codegen.cuda.grids import BLOCK, BLOCKS, cuda_grid_loop, cuda_place
 from symdiff.codegen.cuda.header import LANGUAGE
+from symdiff.codegen.text import indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
 from symdiff.lowering.arrays.layouts import contiguous_strides
 from symdiff.lowering.program import domain_size
@@ -68,9 +69,9 @@ class PartsText(KernelText):
         lines = [*self.place_of_part(sink), *body, f"{self.total} = {value if first else f'{self.total} + {value}'};"]
         tests = self.tests(sink)
         if not tests:
-            return ["{", *cuda_inside(lines), "}"]
+            return ["{", *indented(lines), "}"]
         otherwise = ["} else", f"{INDENT}{self.total} = {cell};"] if first else ["}"]
-        return [f"if ({' && '.join(tests)}) {{", *cuda_inside(lines), *otherwise]
+        return [f"if ({' && '.join(tests)}) {{", *indented(lines), *otherwise]
 
     def tests(self, sink: Sink) -> list[str]:
         """What holds for the cells of a part's region."""

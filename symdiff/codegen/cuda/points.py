@@ -7,9 +7,10 @@ one launch. Refuses what `cuda` refuses.
 import math
 
 from symdiff.codegen.c_like import INDENT, c_signature
-from symdiff.codegen.cuda.grids import cuda_grid_loop, cuda_inside
+from symdiff.codegen.cuda.grids import cuda_grid_loop
 from symdiff.codegen.cuda.header import CUDA_RESERVED, LANGUAGE, device_function, name_of, preamble
 from symdiff.codegen.names import Names
+from symdiff.codegen.text import indented
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output
 from symdiff.lowering.walks import programs_in
@@ -70,7 +71,7 @@ class PointKernel:
             after += stores
         body = [*before, *self.called(passed), *after]
         signature = c_signature(f"{KERNEL} {self.kernel}", self.parameters())
-        return [*signature, "{", *cuda_inside(self.loop(body)), "}"]
+        return [*signature, "{", *indented(self.loop(body)), "}"]
 
     def called(self, passed: list[str]) -> list[str]:
         """The call of the device function."""

@@ -8,11 +8,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from symdiff.codegen.c_like import INDENT
 from symdiff.codegen.cuda.functions import DEVICE
-from symdiff.codegen.cuda.grids import BLOCK, cuda_grid_loop, cuda_inside
+from symdiff.codegen.cuda.grids import BLOCK, cuda_grid_loop
 from symdiff.codegen.cuda.header import LANGUAGE, name_of
 from symdiff.codegen.cuda.points import UNROLL, Leaf, PointKernel, cuda_leaf_axes
+from symdiff.codegen.text import indented
 from symdiff.lowering.plan import Plan
 from symdiff.vocabulary.ops import bytes_of_code
 
@@ -182,7 +182,7 @@ class _Pieces(PointKernel):
 
     def called(self, passed: list[str]) -> list[str]:
         lines = super().called(passed)
-        return [UNROLL, f"for (int p = 0; p < {self.points}; ++p)", *(INDENT + line for line in lines)]
+        return [UNROLL, f"for (int p = 0; p < {self.points}; ++p)", *indented(lines)]
 
     def loop(self, body: list[str]) -> list[str]:
         return cuda_grid_loop("i", "n", body, points=self.points)
@@ -224,7 +224,7 @@ class _Rows(PointKernel):
             *loads,
             "__syncwarp();",
             "const long long i = first + lane;",
-            *["if (i < n) {", *cuda_inside(body), "}"],
+            *["if (i < n) {", *indented(body), "}"],
             "__syncwarp();",
             *stores,
         ]

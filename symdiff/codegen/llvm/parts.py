@@ -5,7 +5,6 @@ are read before an output is written, and that compiling takes time linear in th
 not grow with it.
 """
 
-import functools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,7 +16,8 @@ from symdiff.codegen.llvm.scalar import (
     emit_joint,
     emit_load,
     emit_store,
-    returning,
+    kernel_frame,
+    returning_checked,
 )
 from symdiff.codegen.math.lines import Lines, Value
 from symdiff.ir.node import Node
@@ -60,10 +60,8 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
         if zero_value_number(program, output) >= 0:
             emit_clear(head, head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
     texts = [_part(program, steps, layout, f"{name}.{k}", head) for k, steps in enumerate(parts)]
-    inputs = [f"ptr %in{i}" for i in range(len(program.inputs))]
-    outputs = [f"ptr %out{i}" for i in range(len(program.outputs))]
-    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
-    lines = [f"define {kind} @{name}({', '.join([*inputs, *outputs, 'ptr %work'])}) noinline nounwind {{"]
+    opening, end = kernel_frame(program, name, ["ptr %work"])
+    lines = [opening]
     for i in range(len(program.inputs)):
         lines += [f"  %p{i} = getelementptr ptr, ptr %work, i64 {i}", f"  store ptr %in{i}, ptr %p{i}"]
     lines += head.text
@@ -77,16 +75,14 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
         lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr %made{k}, i64 {count}, i1 false)")
     head.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
     declared = head.declared | head.used
-    return "\n".join([*declared.values(), *texts, *lines, f"  {end}", "}"]) + "\n", layout.size
+    return "\n".join([*declared.values(), *texts, *lines, end, ""]), layout.size
 
 
 def _checked(layout: "_Layout") -> list[str]:
     """The end of the function where a check holds."""
     lines = Lines(prefix="c")
-    found = [lines.put(f"load i8, ptr {lines.put(f'getelementptr i8, ptr %work, i64 {o}')}") for o in layout.checks.values()]
-    total = functools.reduce(lambda a, b: lines.put(f"or i8 {a}, {b}"), found)
-    holds = lines.put(f"icmp ne i8 {total}, 0")
-    return [*lines.text, *returning(holds, "checked")]
+    end = returning_checked(lines, [lines.put(f"getelementptr i8, ptr %work, i64 {o}") for o in layout.checks.values()])
+    return [*lines.text, *end]
 
 
 def _parts(program: Program) -> Iterator[list[Step]]:

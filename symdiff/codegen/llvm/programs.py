@@ -4,14 +4,13 @@
 memory.
 """
 
-import functools
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from symdiff.codegen.llvm.arrays import llvm_array_function
 from symdiff.codegen.llvm.functions import llvm_vector_functions as vector_functions
-from symdiff.codegen.llvm.scalar import LINE, emitted_constant, lacking_in_llvm, returning
+from symdiff.codegen.llvm.scalar import LINE, emitted_constant, kernel_frame, lacking_in_llvm, returning_checked
 from symdiff.codegen.math.lines import Lines, lanes_of
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Clear
@@ -138,22 +137,18 @@ def whole_function(plan: ArrayPlan, found: Arrangement, name: str, kernels: dict
         if made in early:
             count = domain_size(output.shape) * bytes_of_code(output.dtype)
             lines.append(f"  call void @llvm.memcpy.p0.p0.i64(ptr %out{k}, ptr {places[made]}, i64 {count}, i1 false)")
-    parameters = [f"ptr %in{k}" for k in range(len(program.inputs))] + [f"ptr %out{k}" for k in range(len(program.outputs))]
-    parameters += ["ptr %memory"] if found.memory else []
+    opening, end = kernel_frame(program, name, ["ptr %memory"] if found.memory else [])
     if not alone:
         lines = ["  %state = call ptr @PyEval_SaveThread()", *lines, "  call void @PyEval_RestoreThread(ptr %state)"]
     head = ["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)", "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
     head += [emitted_constant(constant, value) for constant, value in found.constants.items()]
-    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
-    opening = f"define {kind} @{name}({', '.join(parameters)}) {{"
-    return "\n".join([*head, opening, *lines, f"  {end}", "}"])
+    return "\n".join([*head, opening, *lines, end])
 
 
 def _checked(places: list[str], alone: bool) -> list[str]:
     """The end of the function where a check holds."""
     lines = Lines(prefix="k")
-    total = functools.reduce(lambda a, b: lines.put(f"or i8 {a}, {b}"), [lines.put(f"load i8, ptr {p}") for p in places])
-    end = returning(lines.put(f"icmp ne i8 {total}, 0"), "checked")
+    end = returning_checked(lines, places)
     if not alone:
         end.insert(-2, "  call void @PyEval_RestoreThread(ptr %state)")
     return [*lines.text, *end]

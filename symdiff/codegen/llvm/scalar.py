@@ -9,15 +9,16 @@ beforehand.
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.llvm.calls import Calls, Group
 from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
-from symdiff.codegen.math.numbers import Mask, Real, call_intrinsic, powers_at_zero, real, where
+from symdiff.codegen.math.numbers import OPERATORS, Mask, Real, call_intrinsic, powers_at_zero, real, where
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, zero_value_number
@@ -34,9 +35,6 @@ from symdiff.vocabulary.ops import (
 from symdiff.vocabulary.traits import operations
 
 LINE = 64  # bytes: arrays of our own begin at multiples of these
-_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-_COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
-_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "rint"}
 _COMPLEX_LIBM = operations("complex_libm")
 
 
@@ -162,43 +160,32 @@ def emit_truth(lines: Lines, value: Value, code: str) -> str:
 
 def emit_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """One operation on real numbers of one precision."""
-    return _REAL[op](lines, op, code, parts)
+    return _REAL[op](*(Real(lines, part, code) for part in parts)).name  # type: ignore[no-any-return]
 
 
 Parts = tuple[Real, ...]  # of complex numbers, or real ones
 
 
-def _tested(op: str, x: Real) -> Mask:
-    if op == "isnan":
-        return x.missing()
-    return abs(x).equals(math.inf) if op == "isinf" else abs(x) < math.inf
-
-
-def _by_formula(lines: Lines, op: str, code: str, parts: list[str]) -> str:
+def _by_formula(op: str, *parts: Real) -> Real:
     """An operation that is put together from others, by its row in `formulas`."""
-    program, _ = formula_program(op, code)
+    lines, (program, _) = parts[0].body, formula_program(op, parts[0].code)
     values: dict[int, Value] = {}
     for position, node in enumerate(program.nodes):
         given = node.op == "input"
-        values[position] = (parts[node.params[0]],) if given else emit_instruction(program, node, lines, values)
-    return values[program.outputs[0].value][0]
+        values[position] = (parts[node.params[0]].name,) if given else emit_instruction(program, node, lines, values)
+    return Real(lines, values[program.outputs[0].value][0], parts[0].code)
 
 
-RealForm = Callable[[Lines, str, str, list[str]], str]
-_REAL: dict[str, RealForm] = {
-    **dict.fromkeys([*LIBM, *VECTORS], lambda lines, op, code, parts: lines.call(op, code, *parts)),
-    **dict.fromkeys(_ARITHMETIC, lambda lines, op, code, parts: lines.op(_ARITHMETIC[op], code, *parts)),
-    **dict.fromkeys(_COMPARISONS, lambda lines, op, code, parts: lines.compare(_COMPARISONS[op], code, *parts)),
-    **dict.fromkeys(_INTRINSICS, lambda lines, op, code, parts: lines.call(f"llvm.{_INTRINSICS[op]}", code, *parts)),
-    **dict.fromkeys(("conj", "real"), lambda lines, op, code, parts: parts[0]),
-    **dict.fromkeys("sign max min fmax fmin mod floordiv logaddexp logaddexp2".split(), _by_formula),
-    **dict.fromkeys(
-        ("isnan", "isinf", "isfinite"), lambda lines, op, code, parts: _tested(op, Real(lines, parts[0], code)).name
-    ),
-    "neg": lambda lines, op, code, parts: lines.neg(code, *parts),
-    "copysign": lambda lines, op, code, parts: lines.call("llvm.copysign", code, *parts),
-    "imag": lambda lines, op, code, parts: lines.literal(0.0, code),
-    "fmod": lambda lines, op, code, parts: lines.op("frem", code, *parts),
+_REAL: dict[str, Callable[..., Any]] = {
+    **{op: functools.partial(call_intrinsic, op) for op in (*LIBM, *VECTORS)},
+    **{op: functools.partial(call_intrinsic, f"llvm.{op}") for op in "sqrt floor ceil trunc rint copysign".split()},
+    **{op: functools.partial(_by_formula, op) for op in "sign max min fmax fmin mod floordiv logaddexp logaddexp2".split()},
+    **{op: form for op, form in OPERATORS.items() if op not in ("and", "not", "select")},
+    "isinf": lambda x: abs(x).equals(math.inf),
+    "isfinite": lambda x: abs(x) < math.inf,
+    "conj": lambda x: x,
+    "real": lambda x: x,
+    "imag": lambda x: real(x, 0.0),
 }
 
 
@@ -220,7 +207,7 @@ def _equal(op: str, wide: list[Parts]) -> tuple[Mask]:
 
 
 def _tested_parts(op: str, wide: list[Parts]) -> tuple[Mask]:
-    first, second = (_tested(op, v) for v in wide[0])
+    first, second = map(_REAL[op], wide[0])
     return (first & second if op == "isfinite" else first | second,)
 
 
@@ -251,7 +238,7 @@ def _complex_function(op: str, wide: list[Parts]) -> Parts:
 
 
 def _added(op: str, wide: list[Parts]) -> Parts:
-    joined, (a, b) = (operator.add if op == "add" else operator.sub), wide
+    joined, (a, b) = OPERATORS[op], wide
     first = joined(a[0], b[0])
     if len(a) == len(b) == 2:
         return first, joined(a[1], b[1])
@@ -346,7 +333,6 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     function of a program with checks returns whether one of them holds, and has written nothing then.
     """
     lines = Lines(most=together)
-    pointers = [f"ptr %in{i}" for i in range(len(program.inputs))] + [f"ptr %out{i}" for i in range(len(program.outputs))]
     values = emit_instructions(program, lines, lambda i: emit_load(lines, f"%in{i.params[0]}", i.params[1], i.dtype))
     if program.checks:
         holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
@@ -359,10 +345,22 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
             if value != zero:
                 own = emit_conversion(lines, values[value], program.nodes[value].dtype, output.dtype)
                 emit_store(lines, f"%out{place}", cell, own, output.dtype)
-    body = "\n".join(lines.text)
-    declared = "\n".join([*lines.declared.values(), *lines.used.values()])
-    kind, end = ("i1", "ret i1 false") if program.checks else ("void", "ret void")
-    return f"{declared}\ndefine {kind} @{name}({', '.join(pointers)}) noinline nounwind {{\n{body}\n  {end}\n}}\n"
+    opening, end = kernel_frame(program, name)
+    return "\n".join([*lines.declared.values(), *lines.used.values(), opening, *lines.text, end, ""])
+
+
+def kernel_frame(program: Program, name: str, more: Sequence[str] = ()) -> tuple[str, str]:
+    """The first line of a function over pointers to inputs, outputs and `more`, and its end: it returns whether a check holds
+    where there are some."""
+    pointers = [f"ptr %in{k}" for k in range(len(program.inputs))] + [f"ptr %out{k}" for k in range(len(program.outputs))]
+    kind, end = ("i1", "  ret i1 false\n}") if program.checks else ("void", "  ret void\n}")
+    return f"define {kind} @{name}({', '.join([*pointers, *more])}) noinline nounwind {{", end
+
+
+def returning_checked(lines: Lines, pointers: Iterable[str]) -> list[str]:
+    """The end of a function where one of the truths at some pointers holds."""
+    total = functools.reduce(lambda a, b: lines.put(f"or i8 {a}, {b}"), [lines.put(f"load i8, ptr {p}") for p in pointers])
+    return returning(lines.put(f"icmp ne i8 {total}, 0"), "checked")
 
 
 def returning(condition: str, label: str) -> list[str]:

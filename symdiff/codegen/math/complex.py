@@ -23,6 +23,7 @@ from symdiff.codegen.math.numbers import (
     fma,
     lane_max,
     lane_min,
+    nan_of,
     pair,
     powers_at_zero,
     round_to_bits,
@@ -45,8 +46,8 @@ def cexp(x: Real, y: Real) -> Pair:
     factors = _factors(n, bits)
     real, imag = _times(size, cosine, factors), _times(size, sine, factors)
     still = x.equals(-math.inf) & _endless(y)
-    real = where(x.missing(), x, where(still, 0.0, where(x.equals(math.inf) & _endless(y), math.inf, real)))
-    imag = where(x.missing(), x, where(still, 0.0, imag))
+    real = nan_of(x, where(still, 0.0, where(x.equals(math.inf) & _endless(y), math.inf, real)))
+    imag = nan_of(x, where(still, 0.0, imag))
     return real, where(y.equals(0.0), y, imag)
 
 
@@ -149,7 +150,7 @@ def _sinh_cosh(x: Real) -> tuple[Real, Real, Factors]:
     _, odd, even = _halves(lane_min(size, 50.0))
     large = size > 40.0
     odd, even = where(large, one, odd), where(large, one, even)
-    odd, even = copysign(where(x.missing(), x, odd), x), where(x.missing(), x, even)
+    odd, even = copysign(nan_of(x, odd), x), nan_of(x, even)
     first, second, third = (where(large, f, 1.0) for f in _factors(n - 1.0, bits - 1))
     return odd, even, (first, second, third)
 

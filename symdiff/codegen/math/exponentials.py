@@ -10,7 +10,19 @@ lie outside the range of normal numbers.
 
 import math
 
-from symdiff.codegen.math.numbers import Bits, Real, exact, fma, horner, lane_max, lane_min, round_to_bits, two_product, where
+from symdiff.codegen.math.numbers import (
+    Bits,
+    Real,
+    exact,
+    fma,
+    horner,
+    lane_max,
+    lane_min,
+    nan_of,
+    round_to_bits,
+    two_product,
+    where,
+)
 
 LN2 = exact("0x1.62e42fefa2000p-1", "0x1.9ef35793c7673p-41")
 _NORMAL = 708.0  # the size of arguments up to which exp is neither subnormal nor infinite
@@ -32,7 +44,7 @@ def exp(x: Real) -> Real:
     usual = size * power_of_two(bits)
     x.body.unless(abs(x) <= _NORMAL)
     size, n, bits = parts(_kept(x, -746.0, 710.0))
-    return x.body.joined([usual], [where(x.missing(), x, times_power_of_two(size, n, bits))])[0]
+    return x.body.joined([usual], [nan_of(x, times_power_of_two(size, n, bits))])[0]
 
 
 def exp2(x: Real) -> Real:
@@ -41,14 +53,14 @@ def exp2(x: Real) -> Real:
     n, bits = round_to_bits(kept)
     r = kept - n
     size = fma(r, math.log(2), r * r * horner(r, *_EXP2)) + 1.0
-    return where(x.missing(), x, times_power_of_two(size, n, bits))
+    return nan_of(x, times_power_of_two(size, n, bits))
 
 
 def exp10(x: Real) -> Real:
     """10**x: exp of x ln 10 with all its digits."""
     kept = _kept(x, -325.0, 309.0)
     high, low = two_product(kept, _LN10[0])
-    return where(x.missing(), x, times_power_of_two(*parts(high, fma(kept, _LN10[1], low))))
+    return nan_of(x, times_power_of_two(*parts(high, fma(kept, _LN10[1], low))))
 
 
 def expm1(x: Real) -> Real:

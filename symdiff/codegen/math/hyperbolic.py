@@ -11,7 +11,7 @@ import math
 
 from symdiff.codegen.math.exponentials import exp, parts, times_power_of_two
 from symdiff.codegen.math.logarithms import log_of_sum
-from symdiff.codegen.math.numbers import Real, copysign, fma, horner, lane_min, sqrt, two_sum, where
+from symdiff.codegen.math.numbers import Real, copysign, fma, horner, lane_min, nan_of, sqrt, two_sum, where
 
 _SINH = (  # (sinh(x) - x)/x**3 in powers of x**2
     0.16666666666666666, 0.008333333333333299, 0.00019841269841324198, 2.7557319191381816e-06, 2.5052117695907823e-08,
@@ -28,7 +28,7 @@ def sinh(x: Real) -> Real:
     """sinh(x)."""
     size = abs(x)
     far = copysign(_half_exp(size, -0.25), x)
-    return where(size < 1.0, near_sinh(x), where(x.missing(), x, far))
+    return where(size < 1.0, near_sinh(x), nan_of(x, far))
 
 
 def cosh(x: Real) -> Real:

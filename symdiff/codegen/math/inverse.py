@@ -10,7 +10,7 @@ the result).
 
 import math
 
-from symdiff.codegen.math.numbers import Mask, Real, copysign, exact, fma, horner, lane_min, sqrt, where
+from symdiff.codegen.math.numbers import Mask, Real, copysign, exact, fma, horner, lane_min, nan_of, sqrt, where
 
 _PI_4 = exact("0x1.921fb54442d18p-1", "0x1.1a62633145c07p-55")
 _ATAN = (  # (atan(t) - t)/t**3 in powers of t**2
@@ -31,7 +31,7 @@ def atan(x: Real) -> Real:
     steep = size > 1.0
     finite = lane_min(size, 1e300)
     found = _angle(where(steep, 1.0, finite), where(steep, finite, 1.0), steep, None)
-    return where(x.missing(), x, copysign(found, x))
+    return nan_of(x, copysign(found, x))
 
 
 def atan2(y: Real, x: Real) -> Real:
@@ -53,7 +53,7 @@ def asin(x: Real) -> Real:
     far = size > 0.5
     one = _asin(size, far)
     found = where(far, _PI_4[0] * 2 - fma(one, 2.0, -2 * _PI_4[1]), one)
-    return copysign(where(x.missing(), x, found), x)
+    return copysign(nan_of(x, found), x)
 
 
 def acos(x: Real) -> Real:
@@ -63,7 +63,7 @@ def acos(x: Real) -> Real:
     turned = where(x < 0.0, one, -one)
     near = 2 * _PI_4[0] + (turned + 2 * _PI_4[1])
     beyond = where(x < 0.0, 4 * _PI_4[0] - fma(one, 2.0, -4 * _PI_4[1]), one + one)
-    return where(x.missing(), x, where(far, beyond, near))
+    return nan_of(x, where(far, beyond, near))
 
 
 def _angle(small: Real, large: Real, steep: Mask, behind: Mask | None) -> Real:

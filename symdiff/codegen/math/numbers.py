@@ -7,6 +7,7 @@ that one number and a vector of them have the same bits.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -196,6 +197,11 @@ def where(mask: Mask, yes: Real | float, no: Real | float) -> Real:
     return Real(mask.body, mask.body.select(mask.name, like.code, real(like, yes).name, real(like, no).name), like.code)
 
 
+def nan_of(x: Real, found: Real | float) -> Real:
+    """A result, but NaN where a number is."""
+    return where(x.missing(), x, found)
+
+
 def fma(a: Real, b: Real | float, c: Real | float) -> Real:
     """a*b + c, rounded once."""
     return call_intrinsic("llvm.fma", a, real(a, b), real(a, c))
@@ -265,3 +271,11 @@ def powers_at_zero(base: list[Real], exponent: list[Real], found: list[Real]) ->
     nothing, one = (parts[0].equals(0.0) & parts[1].equals(0.0) for parts in (base, exponent))
     empty = where(exponent[0] > 0.0, real(exponent[0], 0.0), math.nan)
     return tuple(where(one, at, where(nothing, empty, part)) for at, part in zip((1.0, 0.0), found, strict=True))
+
+
+# The operations on numbers, and on truths, that are an operator or a method.
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{op: getattr(operator, name) for op, name in {"div": "truediv", "and": "and_", "not": "invert"}.items()},
+    **{op: getattr(operator, op) for op in "add sub mul neg abs lt le gt ge".split()},
+    "eq": Real.equals, "ne": _compared("une"), "fmod": _on_reals("frem"), "isnan": Real.missing, "select": where,
+}  # fmt: skip

@@ -12,7 +12,7 @@ import math
 from symdiff.codegen.math.circular import patched_by_libm, turned
 from symdiff.codegen.math.exponentials import power_of_two
 from symdiff.codegen.math.logarithms import in_log_domain, log_of_parts, split_normal
-from symdiff.codegen.math.numbers import Real, copysign, exact, fma, horner, lane_max, lane_min, round_to_bits, where
+from symdiff.codegen.math.numbers import Real, copysign, exact, fma, horner, lane_max, lane_min, nan_of, round_to_bits, where
 from symdiff.codegen.math.powers import power
 
 REDUCED = 1e9  # beyond, float64's pi/2 in two parts no longer gives all digits of float32
@@ -32,7 +32,7 @@ _TANH = (
 
 def exp_single(x: Real) -> Real:
     """e**x."""
-    return where(x.missing(), x, _exp(x))
+    return nan_of(x, _exp(x))
 
 
 def log_single(x: Real) -> Real:
@@ -61,7 +61,7 @@ def tanh_single(x: Real) -> Real:
     z = x * x
     near = fma(x * z, horner(z, *_TANH), x)
     far = 1.0 - 2.0 / (_exp(size + size) + 1.0)
-    return where(x.missing(), x, copysign(where(size < 0.625, near, far), x))
+    return nan_of(x, copysign(where(size < 0.625, near, far), x))
 
 
 def pow_single(x: Real, y: Real) -> Real:

@@ -10,7 +10,6 @@ beyond. All interpolate at the Chebyshev nodes in 60 digits (error 2**-57).
 
 import functools
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -18,7 +17,18 @@ from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.math.exponentials import exp, expm1, parts, times_power_of_two
 from symdiff.codegen.math.hyperbolic import atanh
 from symdiff.codegen.math.logarithms import log, log1p
-from symdiff.codegen.math.numbers import Real, call_intrinsic, copysign, fma, horner, lane_min, two_product, where
+from symdiff.codegen.math.numbers import (
+    OPERATORS,
+    Real,
+    call_intrinsic,
+    copysign,
+    fma,
+    horner,
+    lane_min,
+    nan_of,
+    two_product,
+    where,
+)
 
 _ERF = (  # (erf(x)/x - 2/sqrt(pi))/x**2 in powers of x**2
     -0.3761263890318375, 0.11283791670954388, -0.026866170644835378, 0.005223977620813342, -0.0008548326651491142,
@@ -45,14 +55,14 @@ def erf(x: Real) -> Real:
     size = abs(x)
     kept = lane_min(size, 6.0)
     far = 1.0 - exp(-(kept * kept)) * _erfcx(kept)
-    return where(x.missing(), x, where(size < 1.0, _near_erf(x), copysign(far, x)))
+    return nan_of(x, where(size < 1.0, _near_erf(x), copysign(far, x)))
 
 
 def erfc(x: Real) -> Real:
     """1 - erf(x)."""
     size = lane_min(abs(x), 28.0)
     square, rest = two_product(size, size)
-    return where(x.missing(), x, _tail(x, 1.0 - _near_erf(x), _gauss(square, rest), _erfcx(size), 2.0))
+    return nan_of(x, _tail(x, 1.0 - _near_erf(x), _gauss(square, rest), _erfcx(size), 2.0))
 
 
 def erfcx(x: Real) -> Real:
@@ -63,7 +73,7 @@ def erfcx(x: Real) -> Real:
     grown = times_power_of_two(*parts(square, rest))
     near = grown * (1.0 - _near_erf(where(size < _EDGE, x, 0.0)))
     far = where(x < 0.0, fma(grown, 2.0, -_erfcx(size)), _erfcx(size))
-    return where(x.missing(), x, where(size < _EDGE, near, far))
+    return nan_of(x, where(size < _EDGE, near, far))
 
 
 def ndtr(x: Real) -> Real:
@@ -73,7 +83,7 @@ def ndtr(x: Real) -> Real:
     square, rest = two_product(size, size)
     near = fma(_near_erf(x * math.sqrt(0.5)), 0.5, 0.5)
     found = _tail(-x * math.sqrt(0.5), near, _gauss(square * 0.5, rest * 0.5), _erfcx(scaled_size) * 0.5, 1.0)
-    return where(x.missing(), x, found)
+    return nan_of(x, found)
 
 
 def log_ndtr(x: Real) -> Real:
@@ -83,15 +93,12 @@ def log_ndtr(x: Real) -> Real:
     below = log(_erfcx(t) * 0.5) - size * (size * 0.5)
     tail = ndtr(-size)
     above = log1p(where(x < 0.0, tail - 1.0, -tail))
-    return where(x.missing(), x, where(x < -1.0, where(size < math.inf, below, -math.inf), above))
+    return nan_of(x, where(x < -1.0, where(size < math.inf, below, -math.inf), above))
 
 
 TABULATED = tuple("expit log_expit logit xlogy xlog1py cosm1 exprel".split())
-_ON_VECTORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg, "abs": abs,
-    "lt": operator.lt, "gt": operator.gt, "eq": Real.equals, "and": operator.and_, "not": operator.invert, "select": where,
-    "isnan": Real.missing, "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "atanh": atanh,
-    "sin": functools.partial(call_intrinsic, "sin"),
+_ON_VECTORS: dict[str, Callable[..., Any]] = OPERATORS | {
+    "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "atanh": atanh, "sin": functools.partial(call_intrinsic, "sin"),
 }  # fmt: skip
 
 
