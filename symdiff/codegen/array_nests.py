@@ -14,7 +14,7 @@ import numpy as np
 from symdiff.codegen.array_text import OVERWRITING, Part, Whole, call_text, part_text, placing_lines, static_text, viewed
 from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text
 from symdiff.codegen.nest_values import Writer
-from symdiff.codegen.nest_words import Buffer, Cells, Index
+from symdiff.codegen.nest_words import Buffer, Cells, Index, Nexts
 from symdiff.codegen.nests import Nest
 from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.text import dtype_text, tuple_text, wrapped_text
@@ -385,7 +385,7 @@ class ArrayNests(PythonNests):
             self._say(f"{buffer.name} = np.ascontiguousarray({buffer.name})")
             self.loose.discard(buffer.name)
 
-    def assign(self, pairs: list[tuple[Buffer, Expression, bool]]) -> None:
+    def assign(self, pairs: Nexts) -> None:
         if sum(len(value.text) for _, value, _ in pairs) > WIDTH and not any(needed for _, _, needed in pairs):
             for pair in pairs:
                 super().assign([pair])

@@ -14,7 +14,7 @@ import numpy as np
 from symdiff.codegen.c_like import Dialect
 from symdiff.codegen.expressions import ATOM, Expression, Spelled, bare_text
 from symdiff.codegen.names import Names
-from symdiff.codegen.nest_words import Buffer, Index
+from symdiff.codegen.nest_words import Buffer, Index, Nexts
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
@@ -144,7 +144,7 @@ class CNests(TextNests):
         else:
             self._say(f"{self.fresh.pop(buffer.name)} = {bare_text(value.text)}")
 
-    def assign(self, pairs: list[tuple[Buffer, Expression, bool]]) -> None:
+    def assign(self, pairs: Nexts) -> None:
         late = []
         for buffer, value, read in pairs:
             if read:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.nest_values import Values, Write, Writer
-from symdiff.codegen.nest_words import Buffer, Cells, Index, Number
+from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Number
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, cell_program
@@ -19,10 +19,14 @@ from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
+Term = Callable[[Index, Index], Number]  # of a sum, by the cell's index and that of the term
+Head = Callable[[Values, Node], Formula]
+Part = Callable[..., None]  # of a nest, a node, what writes, and whether it adds
+
 # -- formulas for a cell
 
 
-def _reduced(nest: Values, node: Node) -> tuple[Shape, Callable[[Index, Index], Number]]:
+def _reduced(nest: Values, node: Node) -> tuple[Shape, Term]:
     """The shape that an operation takes together, and a cell by its index outside and within that."""
     source, axes = nest.operand(node), node.params["axes"]
     kept = [a for a in range(len(source.shape)) if a not in axes]
@@ -34,7 +38,7 @@ def _reduced(nest: Values, node: Node) -> tuple[Shape, Callable[[Index, Index], 
     return tuple(source.shape[a] for a in axes), cell
 
 
-def _summed(nest: Values, node: Node, shape: Shape, term: Callable[[Index, Index], Number]) -> Callable[[Index], Number]:
+def _summed(nest: Values, node: Node, shape: Shape, term: Term) -> Formula:
     """The formula of cells that are sums of terms over a shape."""
 
     def at(index: Index) -> Number:
@@ -46,14 +50,14 @@ def _summed(nest: Values, node: Node, shape: Shape, term: Callable[[Index, Index
     return at
 
 
-def _formula_sum(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_sum(nest: Values, node: Node) -> Formula:
     return _summed(nest, node, *_reduced(nest, node))
 
 
-def _joining(op: str, start: Any = None) -> Callable[[Values, Node], Callable[[Index], Number]]:
+def _joining(op: str, start: Any = None) -> Head:
     """The formula of cells that an operation on two numbers joins, one after the other, from `start` or the first one on."""
 
-    def formula(nest: Values, node: Node) -> Callable[[Index], Number]:
+    def formula(nest: Values, node: Node) -> Formula:
         (shape, cell), join = _reduced(nest, node), _joined(nest, node, op)
 
         def at(index: Index) -> Number:
@@ -80,7 +84,7 @@ def _applied(nest: Values, op: str, codes: tuple[str, ...], code: str, *numbers:
     return nest.words.cell(cell_program(op, codes, code), len(codes), dict(enumerate(numbers)))
 
 
-def _product_terms(nest: Values, node: Node) -> Callable[[Index, Index], Number]:
+def _product_terms(nest: Values, node: Node) -> Term:
     """The products that a cell of a product of two arrays is the sum of."""
     a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
 
@@ -96,12 +100,12 @@ def _product_terms(nest: Values, node: Node) -> Callable[[Index, Index], Number]
     return term
 
 
-def _formula_matmul(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_matmul(nest: Values, node: Node) -> Formula:
     """A product with a vector."""
     return _summed(nest, node, nest.program.nodes[node.operands[0]].shape[-1:], _product_terms(nest, node))
 
 
-def _formula_gather(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_gather(nest: Values, node: Node) -> Formula:
     source = nest.operand(node)
     row, axes = _row_numbers(nest, node, source.shape[0])
     return lambda index: source.at((row(index[: len(axes)]), *index[len(axes) :]))
@@ -131,12 +135,12 @@ def _rows(nest: Values, indices: np.ndarray, size: Count) -> Callable[[Index], C
     return row
 
 
-def _formula_diagonal(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_diagonal(nest: Values, node: Node) -> Formula:
     source = nest.operand(node)
     return lambda index: source.at((*index, index[-1]))
 
 
-def _formula_reshape(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_reshape(nest: Values, node: Node) -> Formula:
     source = nest.operand(node)
     if not isinstance(source, Cells):
         return lambda index: source
@@ -147,18 +151,18 @@ def _formula_reshape(nest: Values, node: Node) -> Callable[[Index], Number]:
     return nest.words.cells(buffer._replace(shape=node.shape)).at
 
 
-def _formula_getitem(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_getitem(nest: Values, node: Node) -> Formula:
     source = nest.operand(node)
     moved = _region(node.params["key"], source.shape)
     return lambda index: source.at(moved(index))
 
 
-def _formula_transpose(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_transpose(nest: Values, node: Node) -> Formula:
     source, axes = nest.operand(node), node.params["axes"]
     return lambda index: source.at(tuple(index[axes.index(a)] for a in range(len(axes))))
 
 
-def _formula_broadcast(nest: Values, node: Node) -> Callable[[Index], Number]:
+def _formula_broadcast(nest: Values, node: Node) -> Formula:
     return lambda index: nest.value_at(node.operands[0], index)
 
 
@@ -175,7 +179,7 @@ def _region(key: Any, shape: Shape) -> Callable[[Index], Index]:
 # -- parts that are written one after the other
 
 
-def _onto_zeros(part: Callable[..., None]) -> Callable[..., None]:
+def _onto_zeros(part: Part) -> Part:
     """A part of an array whose other cells are zero; where it is added, nothing else changes."""
 
     def whole(nest: Values, node: Node, write: Write, add: bool = False) -> None:
@@ -189,7 +193,7 @@ def _onto_zeros(part: Callable[..., None]) -> Callable[..., None]:
     return whole
 
 
-def _onto_first(part: Callable[..., None]) -> Callable[..., None]:
+def _onto_first(part: Part) -> Part:
     """A part of an array whose other cells are those of the first operand; what is added is made in memory of its own."""
 
     def whole(nest: Values, node: Node, write: Write, add: bool = False) -> None:
@@ -277,7 +281,7 @@ def _set_at(nest: Values, node: Node, write: Write) -> None:
     nest.words.each(indices.shape, lambda i: write(tuple(row(i) for row in rows), _typed(nest, node, 1, i), False))
 
 
-def _running(op: str, start: float) -> Callable[..., None]:
+def _running(op: str, start: float) -> Part:
     """What writes the running totals along an axis."""
 
     def part(nest: Values, node: Node, write: Write, add: bool = False) -> None:
@@ -311,13 +315,13 @@ def _number(nest: Values, node: Node, value: Any) -> Number:
     return nest.words.cell(Program("", (), (), [Node("const", (), (), node.dtype, kind(value))]), 0, {})
 
 
-FORMULAS: dict[str, Callable[[Values, Node], Callable[[Index], Number]]] = {
+FORMULAS: dict[str, Head] = {
     "sum": _formula_sum, "matmul": _formula_matmul, "gather": _formula_gather, "reshape": _formula_reshape,
     "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast, "take": _formula_gather,
     "diagonal": _formula_diagonal, "amax": _joining("max"), "amin": _joining("min"), "prod": _joining("mul", 1.0),
     "any": _joining("or", False), "all": _joining("and", True),
 }  # fmt: skip
-ADDING: dict[str, Callable[..., None]] = {"put": _put, "scatter_at": _scatter, "scatter": _scatter, "embed": _embed}
+ADDING: dict[str, Part] = {"put": _put, "scatter_at": _scatter, "scatter": _scatter, "embed": _embed}
 REPLACING: dict[str, Callable[[Values, Node, Write], None]] = {"set": _set, "set_at": _set_at, "assign_at": _assign_at}
 
 
@@ -328,14 +332,14 @@ def placed(nest: Values, node: Node, write: Write, add: bool = False) -> None:
 
 PLACED = {op: _onto_zeros(placed) for op in ADDING} | {op: _onto_first(placed) for op in REPLACING}
 VIEWS = operations("picks", "rearranges", "gathers") | {"broadcast_to", "diagonal"}
-_PARTS: dict[str, Callable[..., None]] = {
+_PARTS: dict[str, Part] = {
     "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, **ADDING,
     **{op: _onto_first(part) for op, part in REPLACING.items()},
     "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
 }  # fmt: skip
 
 
-def part_of_array(program: Program, node: Node) -> Callable[..., None] | None:
+def part_of_array(program: Program, node: Node) -> Part | None:
     """What writes an array part by part, None where it has a formula for a cell."""
     if node.op == "matmul" and len(program.nodes[node.operands[1]].shape) < 2:
         return None

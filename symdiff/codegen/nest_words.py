@@ -18,6 +18,7 @@ from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
 SMALL = 64  # cells of an array that is a variable of the function
 Index = tuple[Count, ...]
 Number = Any  # a target's text of a number: names of registers, or an expression
+Formula = Callable[[Index], Number]  # for a cell
 
 
 class Buffer(NamedTuple):
@@ -29,13 +30,16 @@ class Buffer(NamedTuple):
     start: Count = 0
 
 
+Nexts = list[tuple[Buffer, Number, bool]]  # variables with their next values; whether others' are computed from these
+
+
 @dataclass(frozen=True, slots=True)
 class Cells:
     """An array, by the formula for a cell; `buffer` where it is in memory."""
 
     shape: Shape
     dtype: str
-    at: Callable[[Index], Number]
+    at: Formula
     buffer: Buffer | None = None
 
 
@@ -109,7 +113,7 @@ class Words:
         """Write a cell, or `add` to it."""
         raise NotImplementedError
 
-    def assign(self, pairs: list[tuple[Buffer, Number, bool]]) -> None:
+    def assign(self, pairs: Nexts) -> None:
         """Variables' next values; `True` with those that others' are computed from."""
         for buffer, value, _ in pairs:
             self.store(buffer, (), value)

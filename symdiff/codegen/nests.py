@@ -9,13 +9,13 @@ operations. Refuses, with `BackendError`, operations on whole arrays that have n
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from symdiff.codegen.names import cell_name
-from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, part_of_array, placed
+from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
 from symdiff.codegen.nest_values import Line, Values, Write, Writer, whole_value
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words, is_small
 from symdiff.ir.node import Node
@@ -156,7 +156,7 @@ class Nest(Values):
         formula = FORMULAS[node.op](self, node)
         return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
 
-    def _part(self, program: Program, node: Node) -> Callable[..., None] | None:
+    def _part(self, program: Program, node: Node) -> Part | None:
         """What writes an array part by part, if it is written so."""
         return PLACED.get(node.op) if self.arrays else part_of_array(program, node)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, Ends, Expression, Spell, Spelled, bare_text
 from symdiff.codegen.names import Names
-from symdiff.codegen.nest_words import Buffer, Index
+from symdiff.codegen.nest_words import Buffer, Index, Nexts
 from symdiff.codegen.text import number_type, wrapped_text
 from symdiff.codegen.text_nests import Syntax, TextNests
 from symdiff.lowering.program import Program
@@ -158,7 +158,7 @@ class PythonNests(TextNests):
         self.made(target.name)
         self._say(f"{target.name}[:] = {source.name}")
 
-    def assign(self, pairs: list[tuple[Buffer, Expression, bool]]) -> None:
+    def assign(self, pairs: Nexts) -> None:
         said = [(buffer.name, self.kept(bare_text(value.text), buffer.dtype)) for buffer, value, _ in pairs]
         said = [(name, text) for name, text in said if name != text]
         if said:

@@ -15,7 +15,7 @@ import numpy as np
 
 from symdiff.codegen.expressions import ATOM, SIGN, Ends, Expression, Spelled, formula, printed_operands
 from symdiff.codegen.names import Names
-from symdiff.codegen.nest_words import Buffer, Index
+from symdiff.codegen.nest_words import Buffer, Index, Nexts
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.codegen.numpy import emit_in_place, spelling
 from symdiff.codegen.python_nests import PythonNests
@@ -314,7 +314,7 @@ class RowNests(TextNests):
         own, other = (f"{b.name}[{self._text(b.start)}:{self._text(b.start + count)}]" for b in (target, source))
         self._note(f"np.copyto({own}, {other})", f"{target.name} = {source.name}")
 
-    def assign(self, pairs: list[tuple[Buffer, Expression, bool]]) -> None:
+    def assign(self, pairs: Nexts) -> None:
         """What others are computed from is kept until they are; a row of the round's own gets the variable's name."""
         own = {buffer.name for buffer, _, _ in pairs}
         saved = [(b, self.named("", Row(f"{v.text}[:]", str(v)), b.dtype) if v.text in own else v) for b, v, _ in pairs]

@@ -18,6 +18,7 @@ from symdiff.lowering.walks import programs_in
 KERNEL = 'extern "C" __global__ void'
 UNROLL = "#pragma unroll"
 Leaf = Input | Output
+Moves = tuple[str, list[str], list[str], list[str]]  # what a function is given, what declares, loads and stores it
 
 
 def point_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> tuple[str, str]:
@@ -96,7 +97,7 @@ class PointKernel:
         step = self.steps[place]
         return [*([step] if self.batch else []), *(f"{step}{axis}" for axis in range(len(self.leaves[place].shape)))]
 
-    def cells(self, place: int) -> tuple[str, list[str], list[str], list[str]]:
+    def cells(self, place: int) -> Moves:
         """What the device function is given for an array, and the lines that declare, load and store its cells.
 
         Loops are unrolled, so cells are registers.

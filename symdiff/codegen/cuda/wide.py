@@ -11,7 +11,7 @@ from typing import NamedTuple
 from symdiff.codegen.cuda.functions import DEVICE
 from symdiff.codegen.cuda.grids import BLOCK, cuda_grid_loop
 from symdiff.codegen.cuda.header import LANGUAGE, name_of
-from symdiff.codegen.cuda.points import UNROLL, Leaf, PointKernel, cuda_leaf_axes
+from symdiff.codegen.cuda.points import UNROLL, Leaf, Moves, PointKernel, cuda_leaf_axes
 from symdiff.codegen.text import indented
 from symdiff.lowering.plan import Plan
 from symdiff.vocabulary.ops import bytes_of_code
@@ -156,7 +156,7 @@ class _Pieces(PointKernel):
         found = super().strides(place)
         return found if self.axes[place] is None else found[1:]
 
-    def cells(self, place: int) -> tuple[str, list[str], list[str], list[str]]:
+    def cells(self, place: int) -> Moves:
         if place in self.by_value or self.axes[place] is None:
             return super().cells(place)
         leaf, given = self.leaves[place], place < len(self.inputs)
@@ -200,7 +200,7 @@ class _Rows(PointKernel):
     def strides(self, place: int) -> list[str]:
         return [] if place in self.rows else super().strides(place)
 
-    def cells(self, place: int) -> tuple[str, list[str], list[str], list[str]]:
+    def cells(self, place: int) -> Moves:
         if place not in self.rows:
             return super().cells(place)
         return f"&{self.shared[place]}[lane * {_row(self.leaves[place])}]", [], [], []
