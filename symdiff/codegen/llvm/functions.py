@@ -15,7 +15,8 @@ from collections.abc import Callable, Collection, Iterable
 
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.math import circular, complex, exponentials, hyperbolic, inverse, logarithms, powers, single, special
-from symdiff.codegen.math.numbers import Body, Real
+from symdiff.codegen.math.lines import Real
+from symdiff.codegen.math.numbers import Body
 
 Formula = Callable[..., Real | tuple[Real, ...]]
 

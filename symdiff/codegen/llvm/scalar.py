@@ -17,8 +17,21 @@ import numpy as np
 
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.llvm.calls import Calls, Group
-from symdiff.codegen.math.lines import LIBM, PAIRS, TYPES, VECTORS, Lines, Value
-from symdiff.codegen.math.numbers import OPERATORS, Mask, Real, call_intrinsic, powers_at_zero, real, where
+from symdiff.codegen.math.lines import (
+    LIBM,
+    OPERATORS,
+    PAIRS,
+    TYPES,
+    VECTORS,
+    Lines,
+    Mask,
+    Real,
+    Value,
+    call_intrinsic,
+    real,
+    where,
+)
+from symdiff.codegen.math.numbers import powers_at_zero
 from symdiff.errors import InvariantError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, zero_value_number
@@ -160,7 +173,7 @@ def emit_truth(lines: Lines, value: Value, code: str) -> str:
 
 def emit_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """One operation on real numbers of one precision."""
-    return _REAL[op](*(Real(lines, part, code) for part in parts)).name  # type: ignore[no-any-return]
+    return _REAL[op](*[Real(lines, part, code) for part in parts]).name  # type: ignore[no-any-return]
 
 
 Parts = tuple[Real, ...]  # of complex numbers, or real ones

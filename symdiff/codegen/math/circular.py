@@ -9,7 +9,8 @@ fdlibm's kernels.
 
 import math
 
-from symdiff.codegen.math.numbers import Bits, Real, by_lanes, exact, fma, horner, round_to_bits, where
+from symdiff.codegen.math.lines import Bits, Real, where
+from symdiff.codegen.math.numbers import by_lanes, exact, fma, horner, round_to_bits
 
 REDUCED = 1e5  # beyond, three parts of pi/2 no longer give all digits of the reduced argument
 _SMALL = 0.78  # below pi/4: the nearest multiple of pi/2 is 0

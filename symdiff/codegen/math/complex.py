@@ -13,12 +13,9 @@ import math
 from symdiff.codegen.math.exponentials import parts, power_of_two
 from symdiff.codegen.math.hyperbolic import near_sinh
 from symdiff.codegen.math.inverse import atan2
+from symdiff.codegen.math.lines import Bits, Mask, Real, copysign, where
 from symdiff.codegen.math.logarithms import log_of_sum
 from symdiff.codegen.math.numbers import (
-    Bits,
-    Mask,
-    Real,
-    copysign,
     fast_two_sum,
     fma,
     lane_max,
@@ -30,7 +27,6 @@ from symdiff.codegen.math.numbers import (
     sqrt,
     two_product,
     two_sum,
-    where,
 )
 from symdiff.codegen.math.powers import scaled_legs
 

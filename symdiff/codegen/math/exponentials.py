@@ -10,19 +10,8 @@ lie outside the range of normal numbers.
 
 import math
 
-from symdiff.codegen.math.numbers import (
-    Bits,
-    Real,
-    exact,
-    fma,
-    horner,
-    lane_max,
-    lane_min,
-    nan_of,
-    round_to_bits,
-    two_product,
-    where,
-)
+from symdiff.codegen.math.lines import Bits, Real, where
+from symdiff.codegen.math.numbers import exact, fma, horner, lane_max, lane_min, nan_of, round_to_bits, two_product
 
 LN2 = exact("0x1.62e42fefa2000p-1", "0x1.9ef35793c7673p-41")
 _NORMAL = 708.0  # the size of arguments up to which exp is neither subnormal nor infinite
@@ -44,7 +33,7 @@ def exp(x: Real) -> Real:
     usual = size * power_of_two(bits)
     x.body.unless(abs(x) <= _NORMAL)
     size, n, bits = parts(_kept(x, -746.0, 710.0))
-    return x.body.joined([usual], [nan_of(x, times_power_of_two(size, n, bits))])[0]
+    return x.body.joined([usual], [nan_of(x, times_power_of_two(size, n, bits))])[0]  # type: ignore[no-any-return]
 
 
 def exp2(x: Real) -> Real:

@@ -10,8 +10,9 @@ Method: sinh and cosh from exp(x)/2, sinh near zero by a polynomial in x**2 that
 import math
 
 from symdiff.codegen.math.exponentials import exp, parts, times_power_of_two
+from symdiff.codegen.math.lines import Real, copysign, where
 from symdiff.codegen.math.logarithms import log_of_sum
-from symdiff.codegen.math.numbers import Real, copysign, fma, horner, lane_min, nan_of, sqrt, two_sum, where
+from symdiff.codegen.math.numbers import fma, horner, lane_min, nan_of, sqrt, two_sum
 
 _SINH = (  # (sinh(x) - x)/x**3 in powers of x**2
     0.16666666666666666, 0.008333333333333299, 0.00019841269841324198, 2.7557319191381816e-06, 2.5052117695907823e-08,

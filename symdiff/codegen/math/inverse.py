@@ -10,7 +10,8 @@ the result).
 
 import math
 
-from symdiff.codegen.math.numbers import Mask, Real, copysign, exact, fma, horner, lane_min, nan_of, sqrt, where
+from symdiff.codegen.math.lines import Mask, Real, copysign, where
+from symdiff.codegen.math.numbers import exact, fma, horner, lane_min, nan_of, sqrt
 
 _PI_4 = exact("0x1.921fb54442d18p-1", "0x1.1a62633145c07p-55")
 _ATAN = (  # (atan(t) - t)/t**3 in powers of t**2

@@ -4,8 +4,12 @@ Assumes float32, float64 and truth values, one number or a vector of them. Guara
 method, in order.
 """
 
+from __future__ import annotations
+
+import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.traits import operations
@@ -157,3 +161,134 @@ class Lines:
     def neg(self, code: str, a: str) -> str:
         """-a."""
         return self.put(f"fneg {self.kind(code)} {a}")
+
+
+class _Value:
+    """A value's name in the lines of a function."""
+
+    __slots__ = ("body", "name")
+
+    def __init__(self, body: Any, name: str) -> None:
+        self.body = body
+        self.name = name
+
+
+def _on_reals(name: str) -> Callable[[Real, Real | float], Real]:
+    """An operation on two numbers."""
+    return lambda x, y: Real(x.body, x.body.op(name, x.code, x.name, real(x, y).name), x.code)
+
+
+def _compared(predicate: str) -> Callable[[Real, Real | float], Mask]:
+    """A comparison; none of NaN holds but "uno"."""
+    return lambda x, y: Mask(x.body, x.body.compare(predicate, x.code, x.name, real(x, y).name))
+
+
+def _on_masks(name: str) -> Callable[[Mask, Mask], Mask]:
+    return lambda x, y: Mask(x.body, x.body.op(name, "?", x.name, y.name))
+
+
+def _on_bits(name: str) -> Callable[[Bits, Bits | int], Bits]:
+    def operation(x: Bits, y: Bits | int) -> Bits:
+        lanes = x.body.lanes
+        constant = str(y) if lanes == 1 else f"<{', '.join([f'i64 {y}'] * lanes)}>"
+        return Bits(x.body, x.body.put(f"{name} {x.body.whole} {x.name}, {y.name if isinstance(y, Bits) else constant}"))
+
+    return operation
+
+
+class Real(_Value):
+    """A vector of float64, or of another dtype `code`."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, body: Lines, name: str, code: str = "d") -> None:
+        super().__init__(body, name)
+        self.code = code
+
+    __add__ = __radd__ = _on_reals("fadd")
+    __mul__ = __rmul__ = _on_reals("fmul")
+    __sub__, __truediv__ = _on_reals("fsub"), _on_reals("fdiv")
+    __lt__, __le__, __gt__, __ge__ = (_compared(predicate) for predicate in ("olt", "ole", "ogt", "oge"))
+    equals = _compared("oeq")
+
+    def __rsub__(self, other: float) -> Real:
+        return real(self, other) - self
+
+    def __rtruediv__(self, other: float) -> Real:
+        return real(self, other) / self
+
+    def __neg__(self) -> Real:
+        return Real(self.body, self.body.neg(self.code, self.name), self.code)
+
+    def __abs__(self) -> Real:
+        return call_intrinsic("llvm.fabs", self)
+
+    def missing(self) -> Mask:
+        """Where this is NaN."""
+        return _compared("uno")(self, self)
+
+    def negative(self) -> Mask:
+        """Where the sign bit is set, -0.0 included."""
+        return copysign(1.0, self) < 0.0
+
+    def bits(self) -> Bits:
+        """The same bits as integers."""
+        return Bits(self.body, self.body.put(f"bitcast {self.body.kind('d')} {self.name} to {self.body.whole}"))
+
+
+class Mask(_Value):
+    """A vector of truth values."""
+
+    __slots__ = ()
+
+    __and__, __or__, __xor__ = (_on_masks(name) for name in ("and", "or", "xor"))
+
+    def __invert__(self) -> Mask:
+        return Mask(self.body, self.body.op("xor", "?", self.name, self.body.literal(True, "?")))
+
+
+class Bits(_Value):
+    """A vector of 64-bit integers."""
+
+    __slots__ = ()
+
+    __add__, __sub__, __and__, __or__ = (_on_bits(name) for name in ("add", "sub", "and", "or"))
+    __xor__, __lshift__, __rshift__ = (_on_bits(name) for name in ("xor", "shl", "lshr"))
+
+    def real(self) -> Real:
+        """The same bits as float64."""
+        return Real(self.body, self.body.put(f"bitcast {self.body.whole} {self.name} to {self.body.kind('d')}"))
+
+    def last(self) -> Mask:
+        """Where the number is odd."""
+        return Mask(self.body, self.body.put(f"trunc {self.body.whole} {self.name} to {self.body.kind('?')}"))
+
+
+def real(like: Real, value: Real | float) -> Real:
+    """A constant as a vector like another one; a vector as it is."""
+    return value if isinstance(value, Real) else Real(like.body, like.body.literal(value, like.code), like.code)
+
+
+def call_intrinsic(name: str, *operands: Real) -> Real:
+    """An intrinsic, or another function on vectors."""
+    body, code = operands[0].body, operands[0].code
+    return Real(body, body.call(name, code, *(o.name for o in operands)), code)
+
+
+def where(mask: Mask, yes: Real | float, no: Real | float) -> Real:
+    """yes where the mask holds, no elsewhere."""
+    like = next((v for v in (yes, no) if isinstance(v, Real)), Real(mask.body, ""))
+    return Real(mask.body, mask.body.select(mask.name, like.code, real(like, yes).name, real(like, no).name), like.code)
+
+
+def copysign(size: Real | float, sign: Real) -> Real:
+    """A size with another number's sign."""
+    return call_intrinsic("llvm.copysign", real(sign, size), sign)
+
+
+# The operations on numbers, and on truths, that are an operator or a method.
+OPERATORS: dict[str, Callable[..., Any]] = {
+    **{op: getattr(operator, name) for op, name in {"div": "truediv", "and": "and_", "not": "invert"}.items()},
+    **{op: getattr(operator, op) for op in "add sub mul neg abs lt le gt ge".split()},
+    "eq": Real.equals, "ne": _compared("une"), "fmod": _on_reals("frem"), "isnan": Real.missing, "select": where,
+}  # fmt: skip

@@ -11,7 +11,8 @@ does, so that f stands alone in the last sum: f - (f**2/2 - s (f**2/2 + R(s**2))
 import math
 
 from symdiff.codegen.math.exponentials import LN2
-from symdiff.codegen.math.numbers import Real, exact, fast_two_sum, fma, horner, two_product, two_sum, where
+from symdiff.codegen.math.lines import Real, where
+from symdiff.codegen.math.numbers import exact, fast_two_sum, fma, horner, two_product, two_sum
 
 _MIDDLE = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 _ONE = 0x3FF0000000000000

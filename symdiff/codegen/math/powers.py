@@ -10,20 +10,9 @@ bits) and two steps of Newton's method, the last with an exact remainder; hypot 
 import math
 
 from symdiff.codegen.math.exponentials import parts, power_of_two, times_power_of_two
+from symdiff.codegen.math.lines import Real, copysign, where
 from symdiff.codegen.math.logarithms import log_in_two, split
-from symdiff.codegen.math.numbers import (
-    Real,
-    copysign,
-    fma,
-    horner,
-    lane_max,
-    lane_min,
-    rint,
-    round_to_bits,
-    sqrt,
-    two_product,
-    where,
-)
+from symdiff.codegen.math.numbers import fma, horner, lane_max, lane_min, rint, round_to_bits, sqrt, two_product
 
 _CBRT = (
     0.39969553392018364, 1.1890254244465508, -1.167182300878286, 0.9452829785678083, -0.49619886441816097, 0.1486420623577358,

@@ -11,8 +11,9 @@ import math
 
 from symdiff.codegen.math.circular import patched_by_libm, turned
 from symdiff.codegen.math.exponentials import power_of_two
+from symdiff.codegen.math.lines import Real, copysign, where
 from symdiff.codegen.math.logarithms import in_log_domain, log_of_parts, split_normal
-from symdiff.codegen.math.numbers import Real, copysign, exact, fma, horner, lane_max, lane_min, nan_of, round_to_bits, where
+from symdiff.codegen.math.numbers import exact, fma, horner, lane_max, lane_min, nan_of, round_to_bits
 from symdiff.codegen.math.powers import power
 
 REDUCED = 1e9  # beyond, float64's pi/2 in two parts no longer gives all digits of float32

@@ -16,19 +16,9 @@ from typing import Any, cast
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.math.exponentials import exp, expm1, parts, times_power_of_two
 from symdiff.codegen.math.hyperbolic import atanh
+from symdiff.codegen.math.lines import OPERATORS, Real, call_intrinsic, copysign, where
 from symdiff.codegen.math.logarithms import log, log1p
-from symdiff.codegen.math.numbers import (
-    OPERATORS,
-    Real,
-    call_intrinsic,
-    copysign,
-    fma,
-    horner,
-    lane_min,
-    nan_of,
-    two_product,
-    where,
-)
+from symdiff.codegen.math.numbers import fma, horner, lane_min, nan_of, two_product
 
 _ERF = (  # (erf(x)/x - 2/sqrt(pi))/x**2 in powers of x**2
     -0.3761263890318375, 0.11283791670954388, -0.026866170644835378, 0.005223977620813342, -0.0008548326651491142,
