@@ -51,7 +51,7 @@ SPECIAL = {
 SPECIAL_PAIRS = {
     "special.xlogy({}, {})": lambda a, b: a * mpmath.log(b) if a else a,
     "special.xlog1py({}, {})": lambda a, b: a * mpmath.log(1 + b) if a else a,
-    "special.rel_entr({}, {})": lambda a, b: a * mpmath.log(a / b) if a and b > 0 else a and ROOT(-1),
+    "special.rel_entr({}, {})": lambda a, b: a * mpmath.log(a / b) if a and b > 0 else a if a == 0 <= b else ROOT(-1),
     "np.logaddexp({}, {})": lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
 }  # fmt: skip
 CHOICES = {

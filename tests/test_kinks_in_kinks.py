@@ -107,3 +107,8 @@ def test_squares_of_shares_at_a_tie_are_the_mean_of_both_sides():
         lambda x, y: 0.5 * (np.maximum(x, y) - np.minimum(x, y) + x - y) ** 2 / 2,
     ):
         assert np.array_equal(sd.hessian(f, (0, 1))(1.0, 1.0), [[1.0, -1.0], [-1.0, 1.0]])
+
+
+def test_a_maximum_of_one_value_is_this_value():
+    for f in (lambda x: np.cos(np.abs(np.maximum(x, x))), lambda x: np.cos(np.abs(np.minimum(x, x + 1.0)))):
+        assert sd.derivative(f, order=2)(0.0) == -1.0

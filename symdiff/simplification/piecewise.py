@@ -152,8 +152,9 @@ def flattened(facts: Facts, builder: Builder) -> list[Node]:
     found: list[Node] = []
     for binding in facts.bindings:
         kind = kind_of(binding) if binding.primal else ""
-        form = pieces.of(binding.result) if kind and any(pieces.of(o).size for o in binding.operands) else None
-        if form is None or form.terms == {facts.number(binding.result): 1.0}:
+        form = pieces.of(binding.result) if kind else None
+        is_one = form is None or form.terms == {facts.number(binding.result): 1.0}
+        if is_one or (form.size and not any(pieces.of(o).size for o in binding.operands)):  # type: ignore[union-attr]
             found.append(binding)
             continue
         builder.at(binding)

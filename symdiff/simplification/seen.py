@@ -23,7 +23,7 @@ def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], 
     themselves if `whole`; new symbols are bound on the builder."""
     facts = Facts(simplify_selects(bindings, builder, wrt))
     again = any(not b.primal for b in bindings)
-    is_kinked = sum(b.op in KINDS or b.op == "call" for b in bindings) > 1
+    is_kinked = any(b.op in KINDS or b.op == "call" for b in bindings)
     flat = [flattened] if is_kinked else []
     for rewrite in (rewritten, *flat, partial(regular, wrt=wrt, order=order, again=again, whole=whole), shifted):
         found = rewrite(facts, builder)

@@ -2,17 +2,15 @@
 
 Assumes bindings in order, then those that a builder makes for a derivative. Guarantees that a factor sign(x) that two values
 share is left out of their product, that a share in a maximum counts once, that shares which exclude each other leave nothing;
-and that other products have the product of those parts as well that turn with the same kink, where it ties. Kinks that
-depend on one another, as lines through a point, turn together: towards values with lower numbers. Two signs that the user
-wrote are no square: x may be zero all around, as maximum(x, 0) is. Of more than a few kinks in one value none is followed.
+and that other products have the product of those parts as well that turn with the same kink, where it ties. Two signs that
+the user wrote are no square: x may be zero all around, as maximum(x, 0) is. Of more than a few kinks in one value none is
+followed; kinks in several directions are taken as independent of one another.
 """
 
 import math
 from collections.abc import Iterable
 from functools import reduce
 from typing import NamedTuple
-
-import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
@@ -25,7 +23,6 @@ from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
 _MANY = 4  # kinks that are kept track of in one value
-_MEETING = 8  # kinks that may depend on one another
 _LINEAR = {  # operations that hand on factors, and the operands from which
     "mul": slice(0, 2), "add": slice(0, 2), "sub": slice(0, 2), "select": slice(1, 3),
     "neg": slice(0, 1), "cast": slice(0, 1), "div": slice(0, 1),
@@ -73,7 +70,6 @@ class SignFactors:
         self._turning: dict[Atom, Atom] = {}
         self._ties: dict[int, Atom] = {}
         self._directions: dict[Direction, int] = {}
-        self._groups: list[int] = []  # the first of the directions that one depends on together with others
         for binding in facts.bindings:
             self.note(binding)
 
@@ -108,7 +104,7 @@ class SignFactors:
             for s, t in sorted((s, t) for s in self._factors[x] for t in self._factors[y]):
                 if s[0] == t[0] >= 0 or s[0] == ~t[0]:
                     return self._shared(x, y, s, t)
-        meeting = [s for s in self._terms[a] if any((s >= 0 or t >= 0) and self._meet(s, t) for t in self._terms[b])]
+        meeting = [s for s in self._terms[a] if ~s in self._terms[b] or (s >= 0 and s in self._terms[b])]
         return self._corrected(a, b, sorted(meeting)) if meeting else None
 
     def _shared(self, x: Atom, y: Atom, s: tuple[int, int], t: tuple[int, int]) -> Atom | None:
@@ -139,8 +135,7 @@ class SignFactors:
         """The kink of a sign, or of a share in an extreme as its row writes it."""
         if binding.op == "sign":
             x, y, above, below = binding.operands[0], ZERO, 1.0, -1.0
-            made = self.made.get(x)
-            if x not in self.moving or (made is not None and not made.primal):  # of a value's own sides, which are told
+            if x not in self.moving or self._is_distance(x):
                 return None
         else:
             found = None if binding.primal else self._share(binding)
@@ -150,6 +145,11 @@ class SignFactors:
         direction, turned = self._direction(x, y)
         along, back = (above, below) if turned > 0 else (below, above)
         return Kink(x, y, along, back, direction, turned) if turned else None
+
+    def _is_distance(self, atom: Atom) -> bool:
+        """Whether a value is the distance from a point on whose sides polynomials stand for another one, which has no kink."""
+        made = self.made.get(atom)
+        return made is not None and made.op == "sub" and not made.primal and isinstance(made.operands[1], Constant)
 
     def _share(self, binding: Node) -> tuple[Atom, Atom, float, float] | None:
         """x, y and what a share in their extreme is where x > y and where x < y."""
@@ -184,28 +184,8 @@ class SignFactors:
         if not key:
             return 0, 0.0
         if key not in self._directions:
-            self._directions[key] = len(self._groups)
-            self._groups.append(len(self._groups))
-            self._meet_others(key)
-        return self._directions[key], scale * sum(c / (n + math.pi) for n, c in key if n is not None)
-
-    def _meet_others(self, key: Direction) -> None:
-        """Note with which directions a new one depends on one another."""
-        near, reached = [key], {n for n, _ in key if n is not None}
-        for other in reversed(self._directions):
-            if other != key and not reached.isdisjoint(n for n, _ in other):
-                near.append(other)
-                reached |= {n for n, _ in other if n is not None}
-        if not 2 < len(near) <= _MEETING:
-            return
-        rows = np.array([[dict(k).get(n, 0.0) for n in reached] for k in near])
-        if np.linalg.matrix_rank(rows) < len(near):
-            groups = {self._groups[self._directions[k]] for k in near}
-            self._groups = [min(groups) if g in groups else g for g in self._groups]
-
-    def _meet(self, s: int, t: int) -> bool:
-        """Whether two directions are one, or depend on one another together with others."""
-        return self._groups[max(s, ~s)] == self._groups[max(t, ~t)]
+            self._directions[key] = len(self._directions)
+        return self._directions[key], scale
 
     # -- values without a kink, and what turns with it
 
