@@ -271,3 +271,17 @@ def test_products_of_no_cells():
     x = np.linspace(0.1, 0.9, 3)
     for scalarize in (None, False):
         np.testing.assert_allclose(sd.grad(f, scalarize=scalarize)(x), [0.5 * np.cos(x[0] / 2), 0, 0])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.insert(x, 0, np.max(x, keepdims=True)[None]),
+        lambda x: np.insert(x, [0, 2], x[None, :2]),
+        lambda x: np.insert(np.outer(x, x), 1, x[None, None], axis=0),
+    ],
+)
+def test_inserted_values_may_have_leading_axes_of_one_cell(f):
+    x = np.array([[1.0, 2.0, 3.0], [0.5, -1.0, 2.0]])
+    np.testing.assert_array_equal(sd.vmap(f)(x), [f(p) for p in x])
+    np.testing.assert_array_equal(sd.jvp(f, scalarize=False)(x[0], x[0])[0], f(x[0]))

@@ -56,7 +56,7 @@ def trace_rule_call(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
     builder = traced_builder(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
     operands = tuple(traced_atom(a, builder, origin) for a in args)
     if rule.op is not None:
-        return Tracer(builder, record(builder, rule.op, operands, origin))
+        return Tracer(builder, record(builder, rule.op, operands, origin, args))
     if rule.primal is None:
         raise TraceError(f"{origin}: the rule table does not say how {rule.module}.{rule.name} is computed")
     if rule.module == "numpy" and not (rule.kinks and any(op == "select" for op, _, _ in rule.primal.steps)):

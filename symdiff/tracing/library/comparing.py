@@ -64,7 +64,7 @@ def where(condition: Any, *arms: Any) -> Any:
     a, b = arms
     builder = traced_builder((condition, a, b))
     operands = tuple(traced_atom(v, builder, origin) for v in (condition, a, b))
-    return Tracer(builder, record(builder, "select", operands, origin), ARRAY)
+    return Tracer(builder, record(builder, "select", operands, origin, arms), ARRAY)
 
 
 @stands_for(np.select, memory="own")

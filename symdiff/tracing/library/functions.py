@@ -105,14 +105,13 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         raise TraceError(f"{origin}: np.{name} of truths, which NumPy computes in half precision; write x.astype(float) first")
     if op is not None:
         builder = traced_builder(inputs)
-        whole = all(v.whole for v in inputs if isinstance(v, Tracer))
         rounds = op in ARITHMETIC and not any(getattr(value, "whole", False) for value in inputs)
         operands = tuple(traced_atom(value, builder, origin, rounds) for value in inputs)
         return _checked(
             ufunc,
             inputs,
             origin,
-            Tracer(builder, record(builder, op, narrow_traced(builder, operands, *inputs), origin, whole)),
+            Tracer(builder, record(builder, op, narrow_traced(builder, operands, *inputs), origin, inputs)),
         )
     if ufunc.nin > 1 and any(isinstance(v, Tracer) and v.kind.python for v in inputs):
         builder = traced_builder(inputs)
@@ -125,7 +124,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if ufunc.nout > 1:
         parts = [book.lookup(module, f"{name}[{k}]", len(inputs)) for k in range(ufunc.nout)]
         if all(part is not None for part in parts):
-            return tuple(in_traced_order(trace_rule_call(part, inputs, origin), inputs) for part in parts)
+            found = tuple(in_traced_order(trace_rule_call(part, inputs, origin), inputs) for part in parts)
+            return check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
     rule = book.lookup(module, name, len(inputs))
     if ufunc is np.reciprocal and (inputs[0].whole or inputs[0].is_of_integers()):
         refuse_integers("np.reciprocal of")

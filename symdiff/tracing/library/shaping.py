@@ -368,6 +368,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     if isinstance(x, Tracer) and x.is_of_integers():
         check_integers(values)
     cells = as_array(values).astype(dtype)
+    while cells.ndim > (1 if axis is None else x.ndim) and len(cells) == 1:
+        cells = cells[0]
     if np.size(obj) == 1 and not isinstance(obj, slice) and axis is not None:
         cells = np.reshape(cells, (1,) * (x.ndim - cells.ndim) + cells.shape)
         cells = cells if np.ndim(obj) else np.moveaxis(cells, 0, axis)  # as NumPy has it at a single place

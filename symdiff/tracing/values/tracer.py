@@ -384,7 +384,7 @@ class Tracer(Operators):
         if op in SIGNS and (self.dtype.char == "?" or op == "not"):
             return signed_truth(op, self.settled())
         found = in_traced_order(
-            Tracer(self.builder, record(self.builder, op, (self.atom,), user_line(), self.whole), kind_after(op, self)), (self,)
+            Tracer(self.builder, record(self.builder, op, (self.atom,), user_line(), (self,)), kind_after(op, self)), (self,)
         )
         if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
             check_awaited_range(found, (self,), "absolute value too large")
@@ -965,8 +965,7 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
         asked(kinds)
         if kinds.python:
             raise TypeError(f"{origin}: {op!r} of complex numbers, which have no order; compare their abs, real or imag")
-    whole = all(v.whole for v in (left, right) if isinstance(v, Tracer))
-    result = record(builder, op, narrow_traced(builder, operands, left, right), origin, whole)
+    result = record(builder, op, narrow_traced(builder, operands, left, right), origin, (left, right))
     found = Tracer(builder, result, kind or kind_after(op, left, right))
     if awaits():
         check_awaited_operator(op, left, right, found)
@@ -1100,8 +1099,8 @@ def real_by_value(builder: Builder, values: Iterable[Atom]) -> Any:
     return functools.reduce(np.logical_and, truths) if truths else None
 
 
-def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, whole: bool = False) -> Node:
-    """An elementwise operation on operands of this builder, of which all are traced integers where they are `whole`."""
+def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, given: tuple[Any, ...]) -> Node:
+    """An elementwise operation on operands of this builder, which are those of `given` values."""
     if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
         return _ordered(builder, op, operands, origin)
     if op in _CUT and any(is_complex(dtype_of_atoms((o,))) for o in operands):
@@ -1111,6 +1110,6 @@ def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, w
             either = [Tracer(builder, builder.emit(op, each, None, origin)) for each in (parts, operands)]
             return np.where(real, *either).atom  # type: ignore[attr-defined, no-any-return]
     found: Node = builder.emit(op, operands, None, origin)  # type: ignore[assignment]
-    if not whole:
+    if not all(v.whole for v in given if isinstance(v, Tracer)):  # traced integers are checked at each call
         check_wrapping(dtype_of_integers(found), op)
     return found

@@ -81,7 +81,7 @@ def truth_with_sign(op: str, value: Tracer) -> Any:
 
 def logical_not(value: Tracer) -> Tracer:
     """The other truth."""
-    return Tracer(value.builder, record(value.builder, "not", (value.atom,), user_line()), kind_after("not", value))
+    return Tracer(value.builder, record(value.builder, "not", (value.atom,), user_line(), (value,)), kind_after("not", value))
 
 
 @repetition.written
