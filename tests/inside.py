@@ -57,6 +57,7 @@ NAMES = {
     "symdiff.ir.building": "Builder",
     "symdiff.ir.graph": "Derivation GraphOutput check_graph note_derivation",
     "symdiff.ir.loops": "Loop Place Stack counted_rounds trimmed_bindings",
+    "symdiff.tracing.loops.keeping": "Tired paced",
     "symdiff.tracing.loops.leaving": "leave_by_break",
     "symdiff.vocabulary.extents": "broadcast_extents cells_of_extents extent numbers reshaped_extents sliced_extent solved",
     "symdiff.ir.evaluating": "applied binding_values",

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from inside import looped_function, program_of
+from inside import Builder, Tired, building, looped_function, paced, program_of
 
 import symdiff as sd
 
@@ -742,3 +742,22 @@ def test_a_round_has_so_many_paths(conditions, outcome):
     assert sd.grad(f, loops="keep", paths="guard")(0.3) == pytest.approx(
         sd.grad(f, loops="unroll", paths="guard")(0.3), rel=1e-10
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "work", "seen"), [(1000, 2, 2), (300, 4, 2), (300, 2, 300), (4, 400, 4)], ids="long heavy short few".split()
+)
+def test_a_loop_that_becomes_long_is_written_out_no_further(count, work, seen):
+    builder, rounds = Builder(), 0
+    x = builder.input("x", (), "d")
+    building.active_builders().append(builder)
+    try:
+        for k in paced(range(count), 900):
+            rounds = k + 1
+            for _ in range(work):
+                x = builder.bind("sin", (x,), (), "d")
+    except Tired:
+        pass
+    finally:
+        building.active_builders().pop()
+    assert rounds == seen

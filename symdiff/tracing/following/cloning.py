@@ -23,7 +23,7 @@ from symdiff.tracing.captures.mentioning import KIND_NAMES
 from symdiff.tracing.following.entering import unnoticed
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
-_TELLING = "CONTAINS_OP IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
+_TELLING = "CONTAINS_OP FOR_ITER IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
 _ASKING = _CALLS | {opcode.opmap[name] for name in _TELLING if name in opcode.opmap}
 _FUTURE = functools.reduce(lambda a, b: a | b, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 _PLACE = sum(flag for flag, name in dis.COMPILER_FLAG_NAMES.items() if name in ("NESTED", "METHOD"))  # where a function stands
@@ -65,7 +65,7 @@ def clone(
 
 @functools.lru_cache(maxsize=4096)
 def has_calls(code: types.CodeType) -> bool:
-    """Whether a function, or one nested in it, calls anything, asks what a value is, or handles exceptions."""
+    """Whether a function, or one nested in it, calls anything, asks what a value is, has loops, or handles exceptions."""
     asks = not _ASKING.isdisjoint(code.co_code[::2]) or not KIND_NAMES.isdisjoint(code.co_names)
     return asks or bool(code.co_exceptiontable) or any(map(has_calls, _nested(code)))
 
@@ -414,8 +414,7 @@ class Rewriter(ast.NodeTransformer):
 
     def _iterated(self, node: Any) -> Any:
         self.generic_visit(node)
-        if self.thorough:
-            node.iter = self.through(self.iteration, node.iter, node.iter)
+        node.iter = self.through(self.iteration, node.iter, node.iter)
         return node
 
     def _operation(self, node: Any, kind: type, *fields: str) -> Any:

@@ -18,6 +18,7 @@ from symdiff.tracing.library.functions import asked_with_zeros, turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
 from symdiff.tracing.loops.gates import check_kept_context
+from symdiff.tracing.loops.keeping import paced
 from symdiff.tracing.loops.rounds import made as note_made
 from symdiff.tracing.loops.rounds import storing as check_kept_owner
 from symdiff.tracing.state.attempt import current
@@ -240,6 +241,10 @@ def joined_by(owner: Any, key: Any) -> Any:
 
 def iterated(call: Call, values: Any) -> Any:
     """What a loop runs over."""
+    attempt = current()
+    values = paced(values, attempt.patient) if attempt is not None and attempt.patient else values
+    if attempt is not None and not attempt.thorough:
+        return values
     method = _method(values, "__iter__")
     found = values if method is None else call(method)(values)
     step = _method(found, "__next__")

@@ -11,8 +11,12 @@ from contextlib import contextmanager
 from types import CellType
 from typing import Any
 
+import numpy as np
+
+from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
 from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
+from symdiff.tracing.values.tracer import Tracer
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
@@ -46,6 +50,23 @@ def check_patience(known: list[int], least: int, bindings: list[Node]) -> int:
     if known[1] > least:
         raise Tired
     return (least - known[1]) // WORK + 1
+
+
+def paced(values: Any, least: int) -> Any:
+    """What a loop that is written out runs over; the run ends where more than `least` is to come by its second round."""
+    count = len(values) if type(values) in (range, list, tuple) else 0
+    if isinstance(values, (np.ndarray, Tracer)) and values.shape:
+        count = values.shape[0]
+    return values if count <= FEW else _paced(values, count, least)
+
+
+def _paced(values: Any, count: int, least: int) -> Iterator[Any]:
+    bindings, begun = active_builders()[-1].bindings, 0
+    for k, value in enumerate(values):
+        if k == 2 and count * sum(map(work_of_binding, bindings[begun:])) > least:
+            raise Tired
+        begun = len(bindings)
+        yield value
 
 
 class Keeping:
