@@ -7,6 +7,7 @@ differences before it is timed. A kernel without real or complex arrays among it
 
 import argparse
 import datetime
+import importlib.metadata
 import importlib.util
 import json
 import math
@@ -22,8 +23,9 @@ from typing import Any
 
 EXPLAINED = """The gradient of the sum over a kernel's results by all its arrays of real or complex numbers, at the sizes of the
 preset; single precision where the kernel has it. *status*: right, where the slope along a random direction agrees with central
-differences; what a refusal says; or wrong. *first call*: tracing, compiling, running; *call*, and *NumPy*, the kernel itself:
-the least of several. *JAX*: `jax.jit(jax.grad(...))` of NPBench's variant for it, with its loops rewritten by hand."""
+differences (all zero: as of a sum over softmax); what a refusal says; or wrong. *first call*: tracing, compiling, running;
+*call*, and *NumPy*, the kernel itself: the least of several. *JAX*: `jax.jit(jax.grad(...))` of NPBench's variant for it, with
+its loops rewritten by hand."""
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -97,13 +99,9 @@ def least(call: Callable[[], Any], seconds: float = 2.0) -> float:
 
 
 def agrees(kernel: Kernel, gradients: Any) -> bool:
-    """Whether the slope along a random direction is that of central differences, in at least one of several steps; zeros
-    alone, which would be compared with nothing, are no slope.
-    """
+    """Whether the slope along a random direction is that of central differences, in at least one of several steps."""
     import numpy as np
 
-    if not any(np.any(g) for g in gradients):
-        return False
     rng = np.random.default_rng(3)
     total = kernel.total("numpy")
     ways = [rng.uniform(0.5, 1.0, p.shape).astype(p.dtype) * np.maximum(np.abs(p), 1e-3).astype(p.dtype) for p in kernel.points]
@@ -136,7 +134,7 @@ def ours(kernel: Kernel) -> dict[str, Any]:
         return {"status": f"refused: {error}".splitlines()[0]}
     first = time.perf_counter() - start
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    status = "right" if agrees(kernel, found) else "wrong"
+    status = "wrong" if not agrees(kernel, found) else "right" if any(g.any() for g in found) else "right, all zero"
     return {"status": status, "first": first, "call": least(lambda: df(*kernel.points)), "memory": memory}
 
 
@@ -216,8 +214,13 @@ def main(argv: list[str] | None = None) -> None:
             found = {**run(options.folder, name, part, options.preset, options.limit), **found}
         rows.append(row(name, found))
         print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+    packages = "".join(f", JAX {importlib.metadata.version(p)}" for p in ("jax",) if importlib.util.find_spec(p))
+    load = (
+        f"A load of {os.getloadavg()[2]:.0f} on {os.cpu_count()} cores" if hasattr(os, "getloadavg") else "The load is unknown"
+    )
+    made = f"{datetime.date.today()}, {machine()}{packages}. {load}; made by `python -m benchmarks.npbench PATH`."
     heads = ["kernel", "status", "first call", "call", "memory", "NumPy", "JAX, first call", "JAX", "to JAX"]
-    text = "\n\n".join(["# NPBench", f"{datetime.date.today()}, {machine()}.", EXPLAINED, table(heads, rows)]) + "\n"
+    text = "\n\n".join(["# NPBench", made, EXPLAINED, table(heads, rows)]) + "\n"
     if options.output:
         options.output.write_text(text)
     else:
