@@ -65,6 +65,7 @@ def test_one_slope_by_all_ways(name, tmp_path):
 
 SMOOTH = {  # values that are smooth where kinks of several variables tie, and what they are there
     "maximum*minimum": (lambda x, y: np.maximum(x, y) * np.minimum(x, y), lambda x, y: x * y),
+    "Python's own": (lambda x, y: np.sin(max(x, y)) * np.sin(min(x, y)), lambda x, y: np.sin(x) * np.sin(y)),
     "(maximum - minimum)**2": (lambda x, y: (np.maximum(x, y) - np.minimum(x, y)) ** 2, lambda x, y: (x - y) ** 2),
     "(fmax + fmin)**3": (lambda x, y: (np.fmax(x, 2 * y - 1) + np.fmin(x, 2 * y - 1)) ** 3, lambda x, y: (x + 2 * y - 1) ** 3),
     "maximum*maximum*minimum*minimum": (
@@ -97,6 +98,8 @@ def test_values_that_are_smooth_where_kinks_of_several_variables_tie(name):
         for transform in (sd.grad, sd.hessian):
             wanted = np.array(transform(plain, (0, 1))(*point))
             assert np.allclose(np.array(transform(f, (0, 1))(*point)), wanted, rtol=1e-13, atol=1e-13), (point, wanted)
+    if name == "Python's own":
+        return
     arrays = [np.sum(sd.hvp(lambda p, h=h: np.sum(h(p[0], p[1])))(np.ones((2, 5)), np.eye(2, 5)), axis=1) for h in SMOOTH[name]]
     assert np.allclose(*arrays, rtol=1e-13, atol=1e-13)
 

@@ -18,16 +18,14 @@ from symdiff.ir.zeros import is_zero_atom
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
-from symdiff.simplification.piecewise import Direction, Form, Piecewise, combined, directed
+from symdiff.simplification.piecewise import KINDS, Direction, Form, Piecewise, combined, directed
 from symdiff.vocabulary.ops import is_complex
-from symdiff.vocabulary.traits import operations
 
 _MANY = 4  # kinks that are kept track of in one value
 _LINEAR = {  # operations that hand on factors, and the operands from which
     "mul": slice(0, 2), "add": slice(0, 2), "sub": slice(0, 2), "select": slice(1, 3),
     "neg": slice(0, 1), "cast": slice(0, 1), "div": slice(0, 1),
 }  # fmt: skip
-_KINKS = operations("chooses") | {"sign"}
 ZERO = Constant(0.0)
 Factors = frozenset[tuple[int, int]]  # directions, and whether signs (0), or shares on one side (1, -1), of their kinks
 NO_TERMS, NO_FACTORS = frozenset[int](), Factors()
@@ -35,7 +33,9 @@ NO_TERMS, NO_FACTORS = frozenset[int](), Factors()
 
 def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom]) -> None:
     """Have a builder take such products, where the bindings that it differentiates can give some."""
-    if builder.signs is None and any(b.op in _KINKS and not is_complex(b.dtype) for b in facts.bindings):
+    if builder.signs is None and any(
+        (b.op in KINDS or b.op in ("sign", "call")) and not is_complex(b.dtype) for b in facts.bindings
+    ):
         builder.signs = SignFactors(builder, facts, active_symbols(facts.bindings, wrt))
 
 
@@ -166,10 +166,10 @@ class SignFactors:
                 return None
             x, y = tie.operands[1], next(o for o in asked.operands if o is not tie.operands[1])
             return (x, y, 1.0, 0.0) if extreme.op == "fmax" else (x, y, 0.0, 1.0)
-        if asked.op == "eq" or tie is None or tie.op != "eq" or other is None or other.op != "select":
+        rest = level.operands[2] if other is None else other.operands[1] if other.op == "select" else None
+        if asked.op == "eq" or tie is None or tie.op != "eq" or not isinstance(rest, Constant):
             return None
-        rest = other.operands[1]
-        if not isinstance(rest, Constant) or {*tie.operands} != {*asked.operands} or not math.isnan(other.operands[2].params):
+        if {*tie.operands} != {*asked.operands} or (other is not None and not math.isnan(other.operands[2].params)):
             return None
         sides = (float(chosen.value), float(rest.value))
         x, y = asked.operands

@@ -76,7 +76,7 @@ least = functools.partial(_extreme, "min")
 
 def _of_numbers(name: str, numbers: list[Any]) -> Any:
     count = len(numbers)
-    counts = functools.partial(_counts, name)
+    counts = functools.partial(_counts, name) if count > 2 else None
     return called(numbers, functools.partial(_folded, name), _rule(name, count), lambda code: _body(name, count, code), counts)
 
 
@@ -107,10 +107,9 @@ def _body(name: str, count: int, code: str) -> Graph:
 
 def _counts(name: str, builder: Builder, binding: Node, place: int) -> tuple[Atom, bool]:
     """A condition and its value where an operand is the extreme; the first one is where nothing wins over it, NaN or not."""
-    first, *others = binding.operands
     if place:
         return builder.emit("eq", (binding.operands[place], binding.result)), True
-    return _wins(builder, name, others[0] if len(others) == 1 else binding.result, first), False
+    return _wins(builder, name, binding.result, binding.operands[0]), False
 
 
 @functools.lru_cache(maxsize=256)
@@ -118,8 +117,8 @@ def _rule(name: str, count: int) -> Rule:
     """1/n to each of n operands that are equal to the extreme; the others do not count."""
 
     def halves(out: Any, first: Any, second: Any) -> Any:
-        share = np.where(first == second, 0.5, 1.0)
-        return share, share
+        beaten = first < second if name == "max" else second < first
+        return tuple(np.where(beaten, p, np.where(first == second, 0.5, 1.0 - p)) for p in (0.0, 1.0))
 
     def shares(out: Any, first: Any, *others: Any) -> Any:
         beaten = first < out if name == "max" else first > out
