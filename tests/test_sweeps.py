@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from inside import building
 from scipy import special
 
 import symdiff as sd
@@ -159,3 +160,40 @@ def fixed_point(rounds):
 def test_loops_with_exponentials_grow_linearly(loop, transform):
     sizes = [len(transform(loop(rounds)).graph(2.0).bindings) for rounds in (5, 10, 20)]
     assert sizes[2] - sizes[1] <= 2.3 * (sizes[1] - sizes[0])
+
+
+@pytest.mark.parametrize("rounds", [34, 60])
+def test_masks_of_stacked_states_are_known_regions(rounds):
+    """States made an array, where slopes can be infinite: what a row of it reads is a region, not a union of unions."""
+
+    def few(count, _):
+        assert count < 40_000
+
+    def total(x, m):
+        states = [x]
+        for _ in range(rounds):
+            k = 0.01 * np.array([x[1], np.sqrt(m * x[0])])
+            x = x + 0.01 * np.array([k[1] + x[1], np.sqrt(k[0] + x[0])])
+            states.append(x)
+        return np.sum((np.array(states)[:, 0] - 3) ** 2)
+
+    x, e = np.array([0.1, 0.3]), np.array([1e-6, 0.0])
+    derivative = sd.grad(total)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "check_binding_memory", few)
+        found = derivative(x, 2.0)
+    np.testing.assert_allclose(found[0], (total(x + e, 2.0) - total(x - e, 2.0)) / 2e-6, rtol=1e-6)
+    assert not any(b.op == "any" for b in derivative.graph(x, 2.0).bindings)
+
+
+def test_a_region_of_zeros_with_a_region_is_one_again():
+    """What is read of what was put is read of what it holds: no array of zeros between."""
+
+    def f(x):
+        return np.sum(np.concatenate([x, 2 * x])[2:5] ** 2 * np.arange(3.0))
+
+    x = np.arange(1.0, 5.0)
+    cells = np.zeros(8)
+    cells[3:5] = 1, 2
+    wanted = cells[:4] + 4 * cells[4:]
+    np.testing.assert_array_equal(sd.hessian(f, scalarize=False)(x), np.diag(2 * wanted))

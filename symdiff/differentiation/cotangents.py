@@ -145,7 +145,13 @@ class Cotangents:
         """One truth value: whether any cell counts; None where one is known to."""
         if mask is None or not mask.shape:
             return mask
-        if isinstance(mask, ArrayConstant) and mask.value.any():
+        put = self.arrays.made_by(mask, "put")
+        held = mask if put is None else put.operands[0]
+        if isinstance(held, ArrayConstant):
+            known = bool(held.value.any())
+        else:
+            known = is_constant(self.arrays.repeated(held)[0], 1) and 0 not in held.shape
+        if known:
             return None
         return self.arrays.bind("any", mask, axes=tuple(range(len(mask.shape))))
 

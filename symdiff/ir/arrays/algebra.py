@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
-from symdiff.ir.arrays.regions import Box, merged, within
+from symdiff.ir.arrays.regions import Box, merged, overlap, within
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Extent, broadcast_extents
@@ -155,6 +155,13 @@ class Arrays:
                 self.reshape(source, shape), tuple((0, 1, 1) if n == 1 else k for n, k in zip(shape, key, strict=True))
             )
             return self.broadcast_to(found, HEADS["getitem"].shape(x.shape, key=key))
+        put = self.made_by(x, "put")
+        common = None if put is None else overlap(put.params.params["key"], key)
+        if put is not None and common is not None:
+            shape = HEADS["getitem"].shape(x.shape, key=key)
+            if any(start == stop for start, stop, _ in common[0]):
+                return self.broadcast_to(Constant(False if x.dtype == "?" else 0.0), shape)
+            return self.put(self.getitem(put.operands[0], common[0]), common[1], shape)
         return self.bind("getitem", x, key=key)
 
     def flip(self, x: Atom, axis: Any = None) -> Atom:

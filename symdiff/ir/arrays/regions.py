@@ -21,6 +21,18 @@ def within(outer: Key, inner: Key) -> Key | None:
     return tuple((start + first, start + last, 1) for (start, *_), (first, last, _) in zip(outer, inner, strict=True))
 
 
+def overlap(region: Key, key: Key) -> tuple[Key, Key] | None:
+    """What two regions have in common, as a region of each; None where one has steps, or an end known at a call only."""
+    if any(step != 1 or not isinstance(start, int) or not isinstance(stop, int) for start, stop, step in (*region, *key)):
+        return None
+    ends = [(max(start, first), min(stop, last)) for (start, stop, _), (first, last, _) in zip(region, key, strict=True)]
+    one, other = (
+        tuple((low - start, max(low, high) - start, 1) for (low, high), (start, *_) in zip(ends, whole, strict=True))
+        for whole in (region, key)
+    )
+    return one, other
+
+
 def merged(boxes: Iterable[Box], axes: int, join: Callable[[list[Atom], int], Atom], overlapping: bool = False) -> list[Box]:
     """Boxes with those side by side along an axis, alike along the others, as one; `join(parts, axis)` tells what that holds.
 
