@@ -63,7 +63,7 @@ from symdiff.tracing.unrolling.scalarizing import UNROLLED, WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, INTEGERS, LAYOUT, SCALARS, traced_argument_kind
 from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option
+from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option, target_of
 from symdiff.vocabulary.libraries import is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
@@ -693,8 +693,11 @@ class Function:
         check_options(f"{self.__name__}.source", {"target": target})
         return exported_source(self, args, kwargs, target).text
 
-    def export(self, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
-        """Write a stand-alone file for a target; written whole or not at all. With target "c", a header stands beside it."""
+    def export(self, path: Any, *args: Any, target: str | None = None, **kwargs: Any) -> None:
+        """Write a stand-alone file for a target, by default that of the path's suffix (.c, .cu, .cuh) or "numpy"; written
+        whole or not at all. With target "c", a header stands beside it.
+        """
+        target = target_of(path) if target is None else target
         check_options(f"{self.__name__}.export", {"target": target})
         stored(path, exported_source(self, args, kwargs, target))
 

@@ -6,21 +6,22 @@ success, 1 for a file that no longer matches, 2 for a user's error, told without
 
 import argparse
 import difflib
+import io
 import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from contextlib import chdir
+from contextlib import chdir, redirect_stdout
 from pathlib import Path
 
 import numpy as np
 
 from symdiff.errors import ExportError, RuleError, RuleWarning, SymdiffError
-from symdiff.exporting.commands import command_line, function_from_options, parser
-from symdiff.exporting.files import exported, write, write_export_file
+from symdiff.exporting.commands import function_from_options, parser
+from symdiff.exporting.files import write, write_export_file
 from symdiff.exporting.project import listed_source, project_files
-from symdiff.exporting.regenerating import compare
+from symdiff.exporting.regenerating import compare, made_by
 from symdiff.inspection.functions import shown_functions
 from symdiff.inspection.rules import shown_rule
 from symdiff.rulebooks.book import default_rules
@@ -35,6 +36,8 @@ from symdiff.vocabulary.literals import printable_lines
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     options = parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # generated files are in UTF-8, formulas as far as a terminal has their signs
+        sys.stdout.reconfigure(encoding="utf-8" if options.command == "export" else None, errors="backslashreplace")
     try:
         code = _run(options)
         sys.stdout.flush()
@@ -68,17 +71,17 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.command == "export" and options.function is None and options.expr is None:
         return _export_listed()
-    function, args = function_from_options(options)
-    if options.command == "show":
-        print(function.graph(*args).formula)
-        print()
-        print(function.cost(*args))
-        return 0
-    source = exported(function, args, {}, options.target, command_line(options))
-    if options.output:
+    with redirect_stdout(sys.stderr):  # what the user's module prints is no part of the answer
+        if options.command == "show":
+            function, args = function_from_options(options)
+            answer = f"{function.graph(*args).formula}\n\n{function.cost(*args)}\n"
+        else:
+            source, _ = made_by(options, options.output or "")
+            answer = source.text
+    if options.command == "export" and options.output:
         write_export_file(options.output, source)
     else:
-        sys.stdout.write(source.text)
+        sys.stdout.write(answer)
     return 0
 
 

@@ -69,7 +69,9 @@ def parser() -> argparse.ArgumentParser:
             "--scalarize", action="store_true", help="unroll arrays of any size to numbers, which every target takes"
         )
         if name == "export":
-            command.add_argument("--target", choices=TARGETS, default="numpy", help="default: numpy")
+            command.add_argument(
+                "--target", choices=TARGETS, help="default: by the suffix .c, .cu or .cuh of the file, or numpy"
+            )
             command.add_argument("-o", "--output", help="the file to write (default: standard output)")
     text = "tell whether generated files still match their functions"
     warning = "A file is generated anew from the function that its header names, so its module is imported and run."

@@ -562,7 +562,7 @@ def _place(path: Any) -> Path:
     return place
 
 
-def export(function: Any, path: Any, *args: Any, target: str = "numpy", **kwargs: Any) -> None:
+def export(function: Any, path: Any, *args: Any, target: str | None = None, **kwargs: Any) -> None:
     """Write a transform as a stand-alone file; the same as its method `export`. Graphs and SymPy's expressions as they are."""
     if isinstance(function, Graph) or is_of_sympy(function):
         function = Plain(function)

@@ -47,7 +47,7 @@ def listed_source(name: str, words: list[str]) -> Made:
     if options.output:
         raise ExportError(f"{TABLE}: {name}: -o {options.output}: the file is named before the `=`")
     try:
-        return made_by(options)
+        return made_by(options, name)
     except ExportError as error:
         raise ExportError(f"{name}: {error}") from None
 

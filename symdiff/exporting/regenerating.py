@@ -26,6 +26,7 @@ from symdiff.errors import ExportError
 from symdiff.exporting.commands import KINDS, command_line, function_from_options, imported_from, parser, roots_of_modules
 from symdiff.exporting.files import FORMAT, exported
 from symdiff.tracing.trace import Spec
+from symdiff.vocabulary.choices import target_of
 from symdiff.vocabulary.literals import printable
 from symdiff.vocabulary.outside import opened
 
@@ -92,11 +93,12 @@ def remade(command: str, where: str) -> Made:
         options = parser().parse_args(shlex.split(command)[1:])
     except (SystemExit, ValueError, argparse.ArgumentError):
         raise ExportError(f"{where}: the command in its header cannot be read: {command}") from None
-    return made_by(options)
+    return made_by(options, where)
 
 
-def made_by(options: argparse.Namespace) -> Made:
-    """What the options of `symdiff export` make."""
+def made_by(options: argparse.Namespace, path: str) -> Made:
+    """What the options of `symdiff export` make, for a path, which tells the target if they do not."""
+    options.target = options.target or target_of(path)
     function, args = function_from_options(options)
     return exported(function, args, {}, options.target, command_line(options)), options.function or options.expr
 

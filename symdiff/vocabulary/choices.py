@@ -7,6 +7,7 @@ possible.
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from symdiff.vocabulary.libraries import user_line
 BACKENDS = ("auto", "python", "numpy", "native", "cupy")
 LOOPING = ("auto", "python", "numpy", "native", "c", "cuda", "cupy")  # backends and targets that take loops
 TARGETS = ("python", "numpy", "c", "cupy", "cuda")
+_BY_SUFFIX = {".c": "c", ".h": "c", ".cu": "cuda", ".cuh": "cuda"}  # the targets of files that are no Python
 COMMON = ("rules", "exact", "fastmath", "backend", "scalarize", "paths", "loops", "frozen")
 
 
@@ -145,3 +147,8 @@ def check_call(signature: inspect.Signature | None, what: str, args: tuple[Any, 
 def _near(name: str, names: list[str]) -> str:
     found = difflib.get_close_matches(name, names, 1)
     return f"; did you mean {found[0]}?" if found else ""
+
+
+def target_of(path: Any) -> str:
+    """The target of a file of this name, where none is given."""
+    return _BY_SUFFIX.get(os.path.splitext(str(path))[1].lower(), "numpy")
