@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from symdiff.tracing.loops.rounds import made as note_made
+from symdiff.tracing.loops.handing import made as note_made
 from symdiff.vocabulary.libraries import is_library, is_users
 
 Call = Callable[[Any], Any]

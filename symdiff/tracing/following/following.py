@@ -52,9 +52,9 @@ from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
 from symdiff.tracing.loops.gates import check_kept_call, must_show
+from symdiff.tracing.loops.handing import made, rounds, storing, summed
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.rewriting import NAMES, Kept
-from symdiff.tracing.loops.rounds import made, rounds, storing, summed
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.answers import check_answer

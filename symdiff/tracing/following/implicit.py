@@ -18,9 +18,9 @@ from symdiff.tracing.library.functions import asked_with_zeros, turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
 from symdiff.tracing.loops.gates import check_kept_context
+from symdiff.tracing.loops.handing import made as note_made
+from symdiff.tracing.loops.handing import storing as check_kept_owner
 from symdiff.tracing.loops.keeping import paced
-from symdiff.tracing.loops.rounds import made as note_made
-from symdiff.tracing.loops.rounds import storing as check_kept_owner
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.state.raising import handled, managed
 from symdiff.tracing.values.integers import Integer

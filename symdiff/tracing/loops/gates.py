@@ -1,9 +1,9 @@
 """What a symbolic round may call: functions that change nothing but what they return.
 
 Assumes that writes to traced arrays are noticed where they are kept (`values.storage`), other writes to items and attributes,
-contexts and handlers where clones show them (`rounds.storing`, `state.raising`). Guarantees that a round calls functions of the
-user's whose code, with that nested in it, sets no global, and Python's and NumPy's own of the lists below; variables of other
-functions that they set are shown as changed.
+contexts and handlers where clones show them (`handing.storing`, `state.raising`). Guarantees that a round calls functions of
+the user's whose code, with that nested in it, sets no global, and Python's and NumPy's own of the lists below; variables of
+other functions that they set are shown as changed.
 """
 
 import abc

@@ -6,11 +6,9 @@ turn; that nothing but names of the loop is changed in it; and that the rounds t
 The other loops run as they are, round by round.
 """
 
-import itertools
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import GeneratorType, MappingProxyType
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +22,11 @@ from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.indices import RoundPath
-from symdiff.tracing.loops.items import Items, is_number, items_of, plain_values
+from symdiff.tracing.loops.items import Items, is_number
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
-from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
 from symdiff.tracing.values.selecting import Selected
@@ -55,34 +52,7 @@ def _alone() -> int:
     return references(sys._getframe(), "alone") + len(alone)
 
 
-_PLAINLY = sum([1e16, 1.0, 1.0]) == 1e16  # whether the running Python's `sum` keeps nothing of what rounding loses
 ALONE = _alone()  # references to a list that only a name holds
-
-
-class AsWritten:
-    """A loop that runs as it is; a `while` over nothing."""
-
-    moved = False
-    values: Mapping[str, Any] = MappingProxyType({})
-    unbound: tuple[str, ...] = ()
-
-    def __init__(self, values: Any) -> None:
-        self._values = values
-        self._left = False
-
-    def __iter__(self) -> Iterator[Any]:
-        for value in self._values:
-            yield value
-            if self._left:
-                return
-
-    def ends(self, goes_on: Any) -> bool:
-        """Whether a `while` has no further round."""
-        return not goes_on
-
-    def leave(self) -> None:
-        """The loop ends with this round."""
-        self._left = True
 
 
 class Told(NamedTuple):
@@ -101,74 +71,6 @@ class Told(NamedTuple):
     leaves: bool
     yields: bool
     place: tuple[int, int]
-
-
-def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
-    """What a loop runs over: `values`, or rounds of which most are one of symbols. A `while` has no values."""
-    *parts, reason = told
-    found = Told(*parts)
-    attempt = current()
-    keeping: Keeping | None = None if attempt is None else attempt.keeping
-    frame = sys._getframe(1)
-    where = (frame.f_code.co_filename, *found.place)
-    if keeping is not None and where not in keeping.reasons:
-        items = Items(None, lambda k: None) if values is None else items_of(values)
-        if not reason and type(values) is GeneratorType:
-            apart = {*found.stored, *found.reached}.difference(found.added)
-            return Taker(keeping, values, tuple(n for n in found.names if n not in apart), found.targets, found.behind, frame)
-        if not reason and found.yields and frame not in keeping.takers:
-            reason = "a round yields to what is no loop"
-        if not reason and items is None:
-            reason = "what it runs over has no items by number"
-        if not reason and items is not None and (items.count is None or items.count > FEW):
-            code = frame.f_code
-            if set(found.names) <= {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
-                return KeptRounds(keeping, where, items, found, frame)
-            reason = "a round binds names of a module"
-        if reason:
-            keeping.reasons[where] = reason
-    plain = itertools.repeat(None) if values is None else plain_values(values, call)
-    return plain if told[-1] else AsWritten(plain)
-
-
-def summed(
-    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]] | None, values: Any, place: tuple[int, int]
-) -> Any:
-    """`sum(terms(values))`, or `sum(values)`, as the loop that it is where Python's own adds term by term."""
-    attempt = current()
-    keeping: Keeping | None = None if attempt is None else attempt.keeping
-    where = (sys._getframe(1).f_code.co_filename, *place)
-    items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
-    taken = keeping is not None and type(values) is GeneratorType and function is sum and _PLAINLY
-    if keeping is None or (not taken and (items is None or items.count is None or items.count <= FEW)):
-        plain = plain_values(values, call)
-        return call(function)(plain if terms is None else terms(plain))
-    total: Any = 0
-    told = Told(("total",), (), (), (), (), (), ("total",), False, False, place)
-    loop: Any
-    if taken:
-        loop = Taker(keeping, values, told.names, (), told.behind, sys._getframe())
-    else:
-        loop = KeptRounds(keeping, where, items, told, sys._getframe())  # type: ignore[arg-type]
-    for item in loop:
-        total = loop.values.get("total", total)
-        (term,) = [item] if terms is None else terms([item])
-        total = total + term
-    return loop.values.get("total", total)
-
-
-def storing(owner: Any) -> Any:
-    """What is assigned to an item or attribute of."""
-    attempt = current()
-    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Listed)):
-        attempt.keeping.check_change(owner)
-    return owner
-
-
-def made(value: Any) -> Any:
-    """A list, a dict or an object that is made here."""
-    attempt = current()
-    return value if attempt is None or attempt.keeping is None else attempt.keeping.made(value)
 
 
 class _Value:
