@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from inside import KINDS, main
+
+import symdiff as sd
 
 SOURCE = '''
 import numpy as np
@@ -103,6 +106,33 @@ def test_every_kind_is_made_again_from_its_header(demo, arguments, capsys):
     before = (demo / "out.py").read_bytes()
     assert main(["check", "out.py"]) == 0
     assert (demo / "out.py").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("g.c", "c"), ("g.CU", "cuda"), ("g.cuh", "cuda"), ("g.py", "numpy"), ("g", "numpy")]
+)
+def test_the_suffix_of_a_file_tells_its_target(demo, name, target):
+    arguments = ["export", "demo_module:f", "--arg", "x=3", "--wrt", "x"]
+    assert main([*arguments, "-o", name]) == 0
+    assert f"--target {target}" in (demo / name).read_text(encoding="utf-8")
+    sd.grad(lambda x: np.sum(x * x)).export(demo / name, np.ones(3))
+    assert f"target='{target}'" in " ".join((demo / name).read_text(encoding="utf-8").split())
+
+
+def test_what_a_module_prints_is_no_part_of_the_answer(demo, capsys):
+    (demo / "telling.py").write_text(f"print('loaded')\n{SOURCE}", encoding="utf-8")
+    for command in ("export", "show"):
+        sys.modules.pop("telling", None)
+        assert main([command, "telling.py:f", "--arg", "x=3", "--wrt", "x"]) == 0
+        captured = capsys.readouterr()
+        assert "loaded" not in captured.out and "loaded" in captured.err
+
+
+def test_terminals_without_the_signs_of_formulas(demo):
+    command = [sys.executable, "-m", "symdiff", "show", "--expr", "alpha**2*sin(alpha)"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=demo, capture_output=True, text=True, timeout=60, check=False, env=ascii_only)
+    assert (done.returncode, done.stderr) == (0, "") and "\\u" in done.stdout
 
 
 def test_wrt_chooses_the_arguments(demo, capsys):
