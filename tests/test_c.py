@@ -131,7 +131,7 @@ def test_error_functions(tmp_path):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_what_libm_lacks_has_formulas(tmp_path, dtype):
     special = pytest.importorskip("scipy.special")
-    one = [np.sign, special.expit, special.log_expit, special.logit, special.cosm1, special.exprel]
+    one = [np.sign, special.expit, special.log_expit, special.logit, special.cosm1, special.exprel, special.ndtr]
     two = [np.maximum, np.minimum, np.remainder, np.floor_divide, np.logaddexp, np.logaddexp2, special.xlogy, special.xlog1py]
 
     def lacking(x, y):

@@ -126,7 +126,11 @@ class Call:
         check_plain(function.where, *(self.leaves[i] for i in self.traced))
         check_digits(function.where, *(self.leaves[i] for i in self.traced))
         if not self.wrt and function.differentiates:
-            raise TraceError(f"{function.where}: {function.name}: argument {function.argnums} holds no number or array")
+            kinds = ", ".join(dict.fromkeys(type(own[n]).__name__ for n in wanted if n < count))
+            raise TraceError(
+                f"{function.where}: {function.name}: argument {function.argnums} ({kinds}) holds no float, complex number or "
+                "array of them"
+            )
         # Whether some leaves are no inputs, or are although they hold integers or truths; bytes stand in another order.
         self.has_settings = len(self.traced) < len(self.leaves) or any(map(is_own, self.leaves))
         self.is_foreign = any(isinstance(leaf, np.ndarray) and not leaf.dtype.isnative for leaf in self.leaves)

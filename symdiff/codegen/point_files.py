@@ -35,6 +35,7 @@ from symdiff.lowering.walks import nodes_with_bodies, program_in_two, uses_of
 from symdiff.vocabulary.extents import Count, names_in_extents, spaced_extent
 from symdiff.vocabulary.literals import WIDTH, number_literal
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.plain import READABLE
 from symdiff.vocabulary.traits import operations
 
 # What a raising operation returns instead: the IEEE result, by the arguments that make Python's math raise.
@@ -411,7 +412,7 @@ class _DirectFile(_PlainFile):
         lines = []
         for (leaf, argument), own in zip(self.taking, self.cells, strict=True):
             if leaf.shape:
-                lines += declining(unfit_array(argument, leaf))
+                lines += declining(unfit_array(argument, leaf, READABLE if len(leaf.shape) > 1 else 0))
                 lines += [f"{', '.join(own)}, = {_PointFile.flat(self, leaf, argument)}.tolist()"] if own else []
                 continue
             kind = number_type(leaf.dtype)

@@ -53,6 +53,10 @@ class Polynomial:
     atoms: list[Atom] = field(default_factory=list)
     forms: list[Form] = field(default_factory=list)  # by node of the original Program
     quotients: set[Monomial] = field(default_factory=set)  # divisions of the value part, which stay divisions
+    cells: list[int] = field(init=False)  # the values of checks and outputs
+
+    def __post_init__(self) -> None:
+        self.cells = self.program.results
 
     def copied(self) -> "Polynomial":
         """The same, apart from this."""

@@ -165,7 +165,7 @@ def _counted(factors: list[int]) -> dict[_Pair, int]:
 def needed_forms(poly: Polynomial, sums: dict[int, list[Form]], order: list[int]) -> list[Form]:
     """The forms of all atoms and results."""
     found = [form for atom in order for form in monomials_under(poly, sums, atom)]
-    return found + [poly.forms[c] for c in poly.program.results]
+    return found + [poly.forms[c] for c in poly.cells]
 
 
 def _unsigned(form: Form) -> Form:

@@ -87,7 +87,7 @@ def _lowered(poly: Polynomial, sums: dict[int, Terms], order: list[int], recipro
 
 def _products(poly: Polynomial, live: list[int]) -> Terms:
     """The forms outside sums: outputs, operands of functions, products that are atoms."""
-    found = [poly.forms[c] for c in sorted(set(poly.program.results))]
+    found = [poly.forms[c] for c in sorted(set(poly.cells))]
     for i in sorted(live):
         entry = poly.atoms[i]
         found += [entry.product] if entry.product is not None else entry.operands

@@ -30,7 +30,7 @@ class Signs:
         for atom in order:
             for form in monomials_under(poly, sums, atom):
                 self._use(form, atom)
-        self.cells = sorted(set(poly.program.results))
+        self.cells = sorted(set(poly.cells))
         self.readers: dict[int, list[int]] = {}
         for cell in self.cells:
             for factor, e in poly.forms[cell][1]:
@@ -102,7 +102,7 @@ def monomials_under(poly: Polynomial, sums: dict[int, list[Form]], atom: int) ->
 
 def monomial_order(poly: Polynomial, sums: dict[int, list[Form]]) -> list[int]:
     """The atoms that outputs need, operands first."""
-    roots = [poly.forms[c] for c in poly.program.results]
+    roots = [poly.forms[c] for c in poly.cells]
     order: list[int] = []
     done = bytearray(len(poly.atoms))
     stack = [a for _, m in reversed(roots) for a, _ in reversed(m)]
@@ -155,7 +155,7 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
             entry.product = dissolved(entry.product)
         else:
             entry.operands = tuple(dissolved(f) for f in entry.operands)
-    for cell in poly.program.results:
+    for cell in poly.cells:
         poly.forms[cell] = dissolved(poly.forms[cell])
 
 
