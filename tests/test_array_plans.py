@@ -1,5 +1,6 @@
 """What is computed for whole arrays: structure that stays symbolic, memory, edge shapes, dtypes, kinks, threads."""
 
+import itertools
 import pickle
 import tracemalloc
 
@@ -586,6 +587,26 @@ def test_a_cell_of_a_small_array_behind_an_ellipsis():
         return y[..., 0] * 0.5 + y[1]
 
     assert Plain(f)(np.ones(2)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("h", "slope", "codes"),
+    [
+        (lambda x, keys: np.sort(x), 2, "fd"),
+        (lambda x, keys: np.take_along_axis(x, np.argsort(keys), 0), 2, "fdFD"),
+        (lambda x, keys: np.linalg.solve(np.eye(12, dtype=x.dtype) / 2, x), 4, "fdFD"),
+        (lambda x, keys: np.sort(np.stack([x, 2 * x]), axis=0), 6, "fd"),
+    ],
+    ids=["sort", "take_along_axis", "solve", "sort of a stack"],
+)
+def test_what_numpy_makes_of_equal_numbers_has_their_dtype(h, slope, codes):
+    """Machine code reads the memory of what NumPy made."""
+    keys = RNG.random(12)
+    for code, k in itertools.product(codes, (1.0, 2.0, 0.3)):
+        gradient = sd.grad(lambda x, keys, k=k: np.sum(h(x + x[::-1], keys) * k), scalarize=False)
+        found = gradient(RNG.random(12).astype(code), keys)
+        assert found.dtype == code
+        np.testing.assert_allclose(found, np.full(12, slope * k), rtol=1e-6)
 
 
 def test_constants_of_single_precision_in_files():

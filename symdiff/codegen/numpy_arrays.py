@@ -161,9 +161,15 @@ class ArrayWriter(Shell):
         if found is None:
             node = self.nodes[value]
             assert is_view_step(node), f"v{value} ({node.op}) is read before it is made"
-            found = view_text(self.nodes, value, self.text, self.words)
+            found = view_text(self.nodes, value, self.typed, self.words)
             self.texts[value] = found
         return found
+
+    def typed(self, value: int) -> str:
+        """A value as NumPy is to see it: numbers, whose texts may be Python's, in their own dtype."""
+        node, text = self.nodes[value], self.text(value)
+        known = node.shape != () or node.dtype in "dl?" or value in self.exact
+        return text if known else f"{self.words.np}.{dtype_text(node.dtype)}({text})"
 
     def view_name(self, value: int) -> str:
         """A name for a value that says what it shows: x_tail for `x[1:]`, W_T for `W.T`."""
