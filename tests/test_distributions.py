@@ -146,3 +146,21 @@ def test_slopes_are_nan_where_parameters_are_out_of_range(shape):
         sd.grad(lambda s: stats.norm.pdf(0.3, 0.0, s))(shape),
     ):
         assert np.isnan(slope) == (shape <= 0.0)
+
+
+@pytest.mark.parametrize("text", [
+    "from scipy import stats\ndef f(x, data): return np.sum(stats.gamma.logpdf(data, x[0], scale=x[1]))",
+    "from scipy.stats import gamma\ndef f(x, data): return np.sum(gamma.logpdf(data, x[0], scale=x[1]))",
+    "import scipy.stats\ndef f(x, data): return np.sum(scipy.stats.gamma.logpdf(data, x[0], scale=x[1]))",
+    "from scipy import stats\nrv = stats.gamma(2.0)\ndef f(x, data): return np.sum(rv.logpdf(data * x[0]))",
+    "from scipy import stats\ndef f(x, data):\n d = stats.gamma\n return np.sum(d.logpdf(data, x[0], scale=x[1]))",
+    "from scipy import stats\ndef make(d):\n def f(x, data): return np.sum(d.logpdf(data, x[0], scale=x[1]))\n return f\n"
+    "f = make(stats.gamma)",
+    "from scipy import stats\ndef f(x, data): return np.sum(stats.multivariate_normal.logpdf(data[:2], x, np.eye(2)))",
+])  # fmt: skip
+def test_code_without_source_calls_methods_of_distributions(text):
+    space = {"np": np}
+    exec(text, space)
+    f, x, data = space["f"], np.array([2.0, 1.5]), np.array([0.4, 1.2, 2.2])
+    ends = [(f(x + h, data) - f(x - h, data)) / 2e-6 for h in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(sd.grad(f)(x, data), ends, 1e-6, 1e-6)
