@@ -164,3 +164,10 @@ def test_code_without_source_calls_methods_of_distributions(text):
     f, x, data = space["f"], np.array([2.0, 1.5]), np.array([0.4, 1.2, 2.2])
     ends = [(f(x + h, data) - f(x - h, data)) / 2e-6 for h in 1e-6 * np.eye(2)]
     np.testing.assert_allclose(sd.grad(f)(x, data), ends, 1e-6, 1e-6)
+
+
+def test_code_without_source_is_refused_at_its_line():
+    space = {"stats": stats}
+    exec("def f(x):\n\n    return stats.gamma.fit(x)", space)
+    with pytest.raises(sd.TraceError, match=r"^<string>:3: gamma\.fit"):
+        sd.grad(space["f"])(np.ones(3))

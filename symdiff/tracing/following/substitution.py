@@ -2,8 +2,8 @@
 
 Assumes functions made by `exec`, lambdas that cannot be found, and files changed since they were imported. Guarantees that
 nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses `is True` and
-patterns of classes; calls of functions and of objects' methods that it receives or makes are not followed. Functions that it reads
-in another way than calling them stand as a `Late`, which only `is` tells from them; where the code asks that, as themselves.
+patterns of classes; calls of functions and methods of what it receives or makes are not followed. Functions that it reads in
+another way than calling them stand as a `Late`, which only `is` tells from them; where the code asks that, as themselves.
 """
 
 import datetime
@@ -22,7 +22,7 @@ from symdiff.errors import TraceError
 from symdiff.tracing.captures.watching import global_names
 from symdiff.tracing.following.implicit import JOINING, joined_by
 from symdiff.tracing.state.late import Late, itself
-from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.libraries import FOLLOWED, user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 _ATTRIBUTE = opcode.opmap["LOAD_ATTR"]
@@ -34,7 +34,6 @@ _BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.linspace))
 _FUNCTIONS = (types.FunctionType, *_BUILTIN)
 _DATES = (datetime.datetime, datetime.date)
 _MAKING = (random.SystemRandom, random.Random, np.random.RandomState, np.datetime64)  # classes that may be refused
-FOLLOWED = "called ."  # among the globals of a copy
 _CALLED = "called "  # before the name of a global, where it is called only
 
 
