@@ -60,6 +60,23 @@ def test_derivatives(name):
         np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, 1e-5, 1e-6)
 
 
+@pytest.mark.parametrize("name", ["gamma", "beta", "chi2", "nakagami", "f"])
+def test_second_derivatives_of_many_data(name):
+    """All ways to them give the same: `xlogy` has a kink at no datum, and what is said there is not added up."""
+    x = np.array([*SHAPES[name], 0.05, 1.3])
+    data = getattr(stats, name).rvs(*SHAPES[name], size=77, random_state=1) * 1.3 + 0.06
+
+    def likelihood(x):
+        return -np.sum(getattr(stats, name).logpdf(data, *x))
+
+    wanted, slopes = sd.hessian(likelihood)(x), sd.grad(likelihood)
+    assert np.all(np.isfinite(wanted))
+    pull = sd.vjp(slopes)
+    rows = [pull(x, v)[1] for v in np.eye(len(x))]
+    for found in (sd.jacobian(slopes)(x), rows, [sd.hvp(likelihood)(x, v) for v in np.eye(len(x))]):
+        np.testing.assert_allclose(found, wanted, 1e-9, 1e-9)
+
+
 def test_several_normal_variables():
     x = np.array([[0.4, 1.2, 2.2], [0.1, -0.3, 0.9]])
     cov = np.array([[1.7, 0.2, 0.1], [0.2, 0.8, 0.0], [0.1, 0.0, 1.0]])
@@ -129,3 +146,28 @@ def test_slopes_are_nan_where_parameters_are_out_of_range(shape):
         sd.grad(lambda s: stats.norm.pdf(0.3, 0.0, s))(shape),
     ):
         assert np.isnan(slope) == (shape <= 0.0)
+
+
+@pytest.mark.parametrize("text", [
+    "from scipy import stats\ndef f(x, data): return np.sum(stats.gamma.logpdf(data, x[0], scale=x[1]))",
+    "from scipy.stats import gamma\ndef f(x, data): return np.sum(gamma.logpdf(data, x[0], scale=x[1]))",
+    "import scipy.stats\ndef f(x, data): return np.sum(scipy.stats.gamma.logpdf(data, x[0], scale=x[1]))",
+    "from scipy import stats\nrv = stats.gamma(2.0)\ndef f(x, data): return np.sum(rv.logpdf(data * x[0]))",
+    "from scipy import stats\ndef f(x, data):\n d = stats.gamma\n return np.sum(d.logpdf(data, x[0], scale=x[1]))",
+    "from scipy import stats\ndef make(d):\n def f(x, data): return np.sum(d.logpdf(data, x[0], scale=x[1]))\n return f\n"
+    "f = make(stats.gamma)",
+    "from scipy import stats\ndef f(x, data): return np.sum(stats.multivariate_normal.logpdf(data[:2], x, np.eye(2)))",
+])  # fmt: skip
+def test_code_without_source_calls_methods_of_distributions(text):
+    space = {"np": np}
+    exec(text, space)
+    f, x, data = space["f"], np.array([2.0, 1.5]), np.array([0.4, 1.2, 2.2])
+    ends = [(f(x + h, data) - f(x - h, data)) / 2e-6 for h in 1e-6 * np.eye(2)]
+    np.testing.assert_allclose(sd.grad(f)(x, data), ends, 1e-6, 1e-6)
+
+
+def test_code_without_source_is_refused_at_its_line():
+    space = {"stats": stats}
+    exec("def f(x):\n\n    return stats.gamma.fit(x)", space)
+    with pytest.raises(sd.TraceError, match=r"^<string>:3: gamma\.fit"):
+        sd.grad(space["f"])(np.ones(3))

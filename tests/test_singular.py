@@ -308,6 +308,24 @@ def test_slopes_that_stand_at_a_point_alone_have_no_further_derivatives(f, x, fi
     assert all(math.isnan(sd.derivative(f, order=order)(x)) for order in (2, 3))
 
 
+@pytest.mark.parametrize("count", [3, 77])
+@pytest.mark.parametrize("factor", [math.nan, math.inf])
+def test_factors_that_are_no_numbers_count_nowhere_else(count, factor):
+    data = np.linspace(0.1, 1.0, count)
+
+    def f(x, data):
+        return np.sum(np.where(data > 0, data * x, factor * x))
+
+    assert sd.grad(f)(2.0, data) == pytest.approx(np.sum(data))
+    assert np.isnan(sd.grad(f)(2.0, -data)) == np.isnan(factor) and not np.isfinite(sd.grad(f)(2.0, -data))
+
+
+def test_what_is_known_not_to_be_a_number_is_not_computed(tmp_path):
+    path = tmp_path / "slope.py"
+    sd.hessian(lambda x: special.xlogy(x, x)).export(path, 1.5, target="numpy")
+    assert "np.nan" in path.read_text() and "np.add" not in path.read_text()
+
+
 @pytest.mark.parametrize("f, first, second", [(special.j1, 0.5, 0.0), (special.i1, 0.5, 0.0), (special.exprel, 0.5, 1 / 3)])
 def test_special_functions_have_all_slopes_at_zero(f, first, second):
     assert sd.grad(f)(0.0) == first and sd.derivative(f, order=2)(0.0) == pytest.approx(second, abs=1e-15)

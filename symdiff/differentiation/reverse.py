@@ -9,6 +9,7 @@ Source of the method: Griewank and Walther, Evaluating Derivatives, 2nd ed., cha
 z and its conjugate is Wirtinger's calculus.
 """
 
+import cmath
 import heapq
 from collections.abc import Container
 from typing import Any
@@ -114,7 +115,8 @@ class Reverse:
     def _times(self, cotangent: Masked | None, partial: Atom | None) -> Masked | None:
         if cotangent is None or partial is None:
             return None
-        value, scaled = self.builder.mul(cotangent.value, partial), isinstance(partial, Constant)
+        value = self.builder.mul(cotangent.value, partial)
+        scaled = isinstance(partial, Constant) and cmath.isfinite(partial.value)  # what is zero stays so
         found = Masked(value, cotangent.mask, cotangent.clean and scaled, cotangent.soft)
         return self.cotangents.softened(found, [cotangent]) if scaled and all(s.lasts for s in found.soft) else found
 

@@ -1,10 +1,11 @@
 """Which partials can be infinite, and the values behind and before them: what passes them over must not multiply them by zero.
 
 Assumes bindings in order, their partials and what is known of the growth of exponentials. Guarantees that a value outside
-`behind` comes from no quotient, logarithm, root or exponential whose partial can be infinite. Of a function
-without a formula it assumes the worst.
+`behind` comes from no quotient, logarithm, root or exponential whose partial can be infinite, and from no product with NaN or
+infinity. Of a function without a formula it assumes the worst.
 """
 
+import cmath
 import math
 
 from symdiff.differentiation.partials import TINY, Partials, has_structural_partials
@@ -34,6 +35,8 @@ class Steepness:
     def is_steep(self, binding: Node, growing: bool = True) -> bool:
         """Whether a partial of an elementwise binding can be no number, where it overflows too unless `growing` is False."""
         op, operands = binding.op, binding.operands
+        if op == "edge" or (op == "mul" and any(isinstance(o, Constant) and not cmath.isfinite(o.value) for o in operands)):
+            return True
         if op == "loop":
             return self._is_loop_steep(binding)
         if op == "select" or binding.dtype in "?l" or has_structural_partials(binding):

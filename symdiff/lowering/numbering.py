@@ -182,7 +182,7 @@ class _Folding(Table):
             result = rounded(_FOLDED[op](*map(rounded, numbers)))
         except (ZeroDivisionError, OverflowError):
             return None
-        return result if math.isfinite(result) else None
+        return result if math.isfinite(result) or not all(map(math.isfinite, numbers)) else None
 
 
 class _Numbering(_Folding):

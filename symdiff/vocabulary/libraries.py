@@ -28,6 +28,7 @@ _OF_GRAPHS = tuple(os.path.join(_ROOT, *room.split("/"), "") for room in _GRAPHS
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _STANDARD = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "platstdlib")})
 _SITES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+FOLLOWED = "called ."  # among the globals of a copy of a function without source
 short_names: dict[str, str] = {}
 
 
@@ -57,14 +58,20 @@ def user_line() -> str:
     """The `Line` of the innermost frame outside symdiff and other libraries."""
     frame = sys._getframe(2)
     while frame is not None:
-        path = frame.f_code.co_filename
-        short = short_names.get(path)
-        if short is None:
-            short = name_unless_library(path)
-        if short:
-            return Line.of(path, frame.f_lineno)
+        line = line_unless_library(frame, frame.f_lineno)
+        if line:
+            return line
         frame = frame.f_back  # type: ignore[assignment]
     return "?"
+
+
+def line_unless_library(frame: types.FrameType, number: int | None) -> str:
+    """The `Line` of a frame of the user's, whose text may have no file; empty for one of a library."""
+    path = frame.f_code.co_filename
+    short = short_names.get(path)
+    if short is None:
+        short = name_unless_library(path)
+    return Line.of(path, number) if short or FOLLOWED in frame.f_globals else ""
 
 
 def is_library(path: str) -> bool:

@@ -20,10 +20,9 @@ from symdiff.rulebooks.book import outside_word
 from symdiff.tracing.captures.mentioning import Question, handed_outside, home_of, questions, word_of
 from symdiff.tracing.captures.reaching import HOLDING
 from symdiff.tracing.captures.telling import PRINTING, Used, is_opaque_capture
-from symdiff.tracing.following.substitution import FOLLOWED
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
-from symdiff.vocabulary.libraries import Line, is_library, is_users, name_unless_library, user_line
+from symdiff.vocabulary.libraries import FOLLOWED, Line, is_library, is_users, name_unless_library, user_line
 
 _USERS, _LIBRARYS = "a user's", "a library's"  # whose code it is; clones and symdiff's own are nobody's
 _Known = tuple[types.CodeType, tuple[Question, ...], str]

@@ -64,7 +64,7 @@ from symdiff.tracing.values.standing import STANDING, call_standing, name_of, wa
 from symdiff.tracing.values.texts import method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.libraries import is_library, module_of, name_unless_library, user_line
+from symdiff.vocabulary.libraries import is_library, line_unless_library, module_of, user_line
 from symdiff.vocabulary.seams import Seam
 
 Anything = Callable[..., Any]
@@ -895,8 +895,8 @@ def _opening(make: Anything) -> Anything:
 
 def followed_error_line(error: BaseException) -> str:
     """The user's innermost line that an exception passed."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if name_unless_library(f.filename)]
-    return f"{name_unless_library(frames[-1].filename)}:{frames[-1].lineno}" if frames else "?"
+    lines = [line for frame, at in traceback.walk_tb(error.__traceback__) if (line := line_unless_library(frame, at))]
+    return lines[-1] if lines else "?"
 
 
 def followed_calls(f: Anything, attempt: Attempt) -> Anything:

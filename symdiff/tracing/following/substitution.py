@@ -2,8 +2,8 @@
 
 Assumes functions made by `exec`, lambdas that cannot be found, and files changed since they were imported. Guarantees that
 nothing is patched: the copy has globals of its own, so what it assigns to globals stays in the copy. Refuses `is True` and
-patterns of classes; calls of methods, and of functions that it receives or makes, are not followed. Functions that it reads
-in another way than calling them stand as a `Late`, which only `is` tells from them; where the code asks that, as themselves.
+patterns of classes; calls of functions and methods of what it receives or makes are not followed. Functions that it reads in
+another way than calling them stand as a `Late`, which only `is` tells from them; where the code asks that, as themselves.
 """
 
 import datetime
@@ -22,17 +22,18 @@ from symdiff.errors import TraceError
 from symdiff.tracing.captures.watching import global_names
 from symdiff.tracing.following.implicit import JOINING, joined_by
 from symdiff.tracing.state.late import Late, itself
-from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.libraries import FOLLOWED, user_line
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 _ATTRIBUTE = opcode.opmap["LOAD_ATTR"]
 _SILENT = frozenset((opcode.opmap["CACHE"], opcode.EXTENDED_ARG))
 _STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
+_USES = frozenset("LOAD_GLOBAL LOAD_NAME LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF STORE_DEREF DELETE_DEREF".split())
+_REACHES = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
 _BUILTIN = (types.BuiltinFunctionType, np.ufunc, type(np.linspace))
 _FUNCTIONS = (types.FunctionType, *_BUILTIN)
 _DATES = (datetime.datetime, datetime.date)
 _MAKING = (random.SystemRandom, random.Random, np.random.RandomState, np.datetime64)  # classes that may be refused
-FOLLOWED = "called ."  # among the globals of a copy
 _CALLED = "called "  # before the name of a global, where it is called only
 
 
@@ -52,11 +53,13 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
     own = f.__builtins__  # type: ignore[attr-defined]
     called, read, stored = _uses(f.__code__)
     compares = _compares(f.__code__)
+    bare = read if compares else _bare(f.__code__)
     renamed = set()
     for name in mentioned:
         value = f.__globals__.get(name, own.get(name))
         place = name
-        if name in read and callable(value) and (compares or type(value) not in _FUNCTIONS):
+        reached = value is not None and name in read and name not in bare and not isinstance(value, type)
+        if name in read and callable(value) and (compares or type(value) not in _FUNCTIONS) and not reached:
             if name not in called or name in stored:
                 continue
             place = _CALLED + name
@@ -67,9 +70,10 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
             namespace[place] = _Joining(value)
         elif isinstance(value, type) or type(value) in _BUILTIN:
             namespace[place] = call(value)
-        elif callable(value):
+        elif callable(value) or reached:
             namespace[place] = Late(value, call)
-    cells = tuple(_cell(cell, call, compares) for cell in f.__closure__ or ())
+    free = zip(f.__closure__ or (), f.__code__.co_freevars, strict=True)
+    cells = tuple(_cell(cell, call, compares, compares or name in bare) for cell, name in free)
     copy = types.FunctionType(_renamed(f.__code__, renamed), namespace, f.__name__, f.__defaults__, cells or None)
     copy.__kwdefaults__ = f.__kwdefaults__
     return _of_functions(copy) if compares else copy
@@ -138,6 +142,13 @@ def _renamed(code: types.CodeType, names: set[str]) -> types.CodeType:
     return code.replace(co_code=bytes(text), co_names=tuple(known), co_consts=constants)
 
 
+def _bare(code: types.CodeType) -> set[str]:
+    """The globals and variables of cells that are read for something else than an attribute, or assigned."""
+    steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    found = {name for (op, name), (after, _) in itertools.pairwise(steps) if op in _USES and after not in _REACHES}
+    return found.union(*map(_bare, _nested(code)))
+
+
 def _compares(code: types.CodeType) -> bool:
     """Whether a function compares objects, other than with None, by identity."""
     steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
@@ -152,15 +163,15 @@ def _tells(code: types.CodeType) -> bool:
     return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, _nested(code)))
 
 
-def _cell(cell: types.CellType, call: Callable[[Any], Any], compares: bool) -> types.CellType:
+def _cell(cell: types.CellType, call: Callable[[Any], Any], compares: bool, bare: bool) -> types.CellType:
     try:
         value = cell.cell_contents
     except ValueError:
         return cell  # an empty cell
-    if isinstance(value, types.FunctionType) and not compares:
-        return types.CellType(Late(value, call))
     if isinstance(value, types.ModuleType):
         return types.CellType(_Module(value, call))
+    if (isinstance(value, types.FunctionType) and not compares) or not (bare or isinstance(value, type)):
+        return types.CellType(Late(value, call))
     return cell
 
 
@@ -179,7 +190,9 @@ class _Module:
             return Late(found, self._call) if found in _MAKING else found
         if isinstance(found, JOINING):
             return _Joining(found)
-        return self._call(found) if callable(found) else found
+        if type(found) in _FUNCTIONS:
+            return self._call(found)
+        return Late(found, self._call) if callable(found) else found
 
 
 class _Joining:

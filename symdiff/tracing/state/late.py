@@ -1,7 +1,7 @@
 """Functions that are looked up when they are called, wherever code without source reads them.
 
-Assumes a lookup that gives the function to be called. Guarantees that a `Late` is in all else the function itself; only `is`
-tells them apart.
+Assumes a lookup that gives the function to be called. Guarantees that a `Late` is in all else the function, or the object with
+methods, itself; only `is` tells them apart.
 """
 
 import types
@@ -31,7 +31,8 @@ class Late:
         return call(itself(self))(*args, **kwargs)
 
     def __getattribute__(self, name: str) -> Any:
-        return getattr(itself(self), name)
+        found = getattr(itself(self), name)
+        return Late(found, object.__getattribute__(self, "_call")) if type(found) is types.MethodType else found
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(itself(self), name, value)
