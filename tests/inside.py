@@ -34,6 +34,7 @@ NAMES = {
     "symdiff.codegen.names": "Names",
     "symdiff.inspection.reading.equations": "Equation",
     "symdiff.inspection.reading.formula": "Formula",
+    "symdiff.inspection.reading.mathml": "mathml_of",
     "symdiff.inspection.reading.names": "latex_name unicode_name",
     "symdiff.inspection.reading.naming": "input_names",
     "symdiff.inspection.reading.reading": "formula_of",

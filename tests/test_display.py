@@ -5,7 +5,8 @@ import traceback
 
 import numpy as np
 import pytest
-from inside import kernel_of, plan_of, schedule, source_of
+import sympy as sp
+from inside import kernel_of, latex_name, mathml_of, plan_of, schedule, source_of, unicode_name
 
 import symdiff as sd
 
@@ -158,3 +159,75 @@ def test_what_an_unrolled_sum_becomes_bears_the_line_of_the_sum():
     bindings = sd.value_and_grad(f, scalarize=True).graph(np.ones(3)).bindings
     line = summed.__code__.co_firstlineno + 2
     assert {b.origin for b in bindings if b.op == "add" and b.primal} == {f"test_display.py:{line}"}
+
+
+# -- names of steps beside the user's own
+
+
+def sorted_products(a, b):
+    s = np.sort(a * np.cumsum(b))
+    t = np.cumsum(np.sort(b) * s)
+    return np.sum(np.sort(t * s) * np.cumsum(s * a)) + np.sum(s) ** 2
+
+
+def picked_cells(a, b):
+    return np.sum(np.linalg.solve(np.array([[a[0], 1.0], [b[1], 9.0]]), np.cumsum(a * b)[:2]) * np.sort(b)[:2])
+
+
+def mixed_number(a, b):
+    return np.sum(np.sort(a * np.ones(3)) * np.cumsum(b)) * a + np.sum(np.cumsum(np.sort(b) * a))
+
+
+NAMED = [("v", "v0"), ("v", "q"), ("v0", "v1"), ("u", "w"), ("t", "s"), ("x1", "x"), ("c", "C"), ("u_1", "v_2"), ("α", "alpha")]
+PROGRAMS = {
+    "vectors": (sorted_products, (np.arange(1.0, 4.0), np.arange(3.0, 6.0))),
+    "cells": (picked_cells, (np.arange(1.0, 4.0), np.arange(3.0, 6.0))),
+    "number": (mixed_number, (2.0, np.arange(3.0, 6.0))),
+}
+
+
+@pytest.mark.parametrize("names", NAMED, ids=",".join)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_steps_are_shown_as_nothing_of_the_users(names, program):
+    function, args = PROGRAMS[program]
+    space = {"f": function}
+    exec(f"def f_of({', '.join(names)}): return f({', '.join(names)})", space)  # arguments of these names
+    graph = sd.grad(space["f_of"], (0, 1)).graph(*args)
+    formula = graph.formula.full
+    inputs = [(leaf.name, leaf.shape) for leaf in graph.inputs]
+    own = [*names, *(f"{name}[{k}]" for name, shape in inputs for k in range(5 if shape else 0))]
+    assert formula.where
+    for door in (latex_name, unicode_name, lambda name: mathml_of(latex_name(name))):
+        steps = [door(e.left.name) for e in (*formula.where, *formula.equations) if isinstance(e.left, sp.Symbol)]
+        assert len(set(steps)) == len(steps) and not {door(name) for name in own} & set(steps)
+    for text, name in ((formula.latex, latex_name), (formula.unicode, unicode_name)):
+        assert all(name(e.left.name) in text for e in formula.where)
+    bound = [line.split()[0] for line in str(graph).splitlines()[1:]]
+    assert len(set(bound)) == len(bound) and not set(bound) & set(names)
+
+
+def test_steps_of_programs_are_told_from_arguments():
+    square, cube = (sd.trace(eval(f"lambda v0: {text}"), 2.0) for text in ("(v0*v0)*v0", "(v0*v0)*(v0*v0)"))
+    square.name = cube.name
+    assert square.digest() != cube.digest()
+    program = str(sd.grad(lambda v0: np.sin(v0) * v0).program(2.0))
+    assert "v_0 = " in program and "v0 = " not in program
+
+
+WRITTEN = {
+    "equal steps once": (lambda x: np.sum(np.sort(x[::-1] - 1) * np.sort(x[::-1] - 1)), "sort(x[::-1] - 1", 1),
+    "constants": (lambda x: np.sum(np.cumsum(0.5 * np.cos(x) * 2) * np.sort(x)), "cumsum(cos(x), axis=0)", 1),
+    "an axis": (lambda x: (lambda s: np.sum(np.cumsum(s, 0) - np.cumsum(s, 1)))(np.sort(np.outer(x, x))), "v, axis=1)", 1),
+    "a shape": (lambda x: np.sum(np.broadcast_to(np.cumsum(x)[0], (7,)) * 1.0) + np.sum(np.sort(x)), "shape=(7,)", 1),
+    "arrays of constants": (
+        lambda x: np.sum(np.sort(x) * np.array([1.0, 2.0, 4.0]) - np.sort(x) * np.array([1.0, 2.0, 5.0])),
+        "array of constants",
+        2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_programs_of_arrays_tell_what_differs(case):
+    function, text, times = WRITTEN[case]
+    assert str(sd.trace(function, np.arange(1.0, 4.0)).formula).count(text) == times

@@ -17,7 +17,7 @@ import numpy as np
 from symdiff.errors import InvariantError
 from symdiff.ir.node import ArrayConstant, Atom, Node, Number
 from symdiff.vocabulary.extents import sizes_in
-from symdiff.vocabulary.literals import printable
+from symdiff.vocabulary.literals import printable, stem_of_steps
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.seams import Seam
 
@@ -168,7 +168,7 @@ class Graph:
 
     def fingerprint(self) -> str:
         """The SHA-256 of the graph's text without origins, its symbols numbered in order, and of the cells of its arrays."""
-        names: dict[Node, str] = {binding: f"v{k}" for k, binding in enumerate(self.bindings)}
+        names = self.numbered_names()
         found = hashlib.sha256("\n".join([self.headline(), *(f"  {b.told(names)}" for b in self.bindings)]).encode())
         for binding in self.bindings:
             if binding.op == "loop":
@@ -178,6 +178,16 @@ class Graph:
                 if isinstance(value, np.ndarray):
                     found.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
         return found.hexdigest()
+
+    def numbered_names(self) -> dict[Node, str]:
+        """Names of the bindings by their order, beside those of the inputs."""
+        stem = stem_of_steps([leaf.name for leaf in self.inputs])
+        return {binding: f"{stem}{k}" for k, binding in enumerate(self.bindings)}
+
+    def step_names(self) -> dict[Node, str]:
+        """The names of bindings that are shown in place of their own, where inputs have such."""
+        stem = stem_of_steps([leaf.name for leaf in self.inputs])
+        return {} if stem == "v" else {b: f"{stem}{b.name.removeprefix('v')}" for b in self.bindings}
 
     def operations(self) -> int:
         """Elementwise operations of the scalar bindings as they stand, before sharing; with symbols, an expression of these."""
@@ -204,7 +214,7 @@ class Graph:
     def __str__(self) -> str:
         branches = self.notes.get("branches")
         count = f"{len(self.bindings)} bindings" + ("" if branches is None else f", {branches}")
-        lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines()]
+        lines = [f"{self.headline()}{' ' * 10}{count}", *self._lines(self.step_names())]
         constants = [f"  {o.name} = {o.atom}" for o in self.outputs if o.atom.op == "const"]
         loops = [f"  loop at {place}: {what}" for place, what in self.notes.get("loops", {}).items() if what != "kept"]
         sizes = ", ".join(size.bounds() for size in sizes_in(tuple(i.shape for i in self.inputs)))

@@ -117,7 +117,7 @@ class Loop:
 
     def fingerprint(self) -> str:
         """The digests of the body and of what a round gives."""
-        return str(self.body.fingerprint() + self.end(self.given({b: f"v{k}" for k, b in enumerate(self.body.bindings)})))
+        return str(self.body.fingerprint() + self.end(self.given(self.body.numbered_names())))
 
     def told(self, operands: list[str]) -> str:
         """The head of the loop as text, with the names of its operands."""
@@ -150,6 +150,7 @@ class Loop:
     def lines(self, names: Mapping[Node, str]) -> Iterator[str]:
         """The body, below the head."""
         plain = Graph(self.body.name, self.body.inputs, (), self.body.bindings)
+        names = {**plain.step_names(), **names}
         yield from (f"    {line}" for line in plain._lines(names))
         yield f"      {self.end(self.given(names))}"
 

@@ -17,6 +17,7 @@ import numpy as np
 from symdiff.ir.node import Node, Number
 from symdiff.vocabulary.extents import Amount, Extent, counted, extents_in
 from symdiff.vocabulary.heads import HEADS, Shape, head_parameter
+from symdiff.vocabulary.literals import stem_of_steps
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ASSEMBLE = "assemble"  # zeros to which parts are added, each in its own region
@@ -247,6 +248,7 @@ def _names(program: Program, whole: bool) -> list[str]:
     """The names of values; those of arrays tell their positions, by which plans speak of them."""
     names: list[str] = []
     count = 0
+    stem = stem_of_steps([leaf.name for leaf in program.inputs])
     for position, node in enumerate(program.nodes):
         if node.op == "input":
             place, cell = node.params
@@ -255,6 +257,6 @@ def _names(program: Program, whole: bool) -> list[str]:
         elif node.op == "const":
             names.append(f"array{list(node.shape)}" if node.shape else repr(node.params))
         else:
-            names.append(f"v{position if whole else count}")
+            names.append(f"{stem}{position if whole else count}")
             count += 1
     return names

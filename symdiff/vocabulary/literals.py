@@ -190,3 +190,11 @@ def literal_name(value: Any) -> tuple[str, str] | None:
     """The module and name of a function or class; None where it has none."""
     module, name = getattr(value, "__module__", None), getattr(value, "__name__", None)
     return (module, name) if isinstance(module, str) and isinstance(name, str) else None
+
+
+def stem_of_steps(taken: list[str]) -> str:
+    """The stem of numbered names, v0 or v_0, of which none is taken."""
+    stem = "v"
+    while any(name.startswith(stem) and name[len(stem) :].isdecimal() for name in taken):
+        stem += "_"
+    return stem

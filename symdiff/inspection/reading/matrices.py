@@ -51,7 +51,8 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     own = _own_names(written, values, sources, worded)
     turned = {writer.turned_sum(t): writer.turned(t) for t in own if t.kind == "sum" and writer.is_array(t)}
     lines = [line._replace(term=writer.rewritten(line.term, turned.get)) for line in lines]
-    equations, pieces = composed_lines(writer, lines, own, {*taken, *values.counts}, set(own), MatrixComposer)
+    shown = [*taken, *values.counts, *(f"{name}[]" for name in writer.arrays)]
+    equations, pieces = composed_lines(writer, lines, own, shown, set(own), MatrixComposer)
     if sum(_size(e.right) for e in (*equations, *pieces)) > WIDE:
         return None
     rights = [e.right for e in (*equations, *pieces)]

@@ -9,6 +9,9 @@ import sympy as sp
 from sympy.core.expr import Expr
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
+from symdiff.inspection.reading.names import SPELLED
+from symdiff.vocabulary.literals import printable
+
 TRANSPOSED, INVERSE, BOTH = 0, 1, 2
 _BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _MARKS = ((r"\top", "ᵀ", "⊤"), ("-1", "⁻¹", "-1"), (r"-\top", "⁻ᵀ", "-⊤"))
@@ -186,6 +189,42 @@ class CellOf(Shown):
     def text_form(self, printer: Any) -> Any:
         below = "".join(str(a) for a in self.args[1:]).translate(_BELOW)
         return prettyForm(*stringPict.next(_in_text(printer, self.args[0]), f"_{below}"))
+
+
+class Verbatim(Shown):
+    """Text of a program: the name of a symbol."""
+
+    def latex_text(self, printer: Any) -> str:
+        return rf"\mathrm{{{''.join(SPELLED.get(c, c) for c in printable(self.args[0].name))}}}"
+
+    def text_form(self, printer: Any) -> Any:
+        return prettyForm(printable(self.args[0].name))
+
+
+class CallOf(Shown):
+    """A call of a function by its name, the first argument."""
+
+    def latex_text(self, printer: Any) -> str:
+        name = Verbatim(self.args[0]).latex_text(printer).replace(r"\mathrm", r"\operatorname", 1)
+        return rf"{name}\left({', '.join(map(printer._print, self.args[1:]))}\right)"
+
+    def text_form(self, printer: Any) -> Any:
+        inside = printer._print_seq(self.args[1:], delimiter=", ").parens()
+        return prettyForm(*stringPict.next(printable(self.args[0].name), prettyForm(*inside)))
+
+
+class PartOf(Shown):
+    """Some cells of an array, or another part of a value, as programs write it."""
+
+    def _parts(self) -> tuple[Any, Any]:
+        whole, part = self.args
+        return whole if whole.is_Symbol or isinstance(whole, CallOf) else Grouped(whole), Verbatim(part)
+
+    def latex_text(self, printer: Any) -> str:
+        return "".join(printer._print(part) for part in self._parts())
+
+    def text_form(self, printer: Any) -> Any:
+        return prettyForm(*stringPict.next(*(printer._print(part) for part in self._parts())))
 
 
 class SumOver(Shown):

@@ -22,7 +22,7 @@ _CELL = re.compile(r"(.+?)\[([^\[\]]*)\]", re.DOTALL)
 _DIGITS = re.compile(r"([^\W\d_]+|[^\W_]*[^\W\d_])(\d+)")
 _WORD = re.compile(r"\w+(\.\w+)*")
 # What LaTeX, or the page around it, reads as its own.
-_SPELLED = {c: rf"\{c}" for c in "{}$&#_%"} | {
+SPELLED = {c: rf"\{c}" for c in "{}$&#_%"} | {
     "\\": r"\backslash ", "^": r"\hat{}", "~": r"\tilde{}", "<": r"\lt ", ">": r"\gt ", "`": "'",
 }  # fmt: skip
 _BELOW = str.maketrans("0123456789+-(),aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₍₎,ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ")
@@ -84,7 +84,7 @@ def _latex_word(word: str) -> str:
         return word
     if word.isdigit():
         return word
-    return r"\mathrm{" + "".join(_SPELLED.get(c, c) for c in printable(word)) + "}"
+    return r"\mathrm{" + "".join(SPELLED.get(c, c) for c in printable(word)) + "}"
 
 
 def latex_name(name: str) -> str:
@@ -96,7 +96,7 @@ def latex_name(name: str) -> str:
     text += "'" * found.primes
     below = [_latex_word(part) for part in found.below]
     if found.cell:
-        below.append("".join(_SPELLED.get(c, c) for c in printable(found.cell)))
+        below.append("".join(SPELLED.get(c, c) for c in printable(found.cell)))
     return f"{text}_{{{','.join(below)}}}" if below else text
 
 

@@ -11,7 +11,7 @@ from itertools import count
 from typing import NamedTuple
 
 from symdiff.inspection.exact import ONCE
-from symdiff.inspection.reading.names import latex_name, spelled
+from symdiff.inspection.reading.names import latex_name, spelled, unicode_name
 from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, inside_first, is_exponential, number_width
 from symdiff.inspection.reading.written import Writer
@@ -289,38 +289,43 @@ def _is_plain(term: Term) -> bool:
 
 
 class Names:
-    """Hands out names that nothing else has: a wanted one, numbered where it is taken, else free letters."""
+    """Hands out names that are shown as nothing else is, nor as a cell of an array: a wanted one, numbered where it is taken,
+    else free letters. Arrays are known by their cells: `v[0]`, or `v[]`."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._used = {latex_name(part) for name in taken for part in (name, _head(name), spelled(name).base)}
-        self._arrays = {_head(name) for name in taken if "[" in name}
-        self._letters = _more_letters()
+        names = dict.fromkeys(part for name in taken for part in (name, name.partition("[")[0], spelled(name).base))
+        self._used = {text for name in names for text in _shown(name)}
+        self._arrays = {text for name in names if "[" in name for text in _shown(name.partition("[")[0])}
+        self._letters = self._more_letters()
         self._numbers: dict[str, int] = {}
 
     def next(self, wanted: str | None) -> str:
         """The next name."""
-        if wanted is None or wanted.partition("_")[0] in self._arrays or wanted in self._arrays:
-            found = next(letter for letter in self._letters if latex_name(letter) not in self._used)
-        elif latex_name(wanted) not in self._used:
-            found = wanted
+        if wanted is None or self._is_of_array(wanted):
+            found = next(letter for letter in self._letters if not _shown(letter) & self._used)
         else:
             found = wanted
-            while latex_name(found) in self._used:
+            while _shown(found) & self._used:
                 self._numbers[wanted] = self._numbers.get(wanted, 0) + 1
                 found = f"{wanted}_{self._numbers[wanted]}"
-        self._used.add(latex_name(found))
+        self._used |= _shown(found)
         return found
 
+    def _is_of_array(self, name: str) -> bool:
+        """Whether a name is that of an array, or is shown as a cell of one."""
+        return any(_shown(part) & self._arrays for part in (name, name.partition("_")[0], spelled(name).base))
 
-def _head(name: str) -> str:
-    return name.partition("[")[0]
+    def _more_letters(self) -> Iterator[str]:
+        yield from _LETTERS
+        stems = [stem for stem in "uvw" if not self._is_of_array(stem)]
+        stems = stems or [next(stem for k in count(2) if not self._is_of_array(stem := "u" * k))]
+        for number in count(1):
+            yield from (f"{stem}_{number}" for stem in stems)
 
 
-def _more_letters() -> Iterator[str]:
-    yield from _LETTERS
-    for number in count(1):
-        for letter in "uvw":
-            yield f"{letter}_{number}"
+def _shown(name: str) -> set[str]:
+    """What readers see of a name."""
+    return {latex_name(name), unicode_name(name)}
 
 
 def own_names(graph: Graph, known: Mapping[Atom, Term], sources: Sources) -> dict[Term, tuple[str, Fraction]]:
