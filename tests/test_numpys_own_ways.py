@@ -150,6 +150,40 @@ def test_what_depends_on_numpys_order_is_refused(f):
         sd.jvp(f)(X, np.ones(4))
 
 
+def assigned(line):
+    """A function that runs a line on an array of nine cells, and on its matrix."""
+    text = f"def f(x):\n    v = np.r_[x, 2*x, x[0]]\n    M = v.reshape(3, 3)\n    {line}\n    return v*np.arange(1, 10)\n"
+    space = {"np": np}
+    exec(compile(text, "assigned.py", "exec"), space)
+    return space["f"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["M[:, 2] = M[1]", "M[1] = M[:, 2]", "M[:, 2][::-1] = M[1, ::-1]", "v[1:5] = v[0:8:2]", "v[0:8:2] = v[1:5]",
+     "M[:, 2] = M[None, 1]", "np.copyto(M[1], M[:, 2])", "v[v > 1.5] = v[:6]", "for j in range(3): M[:, j] = M[1]",
+     "for j in range(3): M[1] = M[:, j]", "for j in range(3): M[j] = M[:, (j + 1) % 3]", "M[:, np.argmin(x) + 1] = M[1]"],
+)  # fmt: skip
+@pytest.mark.parametrize("loops", ["keep", "unroll"])
+def test_assignments_that_read_what_they_have_written_are_refused(line, loops):
+    with pytest.raises(sd.TraceError, match=r"assigned\.py:4: .*while it changes it; assign a copy"):
+        sd.trace(assigned(line), X, loops=loops)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["M[:, 2] = M[1].copy()", "M[0] = M[:, 0]", "M[1] = M[:, 1]", "M[2] = M[:, 1]", "M[:2, 1] = M[1, :2]", "v[1:] = v[:-1]",
+     "v[:-1] = v[1:]", "v[4:8] = v[0:8:2]", "v[8:0:-2] = v[0:4]", "v[8:0:-2] = v[3::-1]", "v[:] = v[::-1]", "M[:] = M.T",
+     "M[1:2] = M[:, 0]", "v[[1, 2, 3]] = v[:3]", "M[1, [0, 1, 2]] = M[:, 1]", "v[:] = v[2:3]", "v[v > 1.5] = v[v > 1.5]*2",
+     "v[v > 1.5] = v[3:]", "for j in range(3): M[0] = M[:, 0]", "for j in range(3): M[j] = M[:, 0]",
+     "for j in range(2): M[j] = M[j + 1]",
+     "for j in range(3): M[j] = M[:, (j + 1) % 3].copy()", "for j in range(2): M[j, :2] = M[1, 1:]"],
+)  # fmt: skip
+def test_assignments_that_read_first_are_numpys(line):
+    f = assigned(line)
+    np.testing.assert_array_equal(sd.trace(f, X)(X), f(X))
+
+
 def inverted(a):
     try:
         return np.sum(np.linalg.inv(a))

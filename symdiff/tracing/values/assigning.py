@@ -17,7 +17,16 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.integers import Integer, is_integer_value, truncated
 from symdiff.tracing.values.kinds import integers_held, refuse_integers, refuse_wrapping
 from symdiff.tracing.values.operands import as_array, as_atom
-from symdiff.tracing.values.storage import CELLS, Storage, View, root_of, storage_cells, storage_constant
+from symdiff.tracing.values.storage import (
+    CELLS,
+    Storage,
+    View,
+    is_read_late,
+    read_late,
+    root_of,
+    storage_cells,
+    storage_constant,
+)
 from symdiff.tracing.values.traced_keys import is_traced_key, write
 from symdiff.tracing.values.tracer import Tracer, assigned, copy_of, home_builder, traced_atom, traced_builder
 from symdiff.vocabulary import structures
@@ -46,11 +55,21 @@ def assign(target: Tracer, key: Any, value: Any) -> None:
         found = view.sliced(view_key(key)) if is_basic(key) else view.numbers()[key]
     except IndexError as error:
         raise IndexError(f"{origin}: {error}") from None
+    given = value.held if isinstance(value, Tracer) else None
+    if given is not None and (found.reads_written(given) if isinstance(found, View) else _masked_late(view, key, found, given)):
+        raise read_late(origin)
     if isinstance(found, View):
-        if not (isinstance(value, Tracer) and value.held is not None and value.held.is_at(found)):
+        if given is None or not given.is_at(found):
             found.write(converted(target, value, origin), origin)
         return  # without assigning where `y[1:] += 1` ends by assigning the slice to itself
     view.storage.write_at(np.asarray(found), converted(target, value, origin), origin)
+
+
+def _masked_late(view: View, key: Any, found: np.ndarray, given: View) -> bool:
+    """Whether cells are read after they were written: under a mask of the whole array NumPy takes no copy before."""
+    mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+    whole = not isinstance(mask, tuple) and np.asarray(mask).dtype == bool and np.shape(mask) == view.place.shape
+    return whole and view.storage is given.storage and given.place.size == found.size and is_read_late(found, given.numbers())
 
 
 def converted(target: Tracer, value: Any, origin: str) -> Atom | np.ndarray:

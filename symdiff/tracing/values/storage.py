@@ -364,6 +364,21 @@ class View:
             return np.array_equal(self.numbers(), other.numbers())
         return a.shape == b.shape and a.strides == b.strides and _address(a) == _address(b)
 
+    def reads_written(self, given: "View") -> bool:
+        """Whether NumPy, which copies cells of one axis one after the other, reads some of `given` that it has written."""
+        if self.place.ndim != 1 or not 1 < self.place.size == given.place.size or self.storage.code != given.storage.code:
+            return False
+        if self.storage is not given.storage:  # at places that are not known
+            one, other = self.layout().strides, given.layout().strides
+            return one[0] != other[-1] and one[0] * other[-1] > 0 and self.overlaps(given)
+        written, read = self.numbers(), given.numbers().ravel()
+        step, by = written[1] - written[0], read[1] - read[0]
+        if step * by < 0 or step == by:  # it takes a copy, or goes from the end that is not read later
+            return False
+        first, start = (written[0], read[0]) if step > 0 else (written[-1], read[-1])
+        forward = not start < first < start + read.size * abs(by)
+        return is_read_late(written, read) if forward == (step > 0) else is_read_late(written[::-1], read[::-1])
+
     def write(self, value: Atom | np.ndarray, origin: str) -> None:
         """The cells get the value, an atom or an array of atoms."""
         self.storage.write(self.place, value, origin)
@@ -421,6 +436,19 @@ def numbers(place: np.ndarray, memory: np.ndarray) -> np.ndarray:
     for axis, (n, step) in enumerate(zip(place.shape, place.strides, strict=True)):
         found += (np.arange(n) * step).reshape((-1,) + (1,) * (place.ndim - axis - 1))
     return found
+
+
+def is_read_late(written: np.ndarray, read: np.ndarray) -> bool:
+    """Whether a cell is read after it was written, where one after the other is copied."""
+    _, when, late = np.intersect1d(written, read, return_indices=True)
+    return bool((when < late).any())
+
+
+def read_late(origin: str) -> BaseException:
+    """What is to be raised for an assignment that reads cells it has written: a loop with symbols is written out."""
+    path = active_builders()[-1].path if active_builders() else None
+    reason = f"{origin}: NumPy reads values from the array while it changes it; assign a copy: y[...] = y[...].copy()"
+    return path.unmergeable(reason) if path is not None and path.is_round else TraceError(reason)
 
 
 def region(place: np.ndarray, memory: np.ndarray) -> tuple[tuple[Slice, ...], tuple[int, ...]] | None:

@@ -20,7 +20,7 @@ from symdiff.tracing.values.integers import Integer, is_integer_value, traced_ra
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
 from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
-from symdiff.tracing.values.storage import Lens, Storage, View, same_key, storage_memory
+from symdiff.tracing.values.storage import Lens, Storage, View, read_late, same_key, storage_memory
 from symdiff.tracing.values.stretches import Stretch, as_it_is, indexed, stretched_key
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
@@ -328,6 +328,10 @@ def write(target: Any, key: Any, value: Any, origin: str) -> None:
     lens = None if held is None or held.place is not held.storage.memory else held.storage
     if isinstance(lens, Lens) and lens.of.is_at(target.shared()) and same_key(lens.key, tuple(parts)):
         return  # where `A[k] *= 2` ends by assigning the row to itself
+    if held is not None and held.place.size > 1 and held.overlaps(target.shared()):
+        found = target[key]
+        if isinstance(found, Tracer) and found.held is not None and found.held.reads_written(held):
+            raise read_late(origin)
     if not any(isinstance(p, Tracer) or is_span(p) for p in parts):
         target[tuple(parts)] = value
     elif _first_mask(parts) is not None:
