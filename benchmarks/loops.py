@@ -171,10 +171,11 @@ def case(name: str, n: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     random = np.random.default_rng(0)
     x, root, third = random.uniform(0.9, 1.1, n), round((2 * n) ** 0.5), round(n ** (1 / 3))
     arguments: dict[str, tuple[Any, ...]] = {
-        "rosenbrock": (x,), "product": (x ** (1 / n),), "chebyshev": (0.3, n), "sine_chain": (0.5, 1e-3, n), "logistic": (0.3, 3.2, n),
-        "pendulum": (0.3, 0.1, 0.01, n), "bodies": (*random.normal(size=(2, 3, 3)), 1e-5, n), "filtered": (x, 0.5, 0.3),
-        "atoms": (random.uniform(0, 5, (root, 3)),), "newton": (2.0, 1e-12), "adaptive": (1.0, 2.0, 0.01 * n, 1e-6),
-        "matrix_product": tuple(random.normal(size=(2, third, third))), "stencil": (random.normal(size=100), n),
+        "rosenbrock": (x,), "product": (x ** (1 / n),), "chebyshev": (0.3, n), "sine_chain": (0.5, 1e-3, n),
+        "logistic": (0.3, 3.2, n), "pendulum": (0.3, 0.1, 0.01, n), "bodies": (*random.normal(size=(2, 3, 3)), 1e-5, n),
+        "filtered": (x, 0.5, 0.3), "atoms": (random.uniform(0, 5, (root, 3)),), "newton": (2.0, 1e-12),
+        "adaptive": (1.0, 2.0, 0.01 * n, 1e-6), "matrix_product": tuple(random.normal(size=(2, third, third))),
+        "stencil": (random.normal(size=100), n),
     }  # fmt: skip
     return globals()[name], arguments[name]
 
