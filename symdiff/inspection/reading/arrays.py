@@ -22,6 +22,7 @@ from symdiff.inspection.reading.written import Writer, cell_name
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.calls import called_name
+from symdiff.vocabulary.extents import broadcast_extents
 from symdiff.vocabulary.heads import head_parameter, key_literal
 from symdiff.vocabulary.ops import OPS, is_complex
 
@@ -104,7 +105,7 @@ class _Program:
             missing = [] if pending[-1] in self._shapes else [t for t in below if t not in self._shapes]
             pending += missing
             if not missing and (t := pending.pop()) not in self._shapes:
-                self._shapes[t] = _broadcast([self._shapes[b] for b in below])
+                self._shapes[t] = broadcast_extents(*(self._shapes[b] for b in below))
         return self._shapes[term]
 
     def _whole(self, atom: Atom) -> Term:
@@ -182,13 +183,6 @@ class _Program:
             self.named[symbol] = term
         self.found[atom] = symbol
         return str(symbol.parts[0])
-
-
-def _broadcast(shapes: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """The shape of an elementwise operation on arrays of some shapes."""
-    longest = max(map(len, shapes), default=0)
-    columns = zip(*((1,) * (longest - len(s)) + tuple(s) for s in shapes), strict=True)
-    return tuple(next((n for n in column if n != 1), 1) for column in columns)
 
 
 def _is_leading(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
