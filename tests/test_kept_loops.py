@@ -548,7 +548,7 @@ def test_long_functions_keep_their_loops_and_short_ones_do_not():
 
 
 def short_within(x):
-    for n in [2, 3.0] * 40:  # a list of numbers of several types, which has no items by number
+    for n in iter([2, 3.0] * 40):  # an iterator, which has no items by number
         for _ in range(20):
             x = 0.9 * x + 0.01 * n * np.sin(x)
     return x

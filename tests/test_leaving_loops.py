@@ -195,8 +195,21 @@ def one_of_two(a):
     return s
 
 
-@pytest.mark.parametrize("f", [with_defaults, used_behind, collected, one_of_two], ids=lambda f: f.__name__)
-def test_functions_that_a_round_hands_on_are_made_in_it(f):
+def with_defaults_behind(a):
+    s = 0.0
+    for t in range(9):
+        f = lambda v, s=s: v * s
+        s = s + f(a[0, t])
+    return s + f(a[1, 1])
+
+
+@pytest.mark.parametrize(
+    "f", [with_defaults, used_behind, one_of_two, collected, with_defaults_behind], ids=lambda f: f.__name__
+)
+def test_functions_that_a_round_makes(f):
     graph = sd.trace(f, MATRIX, loops="keep")
-    assert "kept" not in graph.notes["loops"].values()
-    np.testing.assert_allclose(sd.value_and_grad(f, loops="keep")(MATRIX)[0], f(MATRIX), rtol=1e-12)
+    handed_on = f in (collected, used_behind, with_defaults_behind)
+    assert ("kept" in graph.notes["loops"].values()) != handed_on
+    value, derivative = sd.value_and_grad(f, loops="keep")(MATRIX)
+    np.testing.assert_allclose(value, f(MATRIX), rtol=1e-12)
+    np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(MATRIX), rtol=1e-12)

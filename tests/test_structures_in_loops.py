@@ -294,7 +294,7 @@ def other_keys(x):
     s = {"a0": x}
     for k in range(12):
         s = {**s, f"a{k}": s["a0"] * 0.9}
-    return sum(s.values())
+    return s["a0"] * len(s)
 
 
 def cyclic(x):

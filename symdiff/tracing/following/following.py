@@ -7,6 +7,7 @@ are recorded; Python's and NumPy's own that need a number or make an array have 
 user's line, library functions that cannot take traced values, and random numbers drawn without a seed.
 """
 
+import copy
 import functools
 import inspect
 import operator
@@ -77,6 +78,7 @@ _CALLING: dict[tuple[str, str], int | None] = {
     ("_functools", "reduce"): 0,
     ("_operator", "call"): 0,
 }  # functions that call an argument, and its place; None for a keyword only
+_NEW = ("list", "dict", "set", "sorted")  # what gives a new object
 _ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
 _DISPATCHING = frozenset(c for c in functools.singledispatchmethod.__get__.__code__.co_consts if isinstance(c, types.CodeType))
 _DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place of that function, from Python 3.14 on
@@ -140,7 +142,8 @@ def _found(f: Any, attempt: Attempt) -> Any:
     row = STANDING.get(f) if kind in _HASHED or kind is type or isinstance(f, type) else None
     found = row.stand if row is not None and row.always else f
     if attempt.thorough and key[0] == "builtins" and key[1] in _ITERATING:
-        return _iterating(_calling(found, _CALLING[key]) if key in _CALLING else found)
+        found = _iterating(_calling(found, _CALLING[key]) if key in _CALLING else found)
+        return _making(found, attempt) if key[1] in _NEW else found
     if key in _CALLING or found is not f:
         found = _calling(found, _CALLING[key]) if key in _CALLING else found
         found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
@@ -243,6 +246,8 @@ def _handles(code: types.CodeType) -> bool:
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
     """A library's Python function: one that Python made around the user's, or one like `_library`'s others."""
+    if f in (copy.copy, copy.deepcopy):
+        return _making(_library(f, attempt), attempt)
     if f.__code__ in _DISPATCHING:
         return _dispatched(f, **inspect.getclosurevars(f).nonlocals)
     registry = getattr(f, "registry", None)
@@ -303,6 +308,8 @@ def _of_distribution(f: types.MethodType, attempt: Attempt) -> Any:
 def _bound(f: Any, attempt: Attempt) -> Any:
     """A method of a builtin type."""
     owner = f.__self__
+    if type(owner) in (list, dict) and f.__name__ == "copy":
+        return _making(f, attempt)
     if type(owner) is list:
         return functools.partial(sort_list, owner) if f.__name__ == "sort" else f
     if isinstance(owner, str):
@@ -533,6 +540,12 @@ _CARRIED = (
 def _iterating(f: Anything) -> Anything:
     """A function that runs over its arguments: the user's own iterators are followed."""
     return lambda *args, **kwargs: f(*(iterated(follow, a) for a in args), **kwargs)
+
+
+def _making(f: Anything, attempt: Attempt) -> Anything:
+    """A function that gives a new object, which a round of a loop may change."""
+    keeping = attempt.keeping
+    return f if keeping is None else lambda *args, **kwargs: keeping.made(f(*args, **kwargs))
 
 
 def _note_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -7,14 +7,10 @@ other functions that they set are shown as changed.
 """
 
 import abc
-import builtins
 import contextlib
-import dataclasses
 import dis
 import functools
 import inspect
-import math
-import operator
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -25,7 +21,7 @@ import numpy as np
 from symdiff.tracing.loops.keeping import Keeping
 from symdiff.tracing.loops.stores import Growing
 from symdiff.tracing.values.tracer import Tracer
-from symdiff.vocabulary.libraries import is_library, is_users
+from symdiff.vocabulary.libraries import is_library, is_users, module_of
 
 _WRITING = frozenset(
     "STORE_GLOBAL DELETE_GLOBAL STORE_NAME DELETE_NAME DELETE_DEREF IMPORT_NAME IMPORT_FROM LOAD_BUILD_CLASS".split()
@@ -34,20 +30,19 @@ _SHOWN = frozenset(
     "STORE_SUBSCR STORE_SLICE STORE_ATTR DELETE_ATTR DELETE_SUBSCR BEFORE_WITH SETUP_WITH PUSH_EXC_INFO".split()
 )  # what clones show
 _CONTEXTS = (np.errstate, contextlib.nullcontext, contextlib.suppress)
-_BUILTINS = frozenset(
-    getattr(builtins, n)
-    for n in "abs min max sum len range zip enumerate reversed float int complex bool round pow divmod tuple slice "
-    "all any list dict".split()
-)
+_LIBRARIES = frozenset(
+    "numpy scipy builtins math cmath _operator itertools functools _functools collections copy dataclasses statistics "
+    "symdiff".split()
+)  # whose functions change nothing but what they return, apart from these
 _CHANGING = frozenset(
     "save savez savez_compressed savetxt load loadtxt genfromtxt fromfile tofile put put_along_axis place putmask copyto "
     "fill_diagonal seterr seterrcall setbufsize set_printoptions printoptions errstate vectorize frompyfunc nditer shuffle at "
-    "apply_along_axis apply_over_axes fromfunction piecewise fromiter memmap".split()
+    "apply_along_axis apply_over_axes fromfunction piecewise fromiter memmap setflags itemset resize rvs "
+    "setattr delattr exec eval next anext print input open globals locals vars breakpoint exit quit setitem delitem call iadd "
+    "iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor sumprod".split()
 )
-_MATHS = frozenset(f for f in (*vars(math).values(), *vars(operator).values()) if type(f) is types.BuiltinFunctionType) - {
-    f for name, f in vars(operator).items() if name.startswith("i") and name not in ("index", "invert", "is_", "is_not")
-} - {operator.setitem, operator.delitem, operator.call} - {getattr(math, "sumprod", None)}  # fmt: skip
 _READING = frozenset("copy count get index items keys values".split())
+_IN_PLACE = frozenset("sort partition fill put resize setflags itemset".split())
 _OWNERS = (str, bytes, int, float, complex, tuple, np.generic)
 _WAITING = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ARRAYS = frozenset(
@@ -77,37 +72,28 @@ def check_kept_context(keeping: Keeping, owner: Any) -> None:
 
 
 def _is_pure(f: Any) -> bool:
-    kind = type(f)
-    if f is Growing.append:
-        return True
-    if kind is types.FunctionType:
-        own = not is_library(f.__code__.co_filename) and is_pure_code(f.__code__)
-        return own or f is dataclasses.replace or _is_numpys(f)
-    if kind is types.WrapperDescriptorType:
-        return issubclass(f.__objclass__, _OWNERS)
-    if kind is types.MethodType:
-        own = f.__func__
-        if type(f.__self__) is Growing:
-            return f.__name__ == "append"
-        if isinstance(f.__self__, Tracer):
-            return f.__name__ not in ("sort", "partition", "fill", "put", "resize", "setflags", "itemset")
-        return type(own) is types.FunctionType and not is_library(own.__code__.co_filename) and is_pure_code(own.__code__)
-    if kind is types.BuiltinFunctionType and f.__self__ is not None and not isinstance(f.__self__, types.ModuleType):
-        return isinstance(f.__self__, (*_OWNERS, np.ufunc)) or (type(f.__self__) is np.ndarray and f.__name__ in _ARRAYS)
-    try:
-        return f in _BUILTINS or f in _MATHS or f in _CONTEXTS or _is_numpys(f) or _makes_plainly(f)
-    except TypeError:
-        return False
-
-
-def _is_numpys(f: Any) -> bool:
-    if isinstance(f, type):
-        return issubclass(f, np.generic)
-    module, name = getattr(f, "__module__", None) or "", getattr(f, "__name__", "")
+    """Whether a call changes nothing from before, or shows it."""
     if isinstance(f, np.ufunc):
-        return f.__name__ in vars(np)
-    ours = module in ("numpy", "numpy.linalg", "numpy.fft", "numpy._core.multiarray", "numpy.core.multiarray")
-    return ours and name not in _CHANGING and getattr(np, name, getattr(np.linalg, name, getattr(np.fft, name, None))) is f
+        return any("O" not in loop for loop in f.types)  # of numbers
+    if isinstance(f, types.MethodType):
+        if isinstance(f.__self__, (Growing, Tracer)):
+            return (f.__name__ == "append") if isinstance(f.__self__, Growing) else f.__name__ not in _IN_PLACE
+        return _is_pure(f.__func__)
+    if isinstance(f, functools.partial):
+        return _is_pure(f.func)
+    if isinstance(f, type):
+        return not is_users(f) or _makes_plainly(f)
+    if isinstance(f, types.FunctionType) and not is_library(f.__code__.co_filename):
+        return is_pure_code(f.__code__)
+    owner = getattr(f, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        return isinstance(owner, (*_OWNERS, np.ufunc)) or (type(owner) is np.ndarray and f.__name__ in _ARRAYS)
+    if isinstance(f, types.WrapperDescriptorType):
+        return issubclass(f.__objclass__, _OWNERS)
+    if is_users(type(f)):
+        return _is_pure(type(f).__call__)
+    module, name = module_of(f), getattr(f, "__name__", "")
+    return module.partition(".")[0] in _LIBRARIES and not module.startswith("numpy.random") and name not in _CHANGING
 
 
 def _makes_plainly(cls: Any) -> bool:

@@ -1,34 +1,46 @@
-"""What loops run over, by the number of a round: ranges, arrays by their rows, `zip`, `enumerate` and `reversed` of these.
+"""What loops run over, by the number of a round: ranges, arrays by their rows, lists, `zip`, `enumerate`, `reversed` of these.
 
 Assumes that an array keeps its rows while the loop runs (see `rounds`, which refuses writes). Guarantees the items of Python's
-own iterator, for a number and for a symbol of one. Other values have no items by number.
+own iterator, for a number and for a symbol of one; what has parts then stands for the item of the list. The items of a list
+have few structures, but for their numbers and arrays. Other values have no items by number.
 """
 
-import builtins
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, MappingView, Sequence
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.ir.building import stack_of_cells
 from symdiff.tracing.loops.keeping import FEW
-from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.loops.parts import parts_of
+from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
+from symdiff.tracing.values.operands import as_atom
 from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
+_CHOICES = 1_000_000  # of places, which are written out
 _LONG = 10_000_000  # rounds beyond which the values of an index are not worked out
-_CELLS = 1_000  # of a list
+
+
+_CHOOSING: dict[Any, Callable[..., int]] = {
+    itertools.combinations: math.comb,
+    itertools.permutations: math.perm,
+    itertools.combinations_with_replacement: lambda n, r: math.comb(n + r - 1, r) if n else 0,
+}  # with how many choices there are
+_HEADS = (range, zip, enumerate, reversed, map, itertools.pairwise, itertools.product, *_CHOOSING, np.ndenumerate, np.ndindex)
 
 
 class Header(NamedTuple):
-    """A call of `range`, `zip`, `enumerate` or `reversed` that has not been made."""
+    """A call of one of `_HEADS` that has not been made; `called` is what to call in place of a function."""
 
     function: Any
     args: tuple[Any, ...]
     options: dict[str, Any]
+    called: Callable[[Any], Any]
 
     def values(self, call: Callable[[Any], Any]) -> Any:
         """What the call gives."""
@@ -45,9 +57,9 @@ class Items(NamedTuple):
 
 
 def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
-    """`function(*args)` in the head of a loop: a `Header` where it is one of Python's own."""
-    if any(function is f for f in (builtins.range, builtins.zip, builtins.enumerate, builtins.reversed)):
-        return Header(function, args, options)
+    """`function(*args)` in the head of a loop: a `Header` where it is one of `_HEADS`."""
+    if any(function is f for f in _HEADS):
+        return Header(function, args, options, call)
     return call(function)(*(plain_values(a, call) for a in args), **options)
 
 
@@ -64,36 +76,89 @@ def items_of(values: Any) -> Items | None:
 
 def _items(values: Any) -> Items | None:
     if isinstance(values, Header):
-        return _of_header(values.function, values.args, values.options)
+        return _of_header(*values)
     if type(values) is range:
         start, step = values.start, values.step
         return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
     if isinstance(values, Tracer):
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
-    if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciu":
+    if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
-    if type(values) is list and (appended := _appended(values)) is not None:
-        return Items(len(values), lambda k: values[k] if type(k) is int else appended(k))
-    alike = type(values) in (list, tuple) and (all(map(is_number, values)) or all(type(v) is int for v in values))
-    if alike and len(values) <= _CELLS:
-        return Items(len(values), lambda k: values[k] if type(k) is int else item_of(values, k))
+    listed = list(values) if isinstance(values, MappingView) else values
+    if type(listed) in (list, tuple) and len(listed) > FEW and (column := _column(listed)) is not None:
+        return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
     return None
 
 
-def _appended(values: list[Any]) -> Callable[[Any], Any] | None:
-    """What gives the items of a list to which the rounds of another loop have appended all but a few."""
-    cell = values[-1].atom if values and is_number(values[-1]) and isinstance(values[-1], Tracer) else None
-    count = math.prod(cell.operands[0].shape) if cell is not None and cell.op == "item" else 0
-    before, behind = values[: len(values) - count], values[len(values) - count :]
-    if not (len(before) <= FEW and count and all(map(is_number, values)) and all(isinstance(v, Tracer) for v in behind)):
-        return None
-    whole = stack_of_cells([v.atom for v in behind])
-    if whole is None or any(v.kind is not behind[0].kind for v in behind):
-        return None
-    rest = Tracer(behind[0].builder, whole)
-    found = np.concatenate([np.stack(before), rest]) if before else rest  # type: ignore[arg-type, list-item]
-    forms = [traced_form(v) for v in (*before, behind[0])]
-    return lambda k: read(found, k, user_line()).of_kind(kind_of_several(forms, lambda: min(k.decided(), len(before))))
+def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
+    """What gives the items of a list by a symbol of their number; None where they have too little in common."""
+    ways: dict[Any, Any] = {}
+    which = []
+    for value in values:
+        which.append(ways.setdefault(_structure(value), (len(ways), value))[0])
+        if len(ways) > FEW:
+            return None
+    found = [
+        _of_structure([v if w == way else first for v, w in zip(values, which, strict=True)]) for way, first in ways.values()
+    ]
+    return found[0] if len(found) == 1 else lambda k: found[item_of(which, k).decided()](k)
+
+
+def _structure(value: Any) -> Any:
+    """What items have in common that are the same but for their numbers and arrays."""
+    if _is_cells(value):
+        return traced_form(value)[::3]
+    if type(value) in (str, NoneType):
+        return value
+    found = parts_of(value)
+    return id(value) if found is None else (found.kind, found.names, *map(_structure, found.parts))
+
+
+def _of_structure(values: Sequence[Any]) -> Callable[[Any], Any]:
+    """What gives items of one structure."""
+    found = parts_of(values[0])
+    if found is not None:
+        columns = [_of_structure(column) for column in zip(*(parts_of(v).parts for v in values), strict=True)]  # type: ignore[union-attr]
+        return lambda k: found.together([column(k) for column in columns])
+    if not _is_cells(values[0]):
+        return lambda k: values[0]
+    return (lambda k: _row(values, k)) if np.shape(values[0]) else (lambda k: _number(values, k))
+
+
+def _row(arrays: Sequence[Any], k: Any) -> Any:
+    """One of several arrays, which the run around the rounds has as one."""
+    builder = k.builder.parent
+    found = Tracer(builder, as_atom(arrays, builder, user_line()))
+    return read(Integer.of(found) if is_integer_value(arrays[0]) else found, k, user_line())
+
+
+def _number(cells: Sequence[Any], k: Any) -> Any:
+    """One of several numbers, of which all but a few may be the cells of one array, at equal distances."""
+    last = cells[-1]
+    array: Any = last.atom.operands[0] if isinstance(last, Tracer) and last.atom.op == "item" else None
+    places = [c.atom.params if _is_cell(c, array, last) else None for c in cells]
+    begin = len(cells) - 2
+    while begin and None not in (near := places[begin - 1 : begin + 2]) and near[0] + near[2] == 2 * near[1]:
+        begin -= 1
+    step = places[begin + 1] - places[begin] if begin <= FEW and None not in places[begin:] else 0
+    if not step:
+        return item_of(cells, k)
+    rest = np.reshape(Tracer(last.builder, array), -1)[places[begin] :: step][: len(cells) - begin]
+    found = np.concatenate([np.stack(cells[:begin]), rest]) if begin else rest
+    forms = [traced_form(v) for v in (*cells[:begin], last)]
+    one = read(Integer.of(found) if all(map(is_integer_value, cells)) else found, k, user_line())
+    return one.of_kind(kind_of_several(forms, lambda: min(k.decided(), begin)))
+
+
+def _is_cell(value: Any, array: Any, other: Tracer) -> bool:
+    """Whether a number is a cell of an array, as another one."""
+    own = isinstance(value, Tracer) and value.atom.op == "item" and value.atom.operands[0] is array
+    return own and (value.builder, value.kind) == (other.builder, other.kind)
+
+
+def _is_cells(value: Any) -> bool:
+    """Whether a value is a number, a truth or an array, traced or not."""
+    return isinstance(value, (int, float, complex, np.number, np.bool_, np.ndarray, Tracer))
 
 
 def is_number(value: Any) -> bool:
@@ -133,29 +198,70 @@ def _span(end: Any) -> tuple[int, int] | None:
     return (int(low), int(high)) if not known.nan and abs(low) < _LONG and abs(high) < _LONG else None
 
 
-def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Items | None:
-    if options and (function is not builtins.zip or type(options["strict"]) is not bool):
+def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], called: Callable[[Any], Any]) -> Items | None:
+    if options and (function is not zip or type(options["strict"]) is not bool):
         return None
-    if function is builtins.range:
+    if function is range:
         plain = [a for a in args if type(a) is int or isinstance(a, np.integer)]
         if plain and len(plain) == len(args) <= 3 and 0 not in plain[2:]:
             return _items(range(*map(int, plain)))
         return _of_ends(args)
-    inner = [_items(a) for a in (args[:1] if function is builtins.enumerate else args)]
+    if function in (np.ndenumerate, np.ndindex):
+        return _of_places(function, args)
+    inner = [_items(a) for a in (args[1:] if function is map else args[:1] if function in (enumerate, *_CHOOSING) else args)]
     if (
         any(i is None or i.goes_on for i in inner)
         or not inner
         or (options.get("strict") and len({i.count for i in inner if i}) > 1)
     ):
         return None
-    if function is builtins.zip:
-        return Items(min(i.count for i in inner), lambda k: tuple([i.item(k) for i in inner]))  # type: ignore[union-attr]
+    counts: list[int] = [i.count for i in inner]  # type: ignore[union-attr, misc]
+    if function is zip:
+        return Items(min(counts), lambda k: tuple([i.item(k) for i in inner]))  # type: ignore[union-attr]
+    if function is map:
+        return Items(min(counts), lambda k: called(args[0])(*[i.item(k) for i in inner]))  # type: ignore[union-attr]
+    if function is itertools.product:
+        return _of_choices(inner, math.prod(counts), function, *map(range, counts))
     of: Any = inner[0]
-    if function is builtins.reversed:
-        if len(args) > 1 or (isinstance(args[0], Header) and args[0].function is not builtins.range):
+    if function in _CHOOSING:
+        r = args[1] if len(args) == 2 and type(args[1]) is int and args[1] > 0 else None
+        return r and _of_choices([of] * r, _CHOOSING[function](of.count, r), function, range(of.count), r)
+    if function is itertools.pairwise:
+        return Items(max(of.count - 1, 0), lambda k: (of.item(k), of.item(k + 1))) if len(args) == 1 else None
+    if function is reversed:
+        if len(args) > 1 or (isinstance(args[0], Header) and args[0].function is not range):
             return None
         return Items(of.count, lambda k: of.item(of.count - 1 - k if type(k) is int else k * -1 + (of.count - 1)))
     start = args[1] if len(args) == 2 else 0
     if len(args) > 2 or type(start) is not int:
         return None
     return Items(of.count, lambda k: (start + k if type(k) is int else _affine(k, start, 1), of.item(k)))
+
+
+def _of_choices(inner: Sequence[Any], count: int, function: Any, *args: Any) -> Items | None:
+    """The items of what chooses among those of others by their places, of which `function` gives the choices."""
+    if count > _CHOICES:
+        return None
+    choices = list(function(*args))
+    columns = list(zip(*choices, strict=True))
+
+    def item(k: Any) -> Any:
+        places = choices[k] if type(k) is int else [item_of(column, k) for column in columns]
+        return tuple([i.item(place) for i, place in zip(inner, places, strict=True)])
+
+    return Items(count, item)
+
+
+def _of_places(function: Any, args: tuple[Any, ...]) -> Items | None:
+    """The items of `np.ndindex` and `np.ndenumerate`."""
+    told = args[0] if len(args) == 1 and (function is np.ndenumerate or type(args[0]) is tuple) else args
+    shape = told.shape if isinstance(told, (Tracer, np.ndarray)) else told if function is np.ndindex else ()
+    if not shape or not all(type(n) is int for n in shape):
+        return None
+    found = _of_choices([_items(range(n)) for n in shape], math.prod(shape), itertools.product, *map(range, shape))
+    if function is np.ndindex or found is None:
+        return found
+    places = found.item
+    return found._replace(
+        item=lambda k: (place := places(k), told[place] if type(k) is int else read(told, place, user_line()))
+    )

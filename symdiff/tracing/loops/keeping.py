@@ -15,6 +15,7 @@ import numpy as np
 
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
+from symdiff.tracing.state.attempt import Contents
 from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
 from symdiff.tracing.values.tracer import Tracer
 
@@ -177,7 +178,7 @@ class Keeping:
             yield
         except Again:
             raise
-        except (KeyboardInterrupt, SystemExit, MemoryError):
+        except (KeyboardInterrupt, SystemExit, MemoryError, Contents):
             raise
         except BaseException as error:
             if self.unsure and isinstance(error, NameError):

@@ -15,10 +15,13 @@ _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes na
 _UNKEPT: dict[type, str] = {
     **dict.fromkeys((ast.Return, ast.YieldFrom, ast.Await), _LEAVES),
     **dict.fromkeys((ast.AsyncWith, ast.AsyncFor), "a round waits"),
-    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda), "a round makes a function or a class"),
+    **dict.fromkeys((ast.AsyncFunctionDef, ast.ClassDef), "a round makes a class"),
     **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Match), _BINDS),
 }
-_HEADS = ("range", "zip", "enumerate", "reversed")
+_HEADS = (
+    "range zip enumerate reversed map pairwise product combinations permutations combinations_with_replacement ndenumerate "
+    "ndindex"
+).split()  # calls that the head of a loop makes round by round
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 STORING = ".storing"
@@ -32,7 +35,7 @@ def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
         part = stack.pop()
         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
             yield part
-        if isinstance(part, ast.ExceptHandler) and part.name:
+        if isinstance(part, (ast.ExceptHandler, ast.FunctionDef)) and part.name:
             yield ast.Name(part.name, ast.Store())
         if not isinstance(part, _SCOPES):
             stack += ast.iter_child_nodes(part)
@@ -106,12 +109,13 @@ def _leaves(node: Any) -> bool:
 
 
 def _read_outside(root: Any, loop: Any) -> set[str]:
-    """The names that a function reads outside a loop."""
+    """The names that a function reads outside a loop, or in functions that may be called there."""
     found: set[str] = set()
     stack: list[Any] = [root]
     while stack:
         part = stack.pop()
         if part is loop:
+            stack += [p for p in ast.walk(loop) if isinstance(p, (ast.FunctionDef, ast.Lambda))]
             continue
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
             found.add(part.id)
@@ -271,7 +275,8 @@ class Kept:
 
     def _header(self, node: Any) -> Any:
         """What a loop runs over, its `range`, `zip` and so on not called yet; None where it is anything else."""
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in _HEADS:
+        called = getattr(node, "func", None)
+        if not isinstance(node, ast.Call) or getattr(called, "id", getattr(called, "attr", None)) not in _HEADS:
             return None
         if any(k.arg != "strict" for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
             return None

@@ -9,6 +9,7 @@ The other loops run as they are, round by round.
 import math
 import sys
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -186,6 +187,7 @@ class KeptRounds:
         yield from self._kept(first, count - first - last)
         if last:
             self.values = {name: value for name, value in self.values.items() if name not in self.targets}
+            self.unbound = [name for name in self.unbound if name not in self.targets]
         yield from map(self.items.item, range(count - last, count))
         self.frame = None
 
@@ -280,7 +282,7 @@ class KeptRounds:
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left = True, False
             self.moved = True
-            item = self.items.item(index + first if first else index)
+            item = self._standing(self.items.item(index + first if first else index))
             if self.items.goes_on is not None:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
@@ -291,7 +293,8 @@ class KeptRounds:
                 active_builders().pop()
                 self.keeping.open.pop()
                 return None
-            after = {n: v for n, v in self._bound().items() if n not in self.stores}
+            read = {*skeletons, *self.behind}.difference(self.stores)
+            after = {n: v for n, v in self._bound().items() if n in read}
             self._check_lists()
             after.update({state: state.owner for state, _ in self.states.known.values()})
             self._part(after, skeletons)
@@ -541,6 +544,15 @@ class KeptRounds:
         self._entered.append((spread, Tracer.argument(builder, symbol, kind)))
         return self._entered[-1][1]
 
+    def _standing(self, item: Any) -> Any:
+        """What a round runs over, whose parts stand for what was there before."""
+        found = parts_of(item)
+        if found is not None and found.kind is not tuple:
+            self.copies[id(item)] = item, None
+        for part in found.parts if found is not None else ():
+            self._standing(part)
+        return item
+
     def _which(self) -> int:
         if self.outer not in active_builders():
             return 0  # who looks at a value after its trace
@@ -559,6 +571,8 @@ class KeptRounds:
         if found is None and (value in self.states or not self.is_of_round(value)):
             if hasattr(type(value), "__next__"):
                 raise self.keeping.refuse("a round makes an iterator that is not used up in it")
+            if type(value) is FunctionType and any(map(self.is_of_round, _kept_by(value))):
+                raise self.keeping.refuse("a round hands on a function that it makes")
             return _Same(value)
         if found is None:
             found = parts_of(value)
@@ -922,6 +936,11 @@ _LEAF, _ABSENT = object(), object()
 def _arrays(value: Any) -> Iterator[Tracer]:
     """The traced arrays in a value."""
     return (x for x in leaves_of(value) if isinstance(x, Tracer) and (x.shape or x.held is not None))
+
+
+def _kept_by(f: FunctionType) -> list[Any]:
+    """What a function has besides its code."""
+    return [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values(), *(f.__closure__ or ())]
 
 
 def _is_value(value: Any) -> bool:

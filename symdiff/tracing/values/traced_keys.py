@@ -46,12 +46,12 @@ def is_traced_key(key: Any) -> bool:
 
 def item_of(cells: Any, key: Integer) -> Any:
     """`cells[key]` of a list or tuple: of numbers a traced one, of anything else the item at the key, which must be known."""
-    if not cells or not all(isinstance(c, (int, float, complex, np.number)) or _is_number(c) for c in cells):
+    if not cells or not all(isinstance(c, (int, float, complex, np.number, np.bool_)) or _is_number(c) for c in cells):
         return cells[key.decided()]
     objects = np.empty(len(cells), dtype=object)
     objects[:] = cells
     found = read(objects, key, user_line()).of_kind(kind_of_several([traced_form(c) for c in cells], key.decided))
-    return Integer.of(found) if all(map(is_integer_value, cells)) else found
+    return Integer.of(found) if all(map(is_integer_value, cells)) and found.dtype.kind != "b" else found
 
 
 def _is_number(cell: Any) -> bool:

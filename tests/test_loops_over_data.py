@@ -1,0 +1,357 @@
+"""Loops as people write them over their data: lists of tuples, dicts, objects, Python's iterators, all kinds of functions."""
+
+import copy
+import functools
+import itertools
+import math
+from collections import namedtuple
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+
+RNG = np.random.default_rng(20)
+TIMES = RNG.gamma(2.0, 1.0, 60)
+COUNTS = RNG.integers(0, 4, 60)
+CENSORED = COUNTS == 0
+P = np.array([0.4, 0.7])
+State = namedtuple("State", "x v")
+
+
+class Species(Enum):
+    FIRST = 1
+    SECOND = 2
+
+
+@dataclass
+class Observation:
+    t: float
+    n: int
+    weight: float = 1.0
+
+    def scaled(self, p):
+        return self.weight * (p * self.t - self.n) ** 2
+
+
+@dataclass
+class Layer:
+    w: float
+
+    def __call__(self, x):
+        return np.tanh(self.w * x)
+
+
+@dataclass(frozen=True)
+class Vector:
+    x: float
+    y: float
+
+    def __add__(self, other):
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __rmul__(self, a):
+        return Vector(a * self.x, a * self.y)
+
+
+PAIRS = [(float(t), int(n)) for t, n in zip(TIMES, COUNTS, strict=True)]
+RECORDS = [{"t": t, "n": n, "site": {"height": t * n}} for t, n in PAIRS]
+OBSERVATIONS = [Observation(t, n) for t, n in PAIRS]
+MATRICES = [RNG.normal(size=(2, 2)) for _ in range(60)]
+LABELS = ["a" if n else "b" for n in COUNTS]
+TRUTHS = [bool(c) for c in CENSORED]
+TABLE = {f"k{i}": t for i, (t, _) in enumerate(PAIRS)}
+SPECIES = [Species.FIRST if n else Species.SECOND for n in COUNTS]
+LAYERS = [Layer(0.1 * t) for t in TIMES]
+MIXED = [1, 2.5] * 30
+FUNCTIONS = [np.sin, np.cos, np.tanh] * 20
+ONE = Layer(0.3)
+PART = functools.partial(lambda a, x: np.sin(a * x), 0.4)
+
+
+def over_pairs(p):
+    s = 0.0
+    for t, n in PAIRS:
+        s += (p[0] * t - n) ** 2 * p[1]
+    return s
+
+
+def over_records(p):
+    s = 0.0
+    for r in RECORDS:
+        s += (p[0] * r["t"] - r["n"]) ** 2 * p[1] + p[0] * r["site"]["height"]
+    return s
+
+
+def over_objects(p):
+    s = 0.0
+    for o in OBSERVATIONS:
+        s += o.scaled(p[0]) * p[1]
+    return s
+
+
+def over_matrices(p):
+    s = 0.0
+    for m in MATRICES:
+        s += p @ m @ p
+    return s
+
+
+def over_labels(p):
+    s = 0.0
+    for label, t in zip(LABELS, TIMES, strict=True):
+        s += p[0] * t if label == "a" else p[1] * t * t
+    return s
+
+
+def over_truths(p):
+    s = 0.0
+    for c, d, t in zip(TRUTHS, CENSORED, TIMES, strict=True):
+        s += p[0] * t if c else np.where(d, 2.0, p[1] * t)
+    return s
+
+
+def over_values_of_a_dict(p):
+    s = 0.0
+    for t in TABLE.values():
+        s += np.exp(-p[0] * t) * p[1]
+    return s
+
+
+def over_members_of_an_enum(p):
+    s = 0.0
+    for k, t in zip(SPECIES, TIMES, strict=True):
+        s += p[0] * t if k is Species.FIRST else p[1]
+    return s
+
+
+def over_layers(p):
+    x = p[0]
+    for layer in LAYERS:
+        x = layer(x) + p[1]
+    return x
+
+
+def over_integers_and_floats(p):
+    s = 0.0
+    for n in MIXED:
+        s += p[0] / n
+    return s
+
+
+def over_functions(p):
+    s = 0.0
+    for f in FUNCTIONS:
+        s = f(p[0] * s + p[1])
+    return s
+
+
+def over_a_list_of_an_array(p):
+    s = 0.0
+    for row in TIMES.reshape(20, 3).tolist():
+        s += p[0] * row[0] * row[2]
+    return s + sum(p[1] * t for t in reversed(TIMES.tolist()))
+
+
+def over_rows_behind_one_another(p):
+    s = 0.0
+    for t, u in itertools.pairwise(TIMES * p[1]):
+        s += p[0] * t * u
+    return s
+
+
+def over_products(p):
+    s = 0.0
+    x = TIMES * p[1]
+    for i, b in itertools.product(range(6), x[:7]):
+        s += p[0] * x[i] * b
+    return s
+
+
+def over_combinations(p):
+    s = 0.0
+    x = TIMES * p[1]
+    for a, b in itertools.combinations(x[:12], 2):
+        s += np.exp(-p[0] * (a - b) ** 2)
+    return s
+
+
+def over_places(p):
+    x = p[0] * TIMES.reshape(6, 10)
+    s = 0.0
+    for i, j in np.ndindex(6, 10):
+        s += x[i, j] * np.sin(p[1] * i * j)
+    for (i, _), v in np.ndenumerate(x):
+        s += v * i
+    return s
+
+
+def over_what_a_function_gives(p):
+    s = 0.0
+    for t in map(functools.partial(np.multiply, p[0]), TIMES):
+        s += t * p[1]
+    return s
+
+
+def asks_for_a_type(p):
+    s = 0.0
+    for t in TIMES:
+        if isinstance(s, float):
+            s = s + p[0] * t
+    return s
+
+
+def makes_functions(p):
+    s = 0.0
+    for t in TIMES:
+        w = lambda q, t=t: q * t  # noqa: E731
+
+        def twice(f, q):
+            return f(f(q)) * t  # noqa: B023
+
+        s = s + twice(w, p[0]) + functools.reduce(lambda u, v: u * v, [p[0], p[1], t])
+        s += max([p[0] * t, p[1]], key=lambda z: abs(z)) + sum(map(np.cos, (s, t)))
+    return s
+
+
+def calls_objects(p):
+    s = 0.0
+    for t in TIMES:
+        s = s + ONE(p[0] * t) + PART(p[1] * t)
+    return s
+
+
+def choices_in_rounds(p):
+    s = 0.0
+    for t in TIMES:
+        for i, j in itertools.combinations(range(2), 2):
+            s = s + p[i] * p[j] * t
+    return s
+
+
+def hands_on_tuples_and_objects(p):
+    q, v = State(p[0], p[1]), Vector(p[0], p[1])
+    for t in TIMES:
+        q = q._replace(x=q.x + 0.01 * q.v, v=q.v - 0.01 * q.x * t)
+        v = v + t * Vector(0.01 * v.y, -0.01 * v.x)
+    return q.x * v.x + math.hypot(v.y, q.v)
+
+
+def changes_copies(p):
+    state = {"x": p[0], "v": p[1]}
+    other = Observation(p[0], 1)
+    for t in TIMES:
+        new, o = dict(state), copy.copy(other)
+        new["x"] = state["x"] + 0.01 * state["v"]
+        new["v"] = state["v"] - 0.01 * state["x"] * t
+        o.t = 0.9 * other.t + 0.01 * t
+        trail = list(new.values())
+        trail[0] *= 1.001
+        new["x"] = trail[0]
+        state, other = new.copy(), replace(o, weight=t)
+    return state["x"] * other.t * other.weight
+
+
+KEPT = [
+    over_pairs, over_records, over_objects, over_matrices, over_labels, over_truths, over_values_of_a_dict,
+    over_members_of_an_enum, over_layers, over_integers_and_floats, over_functions, over_a_list_of_an_array,
+    over_rows_behind_one_another, over_products, over_combinations, over_places, over_what_a_function_gives, asks_for_a_type,
+    makes_functions, calls_objects, choices_in_rounds, hands_on_tuples_and_objects, changes_copies,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", KEPT, ids=lambda f: f.__name__)
+def test_loops_over_data_are_kept(f):
+    graph = sd.trace(f, P, loops="keep")
+    assert "kept" in graph.notes["loops"].values(), graph.notes["loops"]
+    assert len(graph.bindings) < 60
+    value, derivative = sd.value_and_grad(f, loops="keep")(P)
+    unrolled = sd.value_and_grad(f, loops="unroll")(P)
+    np.testing.assert_allclose(value, f(P), rtol=1e-12)
+    np.testing.assert_allclose(value, unrolled[0], rtol=1e-12)
+    np.testing.assert_allclose(derivative, unrolled[1], rtol=1e-9)
+
+
+def set_item(owner, key, value):
+    owner[key] = value
+
+
+CHANGES = {
+    over_pairs: lambda: set_item(PAIRS, 40, (7.0, 1)),
+    over_records: lambda: set_item(RECORDS[40]["site"], "height", 7.0),
+    over_objects: lambda: setattr(OBSERVATIONS[40], "weight", 7.0),
+    over_matrices: lambda: set_item(MATRICES[40], (0, 1), 7.0),
+    over_labels: lambda: set_item(LABELS, 40, "b" if LABELS[40] == "a" else "a"),
+    over_truths: lambda: set_item(TRUTHS, 40, not TRUTHS[40]),
+    over_values_of_a_dict: lambda: set_item(TABLE, "k40", 7.0),
+    over_layers: lambda: setattr(LAYERS[-1], "w", 7.0),
+    over_integers_and_floats: lambda: MIXED.append(3.0),
+    over_functions: lambda: set_item(FUNCTIONS, 40, np.exp),
+    calls_objects: lambda: setattr(ONE, "w", 7.0),
+}
+
+
+@pytest.mark.parametrize("f", CHANGES, ids=lambda f: f.__name__)
+def test_changes_of_what_a_loop_runs_over_are_noticed(f):
+    derivative = sd.value_and_grad(f, loops="keep")
+    before = derivative(P)[0]
+    CHANGES[f]()
+    assert f(P) != before
+    np.testing.assert_allclose(derivative(P)[0], f(P), rtol=1e-12)
+
+
+def changes_items(p):
+    seen = [Observation(p[0] * t, n) for t, n in PAIRS]
+    for o in seen:
+        o.weight = o.t * p[1]
+    return sum(o.weight for o in seen)
+
+
+def asks_which_item(p):
+    s = 0.0
+    for o in OBSERVATIONS:
+        s += p[0] if o is OBSERVATIONS[7] else p[1] * o.t
+    return s
+
+
+def hands_on_items(p):
+    s, last = 0.0, OBSERVATIONS[3]
+    for o in OBSERVATIONS:
+        s += p[0] * o.t * last.n
+        last = o
+    return s if last is OBSERVATIONS[-1] else p[1]
+
+
+def prints(p):
+    s = 0.0
+    for t in TIMES:
+        print(end="")
+        s += p[0] * t
+    return s
+
+
+COUNTER = [0]
+
+
+def counted(t):
+    COUNTER[0] += 1
+    return t * COUNTER[0]
+
+
+def calls_what_counts(p):
+    COUNTER[0] = 0
+    s = 0.0
+    for t in map(counted, TIMES):
+        s += p[0] * t
+    return s
+
+
+@pytest.mark.parametrize(
+    "f", [changes_items, asks_which_item, hands_on_items, prints, calls_what_counts], ids=lambda f: f.__name__
+)
+def test_what_rounds_do_to_items_is_what_python_does(f):
+    value, derivative = sd.value_and_grad(f, loops="keep")(P)
+    np.testing.assert_allclose(value, f(P), rtol=1e-12)
+    np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(P), rtol=1e-9)
