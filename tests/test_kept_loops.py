@@ -761,3 +761,44 @@ def test_a_loop_that_becomes_long_is_written_out_no_further(count, work, seen):
     finally:
         building.active_builders().pop()
     assert rounds == seen
+
+
+def clipped(v):
+    return 0.5 + 0.1 * v if v > 0.5 else v
+
+
+def written_by_two(x):
+    """One store into z waits for another one, whose condition is called together with a sine of the first one's sum."""
+    a, c, z = 1.0, 0.3, x.copy()
+    m = np.outer(x, x)
+    for i in range(len(x) - 2, -1, -1):
+        try:
+            c = math.sin(clipped(math.sin(a)))
+            z[i] += max(z[i - 1], m[i] @ m[i])
+            c = math.sqrt(0.5 * m[i, i] * c)
+        except ValueError:
+            a += math.sin(x[i] + np.sum(z))
+        c = 0.1 * math.sin(abs(a) * (0.3 + abs(a)))
+    return a + 0.25 * c + np.sum(np.sin(z))
+
+
+def root_that_the_next_round_forgets(x):
+    c = x[0]
+    for i in range(len(x) - 1):
+        b = math.sin(c + x[i]) if i == 0 else math.sin(x[i])
+        c = math.sqrt(0.5 * b * max(x[i] - 2, 0.0))
+        if i == 5:
+            c = b
+            break
+    return c
+
+
+@pytest.mark.parametrize("f", (written_by_two, root_that_the_next_round_forgets), ids=lambda f: f.__name__)
+def test_what_is_overwritten_has_no_derivative(f):
+    x = np.linspace(0, 0.9, 7)
+    found = sd.grad(f, loops="keep", scalarize=False, paths="guard")
+    assert told(found.graph(x)) == {"kept"}
+    steps = 1e-6 * np.eye(7)[1:]
+    expected = [(f(x + step) - f(x - step)) / 2e-6 for step in steps]
+    np.testing.assert_allclose(found(x)[1:], expected, rtol=1e-6, atol=1e-7)
+    assert np.isfinite(found(x)[0])
