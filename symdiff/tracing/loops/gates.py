@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.keeping import Keeping
-from symdiff.tracing.loops.stores import Growing
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_library, is_users
 
@@ -61,7 +61,7 @@ def check_kept_call(keeping: Keeping, f: Any) -> None:
     owner = getattr(f, "__self__", None)
     if type(owner) in (list, dict, deque):
         if f.__name__ not in _READING:
-            keeping.check_change(owner)
+            keeping.check_change(owner, f.__name__ in ("append", "extend"))
     elif keeping.open:
         if not _is_pure(f):
             raise keeping.refuse(f"a round calls {getattr(f, '__qualname__', None) or type(f).__name__}")
@@ -78,7 +78,7 @@ def check_kept_context(keeping: Keeping, owner: Any) -> None:
 
 def _is_pure(f: Any) -> bool:
     kind = type(f)
-    if f is Growing.append:
+    if f is Growing.append or f is Growing.extend:
         return True
     if kind is types.FunctionType:
         own = not is_library(f.__code__.co_filename) and is_pure_code(f.__code__)
@@ -88,7 +88,7 @@ def _is_pure(f: Any) -> bool:
     if kind is types.MethodType:
         own = f.__func__
         if type(f.__self__) is Growing:
-            return f.__name__ == "append"
+            return True
         if isinstance(f.__self__, Tracer):
             return f.__name__ not in ("sort", "partition", "fill", "put", "resize", "setflags", "itemset")
         return type(own) is types.FunctionType and not is_library(own.__code__.co_filename) and is_pure_code(own.__code__)
