@@ -428,9 +428,10 @@ def first_made_in_a_round(x):
 
 CHANGED = (
     outer_object, own_attribute, outer_dict, methods, known_by_others, in_loops, until_small, first_made_in_a_round,
+    appended_in,
 )  # fmt: skip
 WRITTEN = (
-    changed_later, object_changed_later, first_changed_later, appended_later, asks_which, asks_later, exchanged, appended_in,
+    changed_later, object_changed_later, first_changed_later, appended_later, asks_which, asks_later, exchanged,
     given_twice, other_keys, cyclic, counting, guarded, lasting_generator,
 )  # fmt: skip
 

@@ -239,7 +239,7 @@ class Nest(Values):
         memory = value.buffer if isinstance(value, Cells) else None
         if memory is None or memory.name not in self.own or memory.dtype != code:
             return None
-        if not self._are_read(self.readers[root] - {position}, position):
+        if not self._are_read(self.readers[root] - {position}, position) or position in self.values:
             return None
         others = [*(o for k, o in enumerate(operands) if k != place and o not in self.added), *more]
         at_once = self.arrays and self.program.nodes[position].op != "loop"  # what is written is computed before
@@ -254,7 +254,7 @@ class Nest(Values):
     def _are_read(self, readers: Iterable[int], position: int) -> bool:
         """Whether these have read the memory that a node is about to write, which they do now where they can."""
         for p in readers:
-            if p not in self.values and p != _END and p not in self.writing:
+            if p not in self.values and p != _END and self.writing.isdisjoint((p, position)):
                 cone = program_cone(self.program, (p,))
                 if position not in cone:
                     self.writing.add(position)

@@ -113,7 +113,9 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.slopes.partials.rules)
     found, conjugates = sweep.sweep(seeds, mirrored, seeds if soft else ())
     masked = {leaf for leaf in found if any(part.mask is not None or part.soft for part in sweep.bars[leaf])}
-    if not soft and any(leaf.node in masked for k, (leaf, *_) in enumerate(body.carried) if k in begins):
+    steep = (k for k in begins if sweep.slopes.steepness.is_behind(loop.body.outputs[k].atom))
+    masked.update(body.carried[k][0].node for k in steep if body.carried[k][0].node not in found)  # no round reads it
+    if not soft and any(body.carried[k][0].node in masked for k in begins):
         return cotangents(reverse, binding, whole_bar, True)
     if not mirrored and any(is_complex(leaf.dtype) for leaf in conjugates):
         raise NonHolomorphicError(

@@ -118,7 +118,11 @@ class Reverse:
         value = self.builder.mul(cotangent.value, partial)
         scaled = isinstance(partial, Constant) and cmath.isfinite(partial.value)  # what is zero stays so
         found = Masked(value, cotangent.mask, cotangent.clean and scaled, cotangent.soft)
-        return self.cotangents.softened(found, [cotangent]) if scaled and all(s.lasts for s in found.soft) else found
+        return (
+            self.cotangents.softened(found, [cotangent])
+            if scaled and all(s.factor is cotangent.value for s in found.soft)
+            else found
+        )
 
     def _push_structural(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:
         if binding.op == "site":

@@ -150,7 +150,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     if name == "mod" and isinstance(operands[0], str):
         return of_text(operator.mod, *operands)
     if name in _IN_PLACE and not isinstance(operands[0], _UNCHANGED):
-        check_kept_owner(operands[0])
+        check_kept_owner(operands[0], name == "iadd")
     if all(_method(o, "__class__") is None for o in operands):
         result = getattr(operator, name)(*operands)
         if name not in _IN_PLACE:

@@ -14,6 +14,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.tracing.library.mathematics import as_cmath_number, pythons, real, traced
 from symdiff.tracing.library.ordering import largest, least, sorted_list
+from symdiff.tracing.loops.growing import Growing, Unknown
 from symdiff.tracing.state.late import Late
 from symdiff.tracing.values.exact_numbers import check_number
 from symdiff.tracing.values.integers import Integer, as_int
@@ -76,7 +77,9 @@ def _range(*args: Any) -> range:
 def _len(value: Any, /) -> Any:
     if type(value) is Tracer and value.shape:
         return value.shape[0]  # which may be a number that remembers what it is compared with
-    return value.count() if isinstance(value, (Selected, Stretch)) else len(value)
+    if type(value) is list and value and type(value[0]) is Unknown:
+        return value[0].count()
+    return value.count() if isinstance(value, (Growing, Selected, Stretch)) else len(value)
 
 
 @rounded_value.written

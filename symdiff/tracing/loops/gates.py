@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.keeping import Keeping
-from symdiff.tracing.loops.stores import Growing
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_library, is_users, module_of
 
@@ -56,7 +56,7 @@ def check_kept_call(keeping: Keeping, f: Any) -> None:
     owner = getattr(f, "__self__", None)
     if type(owner) in (list, dict, deque):
         if f.__name__ not in _READING:
-            keeping.check_change(owner)
+            keeping.check_change(owner, f.__name__ in ("append", "extend"))
     elif keeping.open:
         if not _is_pure(f):
             raise keeping.refuse(f"a round calls {getattr(f, '__qualname__', None) or type(f).__name__}")
@@ -77,7 +77,7 @@ def _is_pure(f: Any) -> bool:
         return any("O" not in loop for loop in f.types)  # of numbers
     if isinstance(f, types.MethodType):
         if isinstance(f.__self__, (Growing, Tracer)):
-            return (f.__name__ == "append") if isinstance(f.__self__, Growing) else f.__name__ not in _IN_PLACE
+            return isinstance(f.__self__, Growing) or f.__name__ not in _IN_PLACE
         return _is_pure(f.__func__)
     if isinstance(f, functools.partial):
         return _is_pure(f.func)

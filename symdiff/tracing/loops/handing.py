@@ -58,7 +58,7 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:
             apart = {*found.stored, *found.reached}.difference(found.added)
-            return Taker(keeping, values, tuple(n for n in found.names if n not in apart), found.targets, found.behind, frame)
+            return Taker(keeping, values, found.names, apart, found.targets, found.behind, frame)
         if not reason and found.yields and frame not in keeping.takers:
             reason = "a round yields to what is no loop"
         if not reason and items is None:
@@ -90,7 +90,7 @@ def summed(
     told = Told(("total",), (), (), (), (), (), ("total",), False, False, place)
     loop: Any
     if taken:
-        loop = Taker(keeping, values, told.names, (), told.behind, sys._getframe())
+        loop = Taker(keeping, values, told.names, set(), (), told.behind, sys._getframe())
     else:
         loop = KeptRounds(keeping, where, items, told, sys._getframe())  # type: ignore[arg-type]
     for item in loop:
@@ -100,11 +100,11 @@ def summed(
     return loop.values.get("total", total)
 
 
-def storing(owner: Any) -> Any:
-    """What is assigned to an item or attribute of."""
+def storing(owner: Any, grows: bool = False) -> Any:
+    """What is assigned to an item or attribute of, or, with `grows`, a list to which items are appended."""
     attempt = current()
     if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Listed)):
-        attempt.keeping.check_change(owner)
+        attempt.keeping.check_change(owner, grows)
     return owner
 
 

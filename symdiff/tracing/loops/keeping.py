@@ -84,7 +84,10 @@ class Keeping:
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
-        self.growing: dict[tuple[Place, str], str] = {}  # lists that rounds change otherwise than to append one cell, by names
+        self.growing: set[tuple[Place, int]] = (
+            set()
+        )  # lists with which rounds do more than append, by their numbers in the loop
+        self.standing: list[Any] = []  # what stands for lists
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
@@ -147,17 +150,17 @@ class Keeping:
             self.open[-1].fresh[id(value)] = value
         return value
 
-    def check_change(self, owner: Any) -> None:
-        """An object, list or dict is about to be changed in place."""
+    def check_change(self, owner: Any, grows: bool = False) -> None:
+        """An object, list or dict is about to be changed in place; `grows`: items are appended to a list."""
         for loop in reversed(self.open):
-            if id(owner) in loop.fresh:
+            if id(owner) in loop.fresh or loop.stands(owner):
                 return
             if id(owner) in self.doubtful:
                 break
             _, owner = loop.copies.get(id(owner), (None, owner))
             if isinstance(owner, CellType) and loop.is_of_round(owner.cell_contents):
                 continue  # a name of the loop, or of a function that the round has called
-            if not loop.states.take(owner):
+            if not loop.states.take(owner, grows):
                 raise self.refuse(f"a round changes a {type(owner).__name__} that was there before")
         if id(owner) in self.doubtful:
             self.open.append(self.doubtful[id(owner)][1])
@@ -188,6 +191,9 @@ class Keeping:
             if self.open:
                 raise self.refuse(f"{type(error).__name__}: {error}".splitlines()[0]) from None
             raise
+        finally:
+            for grown in reversed(self.standing[:]):
+                grown.end()
         if self.open:
             raise self.refuse("an exception of a round was caught")
 

@@ -9,6 +9,7 @@ The other loops run as they are, round by round.
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -16,18 +17,19 @@ import numpy as np
 
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
-from symdiff.ir.loops import MOST, Place, repeated_bindings, work_of
+from symdiff.ir.loops import MOST, repeated_bindings, work_of
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
+from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
-from symdiff.tracing.loops.items import Items, is_number
+from symdiff.tracing.loops.items import Items
 from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
-from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, ListStore, Store, bare
+from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
 from symdiff.tracing.values.selecting import Selected
@@ -109,6 +111,7 @@ class KeptRounds:
         self.place = place
         self.items = items
         self.names, self.targets, self.appended = told.names, told.targets, told.appended
+        self.all_names = told.names
         self.stored, self.added = told.stored, told.added
         self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
         self.behind = told.behind
@@ -117,7 +120,6 @@ class KeptRounds:
         self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.begins = True  # whether there is a round in any case
-        self.windows: dict[Any, list[_Value]] = {}
         self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -127,7 +129,7 @@ class KeptRounds:
         self._goes_on: Any = True
         self._left = False
         self.fresh: dict[int, Any] = {}  # what the round has made, by identity
-        self.states = States()
+        self.states = States(self)
         self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
         self._doubted = self.tested  # whether others may have what rounds hand on
         self._rounds = self._run()
@@ -198,14 +200,16 @@ class KeptRounds:
         outer = active_builders()[-1]
         self._check_reach()
         self.outer, self.count = outer, count
-        self.stores: dict[Any, Store] = {n: ListStore(n, self, self.frame.f_locals[n]) for n in self._lists()}
+        self.stores: dict[Storage, ArrayStore] = {}
         self.listed = self._listed()
         self.carried = self._carried()
         self._shared: list[Storage] = []
         apart = {n for n in (*self.stored, *self.reached) if n not in self.added}
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
-        entry = {n: v for n, v in self._bound().items() if n not in self.targets and n not in self.stores}
+        entry = {n: v for n, v in self._bound().items() if n not in self.targets}
+        for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing)]:
+            self.states.take(value, True)
         for taker in self._takers():
             self.states.take(held := Held(taker))
             code = taker.frame.f_code
@@ -220,6 +224,11 @@ class KeptRounds:
                 self.states.put_back()
                 skeletons = {name: self._spread(value, name) for name, value in entry.items()}
                 skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
+            for store in self._stores():
+                windows = (_Window(store, n) for n in range(store.depth))
+                skeletons |= {
+                    w: self._spread(store.first(w.place + 1), f"y{w.place + 1}") for w in windows if w not in skeletons
+                }
             found = yield from self._paths(outer, first, count, skeletons)
             if found is not None and self._agrees(skeletons, found):
                 break
@@ -264,17 +273,12 @@ class KeptRounds:
             for name, s in skeletons.items():
                 if isinstance(name, State):
                     name.into(s, [self._symbolic(part, builder, index) for part in s.parts])
-                else:
+                elif not isinstance(name, _Window):
                     self.values[name] = self._symbolic(s, builder, index)
-            known = (*skeletons, *self.targets, *self.stores)
-            self.unbound = [name for name in self.names if name not in known]
-            for key, store in self.stores.items():
-                windows = self.windows.setdefault(key, [])
-                windows += [_Value(f"{store.name}{n + 1}", store.first(n + 1)) for n in range(len(windows), store.depth)]
-                store.begin([self._symbolic(w, builder, index) for w in windows])
-                store.stale = False
-                if isinstance(store, ListStore):
-                    self.values[store.name] = store.list
+            self.unbound = [name for name in self.names if name not in skeletons and name not in self.targets]
+            for store in self._stores():
+                store.begin([self._symbolic(skeletons[_Window(store, n)], builder, index) for n in range(store.depth)])
+            self._stand_in(True)
             self.values.update(self.listed)
             for c in self.carried:
                 self.symbols.append((c.value, builder.input(c.value.name, c.begin.shape, c.storage.code)))
@@ -293,18 +297,16 @@ class KeptRounds:
                 active_builders().pop()
                 self.keeping.open.pop()
                 return None
-            read = {*skeletons, *self.behind}.difference(self.stores)
-            after = {n: v for n, v in self._bound().items() if n in read}
-            self._check_lists()
+            after: dict[Any, Any] = {n: v for n, v in self._bound().items() if n in skeletons or n in self.behind}
             after.update({state: state.owner for state, _ in self.states.known.values()})
+            for store in self._stores():
+                after.update({_Item(store, n): value for n, value in enumerate(store.items)})
+                after.update({_Window(store, n): value for n, value in enumerate(store.windows())})
             self._part(after, skeletons)
             leaves: list[Any] = []
             spread = {name: self._flat(value, leaves, isinstance(name, State)) for name, value in after.items()}
-            for key, store in self.stores.items():
-                leaves += (found := store.leaves())
-                spread[_Key(key)] = len(found)
             leaves += [c.copy for c in self.carried]
-            spread.update({_Key(c): 1 for c in self.carried})
+            spread.update(dict.fromkeys(self.carried, _LEAF))
             if self.tested:
                 where = self._on_path() if self.endless else True
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
@@ -343,17 +345,23 @@ class KeptRounds:
 
     # -- cells that rounds give
 
-    def _lists(self) -> list[str]:
-        """The names of lists that are appended to, which nothing else holds."""
-        held = self.frame.f_locals
-        found = [n for n in self.appended if n in held and type(held[n]) is list]
-        return [
-            name
-            for name in found
-            if (self.place, name) not in self.keeping.growing
-            and references(self.frame, name) <= ALONE
-            and all(map(is_number, held[name]))
-        ]
+    def _stores(self) -> Iterator[Any]:
+        """The arrays and the lists to which rounds give cells."""
+        yield from self.stores.values()
+        yield from self.states.growing.values()
+
+    def _stand_in(self, begins: bool) -> None:
+        """The names that hold lists hold what stands for these, or these again."""
+        for grown in self.states.growing.values():
+            pair = (grown.owner, grown) if begins else (grown, grown.owner)
+            found = self.frame.f_locals
+            self.values |= {n: pair[1] for n in self.all_names if found.get(n) is pair[0] and n not in self.names}
+            for taker in self._takers():
+                taker.hold(*pair)
+
+    def stands(self, value: Any) -> bool:
+        """Whether a value stands for a list that these rounds append to."""
+        return type(value) is Growing and value.loop is self
 
     def _listed(self) -> dict[str, Listed]:
         """Lists whose items are assigned to, which nothing else holds, by their names."""
@@ -421,21 +429,13 @@ class KeptRounds:
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
             if isinstance(value, (Stretch, Selected)):
-                if name in skeletons or name in self.behind:
+                if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
             elif any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
-                if name in skeletons or name in self.behind:
+                if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
-
-    def _check_lists(self) -> None:
-        held = self.frame.f_locals
-        for store in (s for s in self.stores.values() if isinstance(s, ListStore)):
-            if held.get(store.name) is not store.list:
-                raise self.keeping.refuse("a list that a round appends to is named anew")
-            if references(self.frame, store.name) > ALONE + 1:  # the store has it, too
-                raise self.keeping.refuse(f"a round knows the list {store.name} by another name")
 
     def _note_shared(self, after: dict[str, Any]) -> None:
         """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
@@ -464,7 +464,7 @@ class KeptRounds:
         self.keeping.open.append(self)
         raise self.keeping.refuse(f"{user_line()}: an array is changed that a loop may have given another name")
 
-    def store_of(self, x: Tracer, writes: bool) -> Store | None:
+    def store_of(self, x: Tracer, writes: bool) -> ArrayStore | None:
         """Where the cells of an array are that rounds give; None for other arrays."""
         held = x.held
         if held is None:
@@ -477,7 +477,6 @@ class KeptRounds:
             if not ours or storage.guard is not None or storage.code not in "fdFD" or isinstance(x, Integer) or storage.images:
                 raise self._path.changed(root_of(storage), f"{user_line()}: a round assigns to cells of an array")
             store = self.stores[storage] = ArrayStore(self, x, self.outer)
-            self.windows[storage] = []
         if store is not None and not whole:
             raise self.carry(storage, f"{user_line()}: a round needs a part of an array that it assigns to")
         return store
@@ -485,6 +484,11 @@ class KeptRounds:
     def places_of(self, key: Any) -> Any:
         """The values of an index in all rounds; None where it depends on more than the round."""
         return self._path.in_rounds(key.atom) if isinstance(key, Integer) and key.builder is self._path.builder else None
+
+    def same_in_rounds(self, value: Any) -> int | None:
+        """The integer that a value is in all rounds; None for anything else."""
+        line = self._path.affine(value.atom) if value.builder is self._path.builder else None
+        return None if line is None or line[1] else line[0]
 
     def cell(self, key: Any, x: Tracer) -> tuple[Any, Any]:
         """An index of the first axis, and its values in all rounds, counted from the front."""
@@ -511,7 +515,9 @@ class KeptRounds:
         return found
 
     def _spread(self, value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
-        """A value as nested `Parts`, of `_Value`s, and anything else as it is."""
+        """A value as nested `Parts`, of `_Value`s, and anything else as it is, or as what stands for it."""
+        if id(value) in self.states.growing:
+            return self.states.growing[id(value)]
         found = self._opened(value, above)
         if found is not None:
             return self._spread_parts(found._replace(own=value), name, (*above, id(value)))
@@ -595,38 +601,34 @@ class KeptRounds:
         self.handed: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
         place = iter(range(len(forms)))
         agrees = True
-        self.given: list[tuple[Store, Atom, list[Form]]] = []
+        self.given: dict[_Item, list[tuple[Atom, list[Form]]]] = {}
         for name, spread in self._spreads.items():
-            if isinstance(name, _Key) and isinstance(name.key, CarriedStore):
-                n = next(place)
-                self.handed.append((name.key.value, found[0].outputs[n].atom, forms[n], found[4][n]))
-                agrees &= self._taken(*self.handed[-1], found[1])
+            if isinstance(name, _Item):
+                self.given[name] = []
+                self._give(name, spread, place, found)
                 continue
-            if isinstance(name, _Key):
-                agrees &= self._store_agrees(name.key, spread, place, found)
-                continue
-            before = skeletons.get(name, _ABSENT)
+            before = name.value if isinstance(name, CarriedStore) else skeletons.get(name, _ABSENT)
             agrees &= self._compared(before, spread, place, found)
+        for store in self._stores():
+            agrees &= store.agrees()
         for name in skeletons:
             if name not in self._spreads:
                 raise self.keeping.refuse("a round deletes a name")
         if self.tested and self.given:
-            raise self.given[0][0].unknown("rounds whose number is not known give cells of an array or a list")
+            raise next(iter(self.given)).store.unknown("rounds whose number is not known give cells of an array or a list")
         self.keeping.open.pop()
         return agrees
 
-    def _store_agrees(self, key: Any, leaves: int, place: Iterator[int], found: Any) -> bool:
-        run, path, _, forms, given = found
-        store, n = self.stores[key], next(place)
-        self.given.append((store, run.outputs[n].atom, forms[n]))
-        if any(np.shape(v) != np.shape(given[n][0]) for v in given[n]):
-            raise self.keeping.refuse("rounds give cells of different shapes")
-        agrees = not store.stale
-        for window in self.windows[key][: leaves - 1]:
+    def _give(self, item: Any, spread: Any, place: Iterator[int], found: Any) -> None:
+        """Note what rounds give as cells or items."""
+        if isinstance(spread, Parts):
+            for part in spread.parts:
+                self._give(item, part, place, found)
+        elif spread is _LEAF:
             n = next(place)
-            self.handed.append((window, run.outputs[n].atom, forms[n], given[n]))
-            agrees &= self._taken(window, run.outputs[n].atom, forms[n], given[n], path)
-        return agrees
+            if any(np.shape(v) != np.shape(found[4][n][0]) for v in found[4][n]):
+                raise self.keeping.refuse("rounds give cells of different shapes")
+            self.given[item].append((found[0].outputs[n].atom, found[3][n]))
 
     def _compared(self, before: Any, spread: Any, place: Iterator[int], found: Any) -> bool:
         run, path, _, forms, given = found
@@ -794,14 +796,7 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        stacked = []
-        for store, atom, forms in self.given:
-            assert store.place is not None
-            whole = isinstance(store, ListStore)
-            if whole and (atom.shape or any(f.whole or f.kind.several for f in forms)):
-                raise self.keeping.refuse("a list gets other things than floating numbers")
-            place = Place(1, 0) if whole else store.place
-            stacked.append(Stacked(store.name, atom, place, count if whole else store.atom.shape[0]))  # type: ignore[attr-defined]
+        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, cells in self.given.items() for atom, _ in cells]
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
@@ -827,8 +822,10 @@ class KeptRounds:
         for name, s in self._spreads.items():
             if isinstance(name, State):
                 name.into(s, [self._joined(part, whole) for part in s.parts])
-            elif not isinstance(name, _Key):
+            elif isinstance(name, str):
                 self.values[name] = self._joined(s, whole)
+            elif isinstance(name, (CarriedStore, _Window)):
+                self._joined(s, whole)
         if not self.begins:
             self._forget(skeletons)
         self._watch()
@@ -837,14 +834,18 @@ class KeptRounds:
             c.close(traced_atom(behind[c.value], outer, self.origin))
             self.values.update(c.originals)
         self.keeping.open.pop()
-        for (store, _, forms), stack in zip(self.given, stacks, strict=True):
-            if isinstance(store, ListStore):
-                kind = forms[0].kind
-                cells = [self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin) for n in range(count)]
-                store.cells += [Tracer(outer, cell, kind) for cell in cells]
-                self.values[store.name] = store.cells
+        self._stand_in(False)
+        whole = iter(stacks)
+        rows: dict[_Item, list[tuple[Any, list[Form]]]] = {}
+        for item, cells in self.given.items():
+            rows[item] = [(next(whole), forms) for _, forms in cells]
+            if isinstance(item.store, ArrayStore):
+                item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
             else:
-                store.close(stack, count)  # type: ignore[attr-defined]
+                rows[item] = [(Tracer(outer, x) if len(x.shape) > 1 else x, forms) for x, forms in rows[item]]
+        for grown in self.states.growing.values():
+            items = [(self._spreads[item], rows[item]) for item in rows if item.store is grown]
+            grown.end(self._row(n, *item) for n in range(count) for item in items)  # type: ignore[arg-type]
         for name, cells in self.listed.items():
             self.items_of[name][:] = cells.items()
             self.values[name] = self.items_of[name]
@@ -852,8 +853,19 @@ class KeptRounds:
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
 
+    def _row(self, n: int, spread: Any, stacks: list[tuple[Atom, list[Form]]]) -> Any:
+        """An item that one round has given."""
+        return self._joined(spread, (self._cell(stack, n, forms) for stack, forms in stacks))
+
+    def _cell(self, stack: Any, n: int, forms: list[Form]) -> Any:
+        if isinstance(stack, Tracer):
+            return stack[n]
+        return self._behind(self.outer, self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin), forms)
+
     def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
         if not isinstance(spread, Parts):
+            if spread is not _LEAF and self.stands(spread.value):
+                return spread.value.owner
             return next(leaves) if spread is _LEAF else spread.value
         made = spread.together([self._joined(s, leaves) for s in spread.parts])
         if self._doubted:
@@ -924,10 +936,20 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-class _Key(NamedTuple):
-    """Of what rounds give, beside the names."""
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A cell or an item that a round gives: of which store, and the how manieth."""
 
-    key: Any
+    store: Any
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """One that a round before has given, counted backwards."""
+
+    store: Any
+    place: int
 
 
 _LEAF, _ABSENT = object(), object()

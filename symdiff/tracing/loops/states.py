@@ -8,6 +8,7 @@ in the rounds and behind them.
 from collections.abc import Iterable
 from typing import Any
 
+from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.parts import Parts, parts_of
 
 
@@ -17,11 +18,12 @@ class Taker:
     """
 
     def __init__(
-        self, keeping: Any, values: Any, names: tuple[str, ...], targets: tuple[str, ...], behind: Any, frame: Any
+        self, keeping: Any, values: Any, names: tuple[str, ...], apart: set[str], targets: Any, behind: Any, frame: Any
     ) -> None:
         self.keeping = keeping
         self.frame = frame
-        self.names = names
+        self.all_names = names
+        self.names = tuple(n for n in names if n not in apart)
         self.targets = targets
         self.behind = behind
         self.waits = False  # for what is yielded
@@ -53,6 +55,12 @@ class Taker:
         """What its names hold, apart from those that the loop binds to what is yielded."""
         found = {**self.frame.f_locals, **self.values}
         return {n: found[n] for n in self.names if n in found and n not in self.unbound and n not in self.targets}
+
+    def hold(self, old: Any, new: Any) -> None:
+        """Names that hold a value hold another one."""
+        found = self.frame.f_locals
+        self.values |= {n: new for n in self.all_names if found.get(n) is old and n not in self.names}
+        self.moved = True
 
 
 class Held:
@@ -93,17 +101,29 @@ def parts_in(owner: Any) -> Parts | None:
 
 
 class States:
-    """Those of one loop, by their identity, with what they held before it; `found` are new: they must be put back."""
+    """Those of one loop, by their identity, with what they held before it, and lists that only grow; `found` are new: they
+    must be put back.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
         self.known: dict[int, tuple[State, Parts]] = {}
+        self.growing: dict[int, Growing] = {}
         self.found = False
 
     def __contains__(self, value: Any) -> bool:
         return id(value) in self.known
 
-    def take(self, owner: Any) -> bool:
-        """Whether something may be changed, which is looked at before it is."""
+    def take(self, owner: Any, grows: bool = False) -> bool:
+        """Whether something may be changed, which is looked at before it is; `grows`: items are appended to a list."""
+        if id(owner) in self.growing:
+            self.growing[id(owner)].refuse()
+            return True
+        key = self.loop.place, len(self.known) + len(self.growing)
+        if grows and type(owner) in (list, Growing) and owner not in self and key not in self.loop.keeping.growing:
+            self.growing[id(owner)] = Growing(self.loop, owner, key)
+            self.found = True
+            return True
         parts = None if owner in self else parts_in(owner)
         if parts is not None and not issubclass(parts.kind, tuple):
             self.known[id(owner)] = State(owner), parts

@@ -1,4 +1,4 @@
-"""Cells that rounds give one after the other: of an array that is assigned to at `y[i]`, of a list that is appended to.
+"""Cells that rounds give one after the other, of an array that is assigned to at `y[i]`.
 
 Assumes that each round gives one cell (or row), at a place that moves on by steps. Guarantees that what a round reads is what
 Python has there: its own cell, that of some rounds before, which are carried, or what was there before the loop. Refuses, by
@@ -13,7 +13,6 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.loops import Place
 from symdiff.ir.node import Atom
-from symdiff.tracing.loops.keeping import Again
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, Form, kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom
@@ -26,29 +25,42 @@ _NOTHING = object()
 DEPTH = 8  # rounds before, of which a round reads cells
 
 
-class Store:
-    """What rounds write to, and how far back they read. `refuse` makes what is to be raised."""
+class ArrayStore:
+    """An array with a storage of its own, to which rounds write; its rows are given."""
 
-    def __init__(self, name: str, loop: Any, place: Place | None) -> None:
-        self.name = name
+    def __init__(self, loop: Any, target: Tracer, outer: Builder) -> None:
         self.loop = loop
-        self.place = place
-        self.depth = 0
-        self.stale = False  # what a round read was not known to be written then
+        self.place: Place | None = None
+        self.depth = 0  # how far back rounds read
+        self.stale = True  # what a round read was not known to be written then
         self.value: Any = _NOTHING
         self.before: list[Any] = []  # the cells of rounds before, that of the last one first
+        self.storage: Storage = target.shared().storage
+        self.atom: Atom = self.storage.whole(loop.origin)
+        self.outer = outer
+        self.code = self.storage.code
+        self.storage.given(self.met)
 
     def begin(self, before: list[Any]) -> None:
         """Begin a round."""
-        self.value, self.before = _NOTHING, before
+        self.value, self.before, self.stale = _NOTHING, before, False
+
+    def unknown(self, reason: str) -> BaseException:
+        """What is to be raised: the loop hands on the whole array, or is not kept."""
+        return self.loop.carry(self.storage, reason)  # type: ignore[no-any-return]
+
+    def met(self) -> None:
+        """Other cells than that of a known place are asked for."""
+        raise self.unknown(f"{user_line()}: a round needs more than single cells of an array that it assigns to")
 
     def original(self, key: Any) -> Any:
         """A cell as it was before the loop."""
-        raise NotImplementedError
+        return Tracer(self.outer, self.atom)[key]
 
-    def unknown(self, reason: str) -> BaseException:
-        """What is to be raised where a round needs a cell of which more must be known."""
-        return self.loop.keeping.refuse(reason)  # type: ignore[no-any-return]
+    def first(self, rounds: int) -> Any:
+        """The cell so many places before that of the first round."""
+        assert self.place is not None
+        return self.original(int(self.place.start) - rounds * self.place.step)  # type: ignore[call-overload]
 
     def read(self, key: Any, places: np.ndarray) -> Any:
         """The cell at a place, which has these values in the rounds."""
@@ -75,57 +87,14 @@ class Store:
             return self.first(rounds)
         return self.before[rounds - 1]
 
-    def first(self, rounds: int) -> Any:
-        """The cell so many places before that of the first round."""
-        raise NotImplementedError
-
-    def leaves(self) -> list[Any]:
-        """The cell of this round, and those that the next one finds before its own."""
-        value = self.own()
-        return [value, *([value, *self.before[:-1]] if self.before else [])]
-
-    def own(self) -> Any:
-        """The cell of this round."""
-        return self.value
-
-
-class ArrayStore(Store):
-    """An array with a storage of its own; its rows are given."""
-
-    def __init__(self, loop: Any, target: Tracer, outer: Builder) -> None:
-        super().__init__("y", loop, None)
-        self.storage: Storage = target.shared().storage
-        self.atom: Atom = self.storage.whole(loop.origin)
-        self.outer = outer
-        self.code = self.storage.code
-        self.stale = True
-        self.storage.given(self.met)
-
-    def unknown(self, reason: str) -> BaseException:
-        """What is to be raised: the loop hands on the whole array, or is not kept."""
-        return self.loop.carry(self.storage, reason)  # type: ignore[no-any-return]
-
-    def met(self) -> None:
-        """Other cells than that of a known place are asked for."""
-        raise self.loop.carry(
-            self.storage, f"{user_line()}: a round needs more than single cells of an array that it assigns to"
-        )
-
-    def original(self, key: Any) -> Any:
-        return Tracer(self.outer, self.atom)[key]
-
-    def first(self, rounds: int) -> Any:
-        assert self.place is not None
-        return self.original(int(self.place.start) - rounds * self.place.step)  # type: ignore[call-overload]
-
     def write(self, key: Any, places: np.ndarray, value: Any, builder: Builder) -> None:
         """The row of this round."""
         steps = np.diff(places)
         place = Place(int(steps[0]), int(places[0]))
         if not place.step or not (steps == place.step).all():
-            raise self.loop.carry(self.storage, f"{user_line()}: rounds assign to places that do not move on by steps")
+            raise self.unknown(f"{user_line()}: rounds assign to places that do not move on by steps")
         if self.place not in (None, place):
-            raise self.loop.carry(self.storage, f"{user_line()}: a round assigns to several cells of an array")
+            raise self.unknown(f"{user_line()}: a round assigns to several cells of an array")
         origin, shape = user_line(), self.atom.shape[1:]
         atom = as_atom(value, builder, origin)
         if is_complex(dtype_of_atoms((atom,))) and not is_complex(self.code):
@@ -133,6 +102,27 @@ class ArrayStore(Store):
         atom = Arrays(builder, origin).broadcast_to(builder.cast(atom, self.code), shape)
         self.place = place
         self.value = Tracer.argument(builder, atom, NUMPY) if shape else Tracer(builder, atom)  # type: ignore[arg-type]
+
+    @property
+    def items(self) -> list[Any]:
+        """The cell of this round."""
+        if self.value is not _NOTHING:
+            return [self.value]
+        assert self.place is not None
+        return [self.original(self.place.at(self.loop.index))]
+
+    def windows(self) -> list[Any]:
+        """The cells that the next round finds before its own."""
+        return [*self.items, *self.before][: len(self.before)]
+
+    def agrees(self) -> bool:
+        """Whether a round has read what it was known to read."""
+        return not self.stale
+
+    def rows(self, count: Any) -> tuple[Place, Any]:
+        """The place of a round's row, and how many rows there are."""
+        assert self.place is not None
+        return self.place, self.atom.shape[0]
 
     def close(self, stack: Atom, count: int) -> None:
         """The array behind the loop."""
@@ -144,12 +134,6 @@ class ArrayStore(Store):
             key = ((first, last + 1, abs(self.place.step)), *((0, n, 1) for n in self.atom.shape[1:]))
             atom = arrays.bind("set", self.atom, arrays.getitem(stack, key), key=key)
         self.storage.become(atom)
-
-    def own(self) -> Any:
-        if self.value is not _NOTHING:
-            return self.value
-        assert self.place is not None
-        return self.original(self.place.at(self.loop.index))
 
 
 class CarriedStore:
@@ -184,35 +168,6 @@ class CarriedStore:
     def close(self, atom: Atom) -> None:
         """The array behind the loop."""
         self.storage.become(atom)
-
-
-class ListStore(Store):
-    """A list that is appended to."""
-
-    def __init__(self, name: str, loop: Any, cells: list[Any]) -> None:
-        super().__init__(name, loop, Place(1, len(cells)))
-        self.cells = cells
-        self.list = Growing(self)
-
-    def original(self, key: Any) -> Any:
-        if isinstance(key, Integer):
-            raise self.loop.keeping.refuse(f"{user_line()}: a round reads a cell of a list that is not known")
-        return self.cells[key]
-
-    def first(self, rounds: int) -> Any:
-        if rounds > len(self.cells):
-            raise self.loop.keeping.peel(1, 0, f"{user_line()}: a round reads a cell of a list that is not there yet")
-        return self.cells[-rounds]
-
-    def own(self) -> Any:
-        if self.value is _NOTHING:
-            raise self.other(f"not every round appends to {self.name}")
-        return self.value
-
-    def other(self, reason: str) -> BaseException:
-        """What is to be raised where a list does not grow by one in each round: it is one of what rounds change."""
-        self.loop.keeping.growing[self.loop.place, self.name] = reason
-        return Again()
 
 
 class Listed:
@@ -284,42 +239,3 @@ def is_floating(value: Any) -> bool:
     if isinstance(value, Tracer):
         return not value.shape and not isinstance(value, Integer) and value.dtype.char in "dD"
     return type(value) in (float, complex, np.float64, np.complex128)
-
-
-class Growing:
-    """Stands for a list in a round."""
-
-    __iter__ = None
-    __contains__ = None
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, store: ListStore) -> None:
-        self._store = store
-
-    def append(self, value: Any) -> None:
-        """The cell of this round."""
-        store = self._store
-        if store.value is not _NOTHING:
-            raise store.other("a round appends more than once to a list")
-        store.value = value
-
-    def __getitem__(self, key: Any) -> Any:
-        store = self._store
-        written = store.value is not _NOTHING
-        if type(key) is int and key < 0:
-            behind = -key - written
-            return store.value if behind == 0 else store.earlier(behind)
-        if type(key) is int and key < len(store.cells):
-            return store.cells[key]
-        places = store.loop.places_of(key)
-        if places is None or (places < 0).any():
-            raise store.loop.keeping.refuse(f"{user_line()}: a round reads a cell of a list that is not known")
-        assert store.place is not None
-        if (places >= store.place.start + np.arange(len(places)) + written).any():
-            raise store.loop.keeping.refuse(f"{user_line()}: a round reads a cell of a list that is not there yet")
-        return store.read(key, places)
-
-    def _unknown(self, *_: Any) -> Any:
-        raise self._store.other(f"a round asks for more than cells of the list {self._store.name}")
-
-    __getattr__ = __len__ = __bool__ = __eq__ = __add__ = __iadd__ = __mul__ = __array__ = _unknown  # type: ignore[assignment]

@@ -13,6 +13,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.moving import bind_stack
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom
+from symdiff.tracing.values.runs import stack_of_rows
 from symdiff.tracing.values.tracer import Tracer, is_traced, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
@@ -20,8 +21,9 @@ from symdiff.vocabulary.libraries import user_line
 def as_atom(value: Any, builder: Builder, origin: str) -> Atom:
     """A value as an operand; lists of arrays are stacked."""
     if isinstance(value, (list, tuple)) and any(np.ndim(v) if not isinstance(v, Tracer) else v.ndim for v in value):
-        parts = [as_atom(v, builder, origin) for v in value]
-        return bind_stack(Arrays(builder, origin), parts)
+        arrays = Arrays(builder, origin)
+        found = stack_of_rows(arrays, value, lambda v: as_atom(v, builder, origin))
+        return found or bind_stack(arrays, [as_atom(v, builder, origin) for v in value])
     return traced_atom(value, builder, origin)
 
 

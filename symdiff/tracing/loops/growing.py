@@ -1,0 +1,212 @@
+"""Lists that rounds append to: what stands for such a list in a round, and the list behind the loop.
+
+Assumes that a round tells what it appends to before it does. Guarantees that whoever holds the list (names, objects, lists,
+dicts, variables of functions) has a `Growing` in the rounds, and the list itself, with the items of all rounds, behind them;
+that each round gives as many items, of one structure; and that what cannot be found to hold it meets an item that refuses.
+"""
+
+import gc
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from symdiff.ir.loops import Place
+from symdiff.tracing.loops.keeping import Again
+from symdiff.tracing.loops.parts import parts_of
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
+
+DEPTH = 8  # items before those of a round, which it reads
+MOST = 64  # items of a round
+
+
+class Growing:
+    """Stands for a list in a round; `owner` is the list, or what stands for it in a round of an enclosing loop."""
+
+    __slots__ = ("_cells", "_holders", "_key", "before", "depth", "items", "loop", "owner", "rate", "stale")
+    __iter__ = None
+    __contains__ = None
+    __hash__ = object.__hash__
+
+    def __init__(self, loop: Any, owner: Any, key: Any) -> None:
+        self.loop = loop
+        self.owner = owner
+        self.depth = 0  # how far back a round reads
+        self.stale = False  # what a round read was not known to be so then
+        self.rate = 1  # items of a round
+        self.items: list[Any] = []  # of this round
+        self.before: list[Any] = []  # those before this round, the last one first
+        self._key = key
+        self._cells = [*self._told]
+        self._holders: list[Any] | None = None
+
+    @property
+    def _told(self) -> list[Any]:
+        """Where the items are, as far as they are known: all of them, or those of the enclosing loop's round."""
+        return self.owner.items if type(self.owner) is Growing else self.owner  # type: ignore[no-any-return]
+
+    def begin(self, before: list[Any]) -> None:
+        """Begin a round."""
+        if self._holders is None:
+            self._holders = [holder for holder in gc.get_referrers(self.owner) if _replace(holder, self.owner, self)]
+            self.loop.keeping.standing.append(self)
+            self._told[:] = [Unknown(self)]
+        self.items, self.before, self.stale = [], before, False
+
+    def end(self, items: Iterator[Any] | None = None) -> None:
+        """All have the list again: with these items more, or as it was."""
+        if self._holders is not None:
+            self.loop.keeping.standing.remove(self)
+            for holder in self._holders:
+                _replace(holder, self, self.owner)
+            self._holders = None
+        self._told[:] = self._cells
+        if items is not None:
+            self._told.extend(items)
+            if type(self.owner) is Growing:
+                self.owner.check_length()
+
+    def first(self, behind: int) -> Any:
+        """The item so far behind those of the first round."""
+        if behind <= len(self._cells):
+            return self._cells[-behind]
+        if type(self.owner) is Growing:
+            return self.owner.earlier(behind - len(self._cells))
+        raise self.loop.keeping.peel(1, 0, f"{user_line()}: a round reads an item of a list that is not there yet")
+
+    def earlier(self, behind: int) -> Any:
+        """The item so far behind those of this round."""
+        if behind > DEPTH:
+            raise self.other(f"{user_line()}: a round reads an item of a list that one long before gave")
+        if behind > len(self.before):
+            self.depth, self.stale = max(self.depth, behind), True
+            return self.first(behind)
+        return self.before[behind - 1]
+
+    def windows(self) -> list[Any]:
+        """The items that the next round finds before its own."""
+        return [*reversed(self.items), *self.before][: self.depth]
+
+    def agrees(self) -> bool:
+        """Whether a round has read what it was known to read."""
+        agrees = not self.stale and self.rate == len(self.items)
+        self.rate = len(self.items)
+        return agrees
+
+    def rows(self, count: Any) -> tuple[Place, Any]:
+        """The place of a round's item in an array of these, and the number of rows."""
+        return Place(1, 0), count
+
+    def check_length(self) -> None:
+        """A round gives no more items than are handed on one by one."""
+        if len(self.items) > MOST:
+            raise self.loop.keeping.refuse(f"a round gives more than {MOST} items of a list")
+
+    def refuse(self) -> None:
+        """The list itself is changed."""
+        if self._holders is not None:
+            raise self.other("a round knows a list that it appends to by what is not followed")
+
+    def unknown(self, reason: str) -> BaseException:
+        """What is to be raised where more must be known."""
+        return self.loop.keeping.refuse(reason)  # type: ignore[no-any-return]
+
+    def other(self, reason: str) -> BaseException:
+        """What is to be raised where rounds do more than append: the list is one of what they change."""
+        if self._key in self.loop.keeping.growing:
+            return self.loop.keeping.refuse(reason)  # type: ignore[no-any-return]
+        self.loop.keeping.growing.add(self._key)
+        return Again()
+
+    # -- as a list
+
+    def append(self, value: Any) -> None:
+        """One item of this round."""
+        if self.loop is not self.loop.keeping.open[-1]:
+            self.loop.keeping.check_change(self, True)
+        self.items.append(value)
+        self.check_length()
+
+    def extend(self, values: Any) -> None:
+        """Several items of this round."""
+        if type(values) not in (list, tuple) and not (isinstance(values, Tracer) and values.shape):
+            self._unknown()
+        for value in values:
+            self.append(value)
+
+    def __iadd__(self, values: Any) -> "Growing":
+        self.extend(values)
+        return self
+
+    def count(self) -> Any:
+        """The length."""
+        return self._start() + self.loop.index * self.rate + len(self.items)
+
+    def _start(self) -> Any:
+        """The length before the loop."""
+        outer = self.owner
+        before = outer._start() + outer.loop.index * outer.rate if type(outer) is Growing else 0
+        return before + len(self._cells)
+
+    def __bool__(self) -> bool:
+        return bool(self._cells or self.items or self._unknown())
+
+    def __getitem__(self, key: Any) -> Any:
+        if type(key) is int and 0 <= key < len(self._cells) and type(self.owner) is not Growing:
+            return self._cells[key]
+        behind = -key if type(key) is int and key < 0 else self._behind(key)
+        if behind is None or behind < 1:
+            raise self.loop.keeping.refuse(f"{user_line()}: a round reads an item of a list that is not known")
+        return self.items[-behind] if behind <= len(self.items) else self.earlier(behind - len(self.items))
+
+    def _behind(self, key: Any) -> int | None:
+        """How far behind the end of the list a place is in all rounds."""
+        behind = self.count() - key if isinstance(key, Integer) else None
+        return behind if behind is None or type(behind) is int else self.loop.same_in_rounds(behind)
+
+    def _unknown(self, *_: Any) -> Any:
+        raise self.other(f"{user_line()}: a round does more with a list than to append and to take items")
+
+    __getattr__ = __eq__ = __add__ = __radd__ = __mul__ = __imul__ = __array__ = __setitem__ = __delitem__ = _unknown  # type: ignore[assignment]
+
+
+class Unknown:
+    """The item of a list that a round has from what nobody knows to hold it."""
+
+    __slots__ = ("_list",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, grown: Growing) -> None:
+        self._list = grown
+
+    def _asked(self, *_: Any) -> Any:
+        self._list.refuse()
+
+    __getattr__ = __bool__ = __float__ = __array__ = __eq__ = __neg__ = __iter__ = __getitem__ = __call__ = __lt__ = __gt__ = (
+        _asked  # type: ignore[assignment]
+    )
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _asked
+
+
+def _replace(holder: Any, old: Any, new: Any) -> bool:
+    """Whether something that held one value holds another one now in its place."""
+    kind = type(holder)
+    if kind is dict:
+        places: Any = [k for k, v in holder.items() if v is old]
+    elif kind in (list, deque):
+        places = [k for k, v in enumerate(holder) if v is old]
+    elif kind is types.CellType:
+        holder.cell_contents = new
+        return True
+    elif (parts := None if kind is Growing or issubclass(kind, tuple) else parts_of(holder)) is not None:
+        for name, part in zip(parts.names, parts.parts, strict=True):
+            if part is old:
+                object.__setattr__(holder, name, new)
+        return True
+    else:
+        return False
+    for place in places:
+        holder[place] = new
+    return bool(places)
