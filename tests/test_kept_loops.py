@@ -229,6 +229,19 @@ def broken_off(x):
 
 
 VECTOR = RNG.uniform(0.1, 0.9, 24)
+
+
+def eliminated_cell_by_cell(a):
+    a = a.copy()
+    n = len(a)
+    for k in range(n - 1):
+        for i in range(k + 1, n):
+            a[i, k] /= a[k, k]
+            for j in range(k + 1, n):
+                a[i, j] -= a[i, k] * a[k, j]
+    return np.sum(np.log(np.diag(a)))
+
+
 KEPT = {
     rosenbrock: (VECTOR,), product: (VECTOR + 0.3,), chebyshev: (0.3,), sine_chain: (0.3, 0.01), logistic: (3.7, 0.2),
     pendulum: (1.0, 0.5, 0.1), pairs: (VECTOR[:9],), filtered: (VECTOR, 0.5, 0.2), two_back: (VECTOR, 0.4),
@@ -237,6 +250,7 @@ KEPT = {
     newton: (2.0, 1.0), adaptive: (0.1,), until: (0.9,), broken_off: (VECTOR,),
     zipped: (VECTOR, VECTOR[::-1] * 2), swapped: (0.3, 0.8), flagged: (VECTOR,),
     of_generator: (VECTOR,), sums_in_sums: (VECTOR[:8],),
+    eliminated_cell_by_cell: (np.sin(np.arange(144.0)).reshape(12, 12) + 12 * np.eye(12),),
 }  # fmt: skip
 
 

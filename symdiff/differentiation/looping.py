@@ -26,7 +26,7 @@ from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Loop, Place, Rounds, Stack, pulled_through, pushed_through, trimmed_bindings, with_leaves
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import active_symbols
-from symdiff.vocabulary.extents import Extent, Shape
+from symdiff.vocabulary.extents import Extent, Shape, names_in_extents
 from symdiff.vocabulary.ops import is_complex, join_dtype_codes
 
 _LARGER = 4  # times the cells of what is read of an array, from which on the array is not stacked itself
@@ -203,6 +203,7 @@ def _reads(inside: Graph, carried: list[Node], primal: set[Node]) -> list[Node]:
     sources: dict[Node, set[Node]] = {leaf: {leaf} for leaf in large}
     bars: set[Node] = set()  # what depends on more than the round took
     reads: dict[Node, int] = {}
+    told = {b.params.counted for b in inside.bindings if b.op == "loop"}  # sizes that each round has its own of
     needed = {o.atom for o in inside.outputs}
     for b in inside.bindings:
         if any(o in bars or (o.op == "input" and o not in primal) for o in b.operands):
@@ -212,7 +213,7 @@ def _reads(inside: Graph, carried: list[Node], primal: set[Node]) -> list[Node]:
         cells = max((large[o] for o in b.operands if o in large), default=0)
         if not cells:
             continue
-        if b.op == "loop" or _size(b.shape) * _LARGER > cells:
+        if b.op == "loop" or _size(b.shape) * _LARGER > cells or names_in_extents(b.shape) & told:
             large[b] = cells
         else:
             reads[b] = _size(b.shape)
@@ -231,9 +232,10 @@ def _taped(builder: Builder, binding: Node, body: Graph, reads: list[Node]) -> t
     """A loop that stacks its carried values, and `reads` of another `body`, in place of one that does not; the stacks."""
     made, _ = builder.wider.get(binding, (binding, ()))
     old, rounds = Rounds.of(binding), Rounds.of(made, body if reads else None)
-    known, stack = len(rounds.stacks), Stack(Place(), binding.params.rounds)
-    leaves = [GraphOutput(f"{leaf.name}_was", leaf.node) for leaf, *_ in old.carried]
-    tapes = [rounds.stack(o, stack) for o in (*leaves, *(GraphOutput(f"{b.name}_read", b) for b in reads))]
+    known, count, most = len(rounds.stacks), binding.params.rounds, binding.params.limit
+    tapes = [rounds.stack(GraphOutput(f"{leaf.name}_was", leaf.node), Stack(Place(), count)) for leaf, *_ in old.carried]
+    for b in reads:  # an outer loop may stack these, where they are as many in all of its rounds
+        tapes.append(rounds.stack(GraphOutput(f"{b.name}_read", b), Stack(Place(), count if most is None else most)))
     if len(rounds.stacks) > known:
         live, outputs = trimmed_bindings(body.bindings if reads else made.params.body.bindings, rounds.outputs(), {})
         made = _put(builder, rounds.bound(made, Graph("", (), outputs, live)))

@@ -164,9 +164,9 @@ def sizes_of_binding(binding: Node) -> set[str]:
     )
 
 
-def counted_rounds(name: str) -> Extent:
+def counted_rounds(name: str, most: Count | None = None) -> Extent:
     """The number of rounds that a loop tells, as an extent; it may be none at all."""
-    return Extent(0, ((Size(name, 0), 1),))
+    return Extent(0, ((Size(name, 0, most if isinstance(most, int) else None), 1),))
 
 
 # -- checks

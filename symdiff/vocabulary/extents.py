@@ -90,12 +90,12 @@ class Extent:
 
     def _is_positive(self, asked: str) -> bool:
         """Whether it is 1 or more for all sizes; an error where that depends on them."""
-        least = self.constant + sum(times * size.least for size, times in self.terms)
-        if least >= 1 and all(times > 0 for _, times in self.terms):
+        ends = [(size.least, math.inf if size.most is None else size.most, times) for size, times in self.terms]
+        if self.constant + sum(times * (low if times > 0 else high) for low, high, times in ends) >= 1:
             return True
-        if least <= 0 and all(times < 0 for _, times in self.terms):
+        if self.constant + sum(times * (high if times > 0 else low) for low, high, times in ends) <= 0:
             return False
-        known = ", ".join(f"{size.name} >= {size.least}" for size, _ in self.terms)
+        known = ", ".join(size.bounds() for size, _ in self.terms)
         raise TraceError(f"whether {asked} depends on the sizes, of which {known} is known")
 
     def __gt__(self, other: Any) -> bool:

@@ -27,9 +27,9 @@ def eliminated_grad_steps(A: Any) -> Any:
     df_dA = w0.copy()
     for k in range(29, -1, -1):
         A__ = A_was[k].copy()
-        v6_read = np.empty(29 - k)
-        v8_read = np.empty(29 - k)
-        v10_read = np.empty((29 - k, 30))
+        v6_read = np.zeros(29)
+        v8_read = np.zeros(29)
+        v10_read = np.zeros((29, 30))
         for k_ in range(29 - k):
             v2 = A__[k + k_ + 1, k]
             v3 = A__[k, k]

@@ -111,7 +111,7 @@ class _Maker:
         outputs = rounds.outputs()
         body = Graph("", inputs, outputs, needed_bindings(self.inside.bindings, outputs), None, self.found.origin)
         tested = test is not None
-        count: Any = counted_rounds(self.found.name) if tested else self.found.count
+        count: Any = counted_rounds(self.found.name, self.found.count) if tested else self.found.count
         loop = Loop(
             body, count, len(rounds.carried), tuple(p for *_, p in rounds.rows), tuple(s for _, s in rounds.stacks),
             len(rounds.sums), tested, self.found.count if tested else None,
