@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
 from symdiff.ir.loops import MOST, repeated_bindings, work_of
@@ -841,11 +842,9 @@ class KeptRounds:
             rows[item] = [(next(whole), forms) for _, forms in cells]
             if isinstance(item.store, ArrayStore):
                 item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
-            else:
-                rows[item] = [(Tracer(outer, x) if len(x.shape) > 1 else x, forms) for x, forms in rows[item]]
         for grown in self.states.growing.values():
             items = [(self._spreads[item], rows[item]) for item in rows if item.store is grown]
-            grown.end(self._row(n, *item) for n in range(count) for item in items)  # type: ignore[arg-type]
+            grown.end(self._listed_rows(items, count))  # type: ignore[arg-type]
         for name, cells in self.listed.items():
             self.items_of[name][:] = cells.items()
             self.values[name] = self.items_of[name]
@@ -853,9 +852,20 @@ class KeptRounds:
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
 
-    def _row(self, n: int, spread: Any, stacks: list[tuple[Atom, list[Form]]]) -> Any:
-        """An item that one round has given."""
-        return self._joined(spread, (self._cell(stack, n, forms) for stack, forms in stacks))
+    def _listed_rows(self, items: list[tuple[Any, list[tuple[Atom, list[Form]]]]], count: int) -> Iterator[Any]:
+        """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""
+        arrays, many = Arrays(self.outer, self.origin), len(items)
+        wholes = [[x for x, _ in cells] for _, cells in items]
+        alike = len({tuple((x.shape, x.dtype) for x in own) for own in wholes}) == 1
+        if alike and many > 1:
+            columns = [[arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group] for group in zip(*wholes, strict=True)]
+            wholes = [[arrays.reshape(arrays.concatenate(c, 1), (count * many, *c[0].shape[2:])) for c in columns]]
+        shown = [[Tracer(self.outer, x) if len(x.shape) > 1 else x for x in own] for own in wholes] * (many if alike else 1)
+        for n in range(count):
+            for place, ((spread, cells), stacks) in enumerate(zip(items, shown, strict=True)):
+                row = n * many + place if alike else n
+                pairs = zip(stacks, cells, strict=True)
+                yield self._joined(spread, (self._cell(x, row, forms) for x, (_, forms) in pairs))
 
     def _cell(self, stack: Any, n: int, forms: list[Form]) -> Any:
         if isinstance(stack, Tracer):
