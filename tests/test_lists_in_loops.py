@@ -88,6 +88,14 @@ def by_a_helper(x):
     return sum(found) * len(found)
 
 
+def two_lists(x):
+    xs, ts = [x], [0.0]
+    for _ in range(N):
+        xs.append(0.9 * xs[-1])
+        ts.append(ts[-1] + x)
+    return np.sum(np.array(xs) * np.array(ts)) + sum(t * v for t, v in zip(ts, xs, strict=True))
+
+
 def in_a_dict(x):
     h = {"x": [], "t": [0.0]}
     for _ in range(N):
@@ -144,7 +152,7 @@ def counted_places(x):
 
 
 KEPT = (
-    attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, in_a_dict, in_loops, by_two_names,
+    attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops, by_two_names,
     of_a_module, behind_a_generator, counted_places,
 )  # fmt: skip
 

@@ -51,14 +51,14 @@ class Growing:
         """Begin a round."""
         if self._holders is None:
             self._holders = [holder for holder in gc.get_referrers(self.owner) if _replace(holder, self.owner, self)]
-            self.loop.keeping.standing.append(self)
+            self.loop.keeping.standing[id(self)] = self
             self._told[:] = [Unknown(self)]
         self.items, self.before, self.stale = [], before, False
 
     def end(self, items: Iterator[Any] | None = None) -> None:
         """All have the list again: with these items more, or as it was."""
         if self._holders is not None:
-            self.loop.keeping.standing.remove(self)
+            del self.loop.keeping.standing[id(self)]
             for holder in self._holders:
                 _replace(holder, self, self.owner)
             self._holders = None
