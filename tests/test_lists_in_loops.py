@@ -10,6 +10,7 @@ import symdiff as sd
 
 N = 40
 LOG = []
+NOISE = np.linspace(0.5, 1.0, N)
 
 
 class Pendulum:
@@ -90,8 +91,8 @@ def by_a_helper(x):
 
 def two_lists(x):
     xs, ts = [x], [0.0]
-    for _ in range(N):
-        xs.append(0.9 * xs[-1])
+    for k in range(N):
+        xs.append(0.9 * xs[-1] * NOISE[k])
         ts.append(ts[-1] + x)
     return np.sum(np.array(xs) * np.array(ts)) + sum(t * v for t, v in zip(ts, xs, strict=True))
 
