@@ -153,8 +153,8 @@ def counted_places(x):
 
 
 KEPT = (
-    attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops, by_two_names,
-    of_a_module, behind_a_generator, counted_places,
+    attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops,
+    by_two_names, of_a_module, behind_a_generator, counted_places,
 )  # fmt: skip
 
 

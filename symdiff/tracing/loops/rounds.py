@@ -115,7 +115,9 @@ class KeptRounds:
         self.all_names = told.names
         self.stored, self.added = told.stored, told.added
         self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
-        self.behind = told.behind
+        code = frame.f_code
+        self.shared = {*told.names}.difference(code.co_varnames, code.co_cellvars, code.co_freevars)  # with the module
+        self.behind = (*told.behind, *self.shared)
         self.yields = told.yields
         self.leaves = told.leaves or place in keeping.raising
         self.tested = self.leaves or items.count is None or items.goes_on is not None
@@ -171,8 +173,13 @@ class KeptRounds:
             raise Again
         self._left = True
 
+    def _held(self) -> dict[str, Any]:
+        """What names hold, those of the module that the loop binds among them."""
+        around = self.frame.f_globals
+        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals
+
     def _bound(self) -> dict[str, Any]:
-        found = self.frame.f_locals
+        found = self._held()
         return {name: found[name] for name in self.names if name in found}
 
     def _run(self) -> Iterator[Any]:
@@ -355,7 +362,7 @@ class KeptRounds:
         """The names that hold lists hold what stands for these, or these again."""
         for grown in self.states.growing.values():
             pair = (grown.owner, grown) if begins else (grown, grown.owner)
-            found = self.frame.f_locals
+            found = self._held()
             self.values |= {n: pair[1] for n in self.all_names if found.get(n) is pair[0] and n not in self.names}
             for taker in self._takers():
                 taker.hold(*pair)
@@ -366,7 +373,7 @@ class KeptRounds:
 
     def _listed(self) -> dict[str, Listed]:
         """Lists whose items are assigned to, which nothing else holds, by their names."""
-        held = self.frame.f_locals
+        held = self._held()
         found: dict[str, Listed] = {}
         for name in self.stored:
             if type(held.get(name)) is list and name not in self.appended and references(self.frame, name) <= ALONE:
@@ -398,7 +405,7 @@ class KeptRounds:
 
     def _carried(self) -> list[CarriedStore]:
         """The arrays that rounds change in place, or in other ways than row by row, each with its names."""
-        held = self.frame.f_locals
+        held = self._held()
         found: dict[Storage, dict[str, Any]] = {}
         for name in (*self.stored, *self.added, *self.reached):
             wanted = name in self.added or (self.place, name) in self.keeping.carrying
@@ -412,7 +419,7 @@ class KeptRounds:
 
     def carry(self, storage: Storage, reason: str) -> BaseException:
         """Hand on an array as a whole where it has a name here; what is to be raised."""
-        held = self.frame.f_locals
+        held = self._held()
         for name in (*self.stored, *self.reached):
             x = bare(self.listed.get(name, held.get(name)))
             if isinstance(x, Tracer) and x.held is not None and x.held.storage is storage:
@@ -425,7 +432,7 @@ class KeptRounds:
     def _part(self, after: dict[str, Any], skeletons: dict[str, Any]) -> None:
         """Names of parts of arrays that are handed on: nobody may need them behind the round."""
         copies = [c.copy.shared().storage for c in self.carried]
-        held = self.frame.f_locals
+        held = self._held()
         if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
