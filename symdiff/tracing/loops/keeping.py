@@ -131,7 +131,7 @@ class Keeping:
         place = self.open[-1].place
         before = self.peels.get(place, (0, 0))
         found = before[0] + first, before[1] + last
-        if max(found) > PEELED or self.open[-1].tested:
+        if max(found) > PEELED or self.open[-1].asked:
             return self.refuse(reason)
         self.peels[place] = found
         return Again()

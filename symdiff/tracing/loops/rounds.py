@@ -123,6 +123,8 @@ class KeptRounds:
         self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.begins = True  # whether there is a round in any case
+        self.asked = self.tested
+        self.decides = False  # whether its number of rounds is to be known, as that of items of a list
         self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -226,6 +228,16 @@ class KeptRounds:
             ):
                 self.keeping.open.append(self)
                 raise self.keeping.refuse("what takes what a round yields binds names that are read elsewhere")
+        yield from self._rounds_of(entry, first)
+        if self.decides:  # the loop again, as one of so many rounds
+            assert self.count is not None
+            self.tested = self.endless = self.decides = False
+            self.begins = True
+            yield from self._rounds_of(entry, first)
+
+    def _rounds_of(self, entry: dict[str, Any], first: int) -> Iterator[Any]:
+        """Rounds of symbols, and the loop that is made of them."""
+        outer, count = self.outer, self.count
         skeletons: dict[Any, Any] = {}
         for _ in range(_TRIES):
             if self.states.found or not skeletons:
@@ -623,7 +635,11 @@ class KeptRounds:
             if name not in self._spreads:
                 raise self.keeping.refuse("a round deletes a name")
         if self.tested and self.given:
-            raise next(iter(self.given)).store.unknown("rounds whose number is not known give cells of an array or a list")
+            within = self.outer.path is None or self.outer.path.is_round
+            for item in self.given:
+                if within or self.leaves or isinstance(item.store, ArrayStore):
+                    raise item.store.unknown("rounds whose number is not known give cells of an array or a list")
+            self.decides = True
         self.keeping.open.pop()
         return agrees
 
@@ -804,7 +820,8 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, cells in self.given.items() for atom, _ in cells]
+        given_rows = {} if self.decides else self.given
+        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, cells in given_rows.items() for atom, _ in cells]
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
@@ -816,6 +833,14 @@ class KeptRounds:
         rounds = stacks.pop() if self.tested else None
         if rounds is not None and outer.path is not None:
             outer.path.reaches(rounds, 0, MOST if count is None else count)
+        if self.decides:
+            self.keeping.open.pop()
+            self.keeping.keep(self.place, operations)
+            self.count = integer(outer, rounds).of_kind(PYTHON).decided()  # type: ignore[arg-type]
+            if self.count <= FEW:
+                self.keeping.open.append(self)
+                raise self.keeping.refuse("few rounds are alike")
+            return
         leaves = []
         counted = count if rounds is None else integer(outer, rounds).of_kind(PYTHON)
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
