@@ -10,6 +10,7 @@ import symdiff as sd
 
 N = 40
 LOG = []
+NOISE = np.linspace(0.5, 1.0, N)
 
 
 class Pendulum:
@@ -88,6 +89,14 @@ def by_a_helper(x):
     return sum(found) * len(found)
 
 
+def two_lists(x):
+    xs, ts = [x], [0.0]
+    for k in range(N):
+        xs.append(0.9 * xs[-1] * NOISE[k])
+        ts.append(ts[-1] + x)
+    return np.sum(np.array(xs) * np.array(ts)) + sum(t * v for t, v in zip(ts, xs, strict=True))
+
+
 def in_a_dict(x):
     h = {"x": [], "t": [0.0]}
     for _ in range(N):
@@ -143,9 +152,29 @@ def counted_places(x):
     return x * places[3] * places[-1]
 
 
+def while_it_is_short(x):
+    xs = [x]
+    while len(xs) < N:
+        xs.append(math.sin(xs[-1]) + 0.1 * x)
+    return np.sum(np.array(xs) ** 2)
+
+
+def steps_of_its_own(x):
+    t, y, h, ts, ys = 0.0, x, 0.01, [], [x]
+    while t < 1.0:
+        k = -y * y
+        error = abs(h * (k + (y + h * k) ** 2))
+        y, t = y + h * k, t + h
+        ts.append(t)
+        ys.append(y)
+        h = min(0.05, h * min(1.2, 0.02 / (error + 1e-9)))
+    return ys[-1] + sum(ys) / len(ys) + np.sum(np.diff(ts) * np.array(ys[2:]))
+
+
 KEPT = (
-    attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, in_a_dict, in_loops, by_two_names,
-    of_a_module, behind_a_generator, counted_places,
+    while_it_is_short, steps_of_its_own,
+    attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops,
+    by_two_names, of_a_module, behind_a_generator, counted_places,
 )  # fmt: skip
 
 

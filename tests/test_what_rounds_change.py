@@ -413,7 +413,70 @@ def never_exhausted(x):
     return s
 
 
+LEVEL = 0.5
+
+
+def name_of_the_module(x):
+    global LEVEL
+    LEVEL = x
+    for k in range(12):
+        LEVEL = 0.9 * LEVEL + 0.1 * math.sin(level() * k)
+    found, LEVEL = LEVEL + level(), 0.5
+    return found
+
+
+def level():
+    return LEVEL
+
+
+def name_of_the_module_from_before(x):
+    global LEVEL
+    for k in range(12):
+        LEVEL = 0.9 * LEVEL * x + 0.1 * k
+    found, LEVEL = LEVEL, 0.5
+    return found
+
+
+def cases(x):
+    s, last = 0.1, 0.0
+    for k in range(12):
+        match (k % 4, s):
+            case (0, _):
+                s = s + x
+            case (1, v):
+                s = last * v
+            case (2, _) if s > 0.4:
+                continue
+            case [_, *rest]:
+                s = math.sin(rest[0])
+        last = 0.9 * s
+    return s + last
+
+
+def added_at_several_places(x):
+    y = np.zeros(5)
+    for k in range(12):
+        np.add.at(y, [k % 5, (k + 3) % 5, k % 5], x * k)
+        np.multiply.at(y, [k % 2, 2], 0.9)
+    return np.sum(y**2)
+
+
+def cases_of_classes(x):
+    s = x
+    for k in range(12):
+        match s:
+            case float(v) if k > 6:
+                s = 0.9 * v
+            case int() | str():
+                s = 100.0
+            case _:
+                s = s + 0.1 * x
+    return s
+
+
 KEPT = (
+    collected,
+    name_of_the_module, name_of_the_module_from_before, cases, cases_of_classes, added_at_several_places,
     *YIELDED,
     variable_of_the_function_around, variable_that_both_set, variable_that_is_read_in_turns, loop_in_the_inner_function,
     counted_calls, deque_of_two, deque_as_a_queue, deque_that_rounds_replace, list_as_a_queue, list_from_the_front,
@@ -474,7 +537,6 @@ WRITTEN = (
     taken_by_two,
     shared_variable,
     read_behind,
-    collected,
     never_exhausted,
 )
 

@@ -272,6 +272,7 @@ def trace_leaves(
                     made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
                     if keeping is not None:
                         keeping.check_lengths()
+                        outside.restore()  # the probe begins with what the trace has begun with
                     if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
                         break
                     keeping.unkept("a probe of kept loops gives another value than the plain function")

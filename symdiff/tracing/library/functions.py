@@ -251,7 +251,7 @@ def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]
     spread = [np.broadcast_to(p, shape) for p in parts]
     given = [np.broadcast_to(v, shape + target.shape[len(spread) :]) for v in values]
     for place in np.ndindex(shape):
-        cell = tuple(p[place] if isinstance(p, Tracer) else int(p[place]) for p in spread)
+        cell = tuple(Integer.of(p[place]) if isinstance(p, Tracer) else int(p[place]) for p in spread)
         target[cell] = ufunc(target[cell], *(v[place] for v in given))
 
 

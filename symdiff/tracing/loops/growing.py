@@ -51,14 +51,14 @@ class Growing:
         """Begin a round."""
         if self._holders is None:
             self._holders = [holder for holder in gc.get_referrers(self.owner) if _replace(holder, self.owner, self)]
-            self.loop.keeping.standing.append(self)
+            self.loop.keeping.standing[id(self)] = self
             self._told[:] = [Unknown(self)]
         self.items, self.before, self.stale = [], before, False
 
     def end(self, items: Iterator[Any] | None = None) -> None:
         """All have the list again: with these items more, or as it was."""
         if self._holders is not None:
-            self.loop.keeping.standing.remove(self)
+            del self.loop.keeping.standing[id(self)]
             for holder in self._holders:
                 _replace(holder, self, self.owner)
             self._holders = None
@@ -169,7 +169,12 @@ class Growing:
     def _unknown(self, *_: Any) -> Any:
         raise self.other(f"{user_line()}: a round does more with a list than to append and to take items")
 
-    __getattr__ = __eq__ = __add__ = __radd__ = __mul__ = __imul__ = __array__ = __setitem__ = __delitem__ = _unknown  # type: ignore[assignment]
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(list, name):
+            raise AttributeError(name)
+        return self._unknown()
+
+    __eq__ = __add__ = __radd__ = __mul__ = __imul__ = __array__ = __setitem__ = __delitem__ = _unknown  # type: ignore[assignment]
 
 
 class Unknown:
@@ -181,12 +186,15 @@ class Unknown:
     def __init__(self, grown: Growing) -> None:
         self._list = grown
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._asked()
+
     def _asked(self, *_: Any) -> Any:
         self._list.refuse()
 
-    __getattr__ = __bool__ = __float__ = __array__ = __eq__ = __neg__ = __iter__ = __getitem__ = __call__ = __lt__ = __gt__ = (
-        _asked  # type: ignore[assignment]
-    )
+    __bool__ = __float__ = __array__ = __eq__ = __neg__ = __iter__ = __getitem__ = __call__ = __lt__ = __gt__ = _asked  # type: ignore[assignment]
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _asked
 
 

@@ -64,10 +64,7 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
         if not reason and items is None:
             reason = "what it runs over has no items by number"
         if not reason and items is not None and (items.count is None or items.count > FEW):
-            code = frame.f_code
-            if set(found.names) <= {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
-                return KeptRounds(keeping, where, items, found, frame)
-            reason = "a round binds names of a module"
+            return KeptRounds(keeping, where, items, found, frame)
         if reason:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)

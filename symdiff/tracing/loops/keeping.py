@@ -87,7 +87,7 @@ class Keeping:
         self.growing: set[tuple[Place, int]] = (
             set()
         )  # lists with which rounds do more than append, by their numbers in the loop
-        self.standing: list[Any] = []  # what stands for lists
+        self.standing: dict[int, Any] = {}  # what stands for lists
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
@@ -131,7 +131,7 @@ class Keeping:
         place = self.open[-1].place
         before = self.peels.get(place, (0, 0))
         found = before[0] + first, before[1] + last
-        if max(found) > PEELED or self.open[-1].tested:
+        if max(found) > PEELED or self.open[-1].asked:
             return self.refuse(reason)
         self.peels[place] = found
         return Again()
@@ -192,7 +192,7 @@ class Keeping:
                 raise self.refuse(f"{type(error).__name__}: {error}".splitlines()[0]) from None
             raise
         finally:
-            for grown in reversed(self.standing[:]):
+            for grown in reversed([*self.standing.values()]):
                 grown.end()
         if self.open:
             raise self.refuse("an exception of a round was caught")

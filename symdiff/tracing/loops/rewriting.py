@@ -16,7 +16,7 @@ _UNKEPT: dict[type, str] = {
     **dict.fromkeys((ast.Return, ast.YieldFrom, ast.Await), _LEAVES),
     **dict.fromkeys((ast.AsyncWith, ast.AsyncFor), "a round waits"),
     **dict.fromkeys((ast.AsyncFunctionDef, ast.ClassDef), "a round makes a class"),
-    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal, ast.Match), _BINDS),
+    **dict.fromkeys((ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal), _BINDS),
 }
 _HEADS = (
     "range zip enumerate reversed map pairwise product combinations permutations combinations_with_replacement ndenumerate "
@@ -24,6 +24,9 @@ _HEADS = (
 ).split()  # calls that the head of a loop makes round by round
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_NAMING: dict[type, tuple[str, ...]] = {
+    **dict.fromkeys((ast.ExceptHandler, ast.FunctionDef, ast.MatchAs, ast.MatchStar), ("name",)), ast.MatchMapping: ("rest",),
+}  # fmt: skip
 STORING = ".storing"
 NAMES = (".rounds", ".header", STORING, ".summed", ".made")
 
@@ -35,8 +38,9 @@ def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
         part = stack.pop()
         if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
             yield part
-        if isinstance(part, (ast.ExceptHandler, ast.FunctionDef)) and part.name:
-            yield ast.Name(part.name, ast.Store())
+        for name in (getattr(part, field, None) for field in _NAMING.get(type(part), ())):
+            if name:
+                yield ast.Name(name, ast.Store())
         if not isinstance(part, _SCOPES):
             stack += ast.iter_child_nodes(part)
         elif not isinstance(part, _FUNCTIONS):

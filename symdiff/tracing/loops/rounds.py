@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
 from symdiff.ir.graph import GraphOutput
 from symdiff.ir.loops import MOST, repeated_bindings, work_of
@@ -114,12 +115,16 @@ class KeptRounds:
         self.all_names = told.names
         self.stored, self.added = told.stored, told.added
         self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
-        self.behind = told.behind
+        code = frame.f_code
+        self.shared = {*told.names}.difference(code.co_varnames, code.co_cellvars, code.co_freevars)  # with the module
+        self.behind = (*told.behind, *self.shared)
         self.yields = told.yields
         self.leaves = told.leaves or place in keeping.raising
         self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.begins = True  # whether there is a round in any case
+        self.asked = self.tested
+        self.decides = False  # whether its number of rounds is to be known, as that of items of a list
         self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -170,8 +175,13 @@ class KeptRounds:
             raise Again
         self._left = True
 
+    def _held(self) -> dict[str, Any]:
+        """What names hold, those of the module that the loop binds among them."""
+        around = self.frame.f_globals
+        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals
+
     def _bound(self) -> dict[str, Any]:
-        found = self.frame.f_locals
+        found = self._held()
         return {name: found[name] for name in self.names if name in found}
 
     def _run(self) -> Iterator[Any]:
@@ -218,6 +228,16 @@ class KeptRounds:
             ):
                 self.keeping.open.append(self)
                 raise self.keeping.refuse("what takes what a round yields binds names that are read elsewhere")
+        yield from self._rounds_of(entry, first)
+        if self.decides:  # the loop again, as one of so many rounds
+            assert self.count is not None
+            self.tested = self.endless = self.decides = False
+            self.begins = True
+            yield from self._rounds_of(entry, first)
+
+    def _rounds_of(self, entry: dict[str, Any], first: int) -> Iterator[Any]:
+        """Rounds of symbols, and the loop that is made of them."""
+        outer, count = self.outer, self.count
         skeletons: dict[Any, Any] = {}
         for _ in range(_TRIES):
             if self.states.found or not skeletons:
@@ -354,7 +374,7 @@ class KeptRounds:
         """The names that hold lists hold what stands for these, or these again."""
         for grown in self.states.growing.values():
             pair = (grown.owner, grown) if begins else (grown, grown.owner)
-            found = self.frame.f_locals
+            found = self._held()
             self.values |= {n: pair[1] for n in self.all_names if found.get(n) is pair[0] and n not in self.names}
             for taker in self._takers():
                 taker.hold(*pair)
@@ -365,7 +385,7 @@ class KeptRounds:
 
     def _listed(self) -> dict[str, Listed]:
         """Lists whose items are assigned to, which nothing else holds, by their names."""
-        held = self.frame.f_locals
+        held = self._held()
         found: dict[str, Listed] = {}
         for name in self.stored:
             if type(held.get(name)) is list and name not in self.appended and references(self.frame, name) <= ALONE:
@@ -397,7 +417,7 @@ class KeptRounds:
 
     def _carried(self) -> list[CarriedStore]:
         """The arrays that rounds change in place, or in other ways than row by row, each with its names."""
-        held = self.frame.f_locals
+        held = self._held()
         found: dict[Storage, dict[str, Any]] = {}
         for name in (*self.stored, *self.added, *self.reached):
             wanted = name in self.added or (self.place, name) in self.keeping.carrying
@@ -411,7 +431,7 @@ class KeptRounds:
 
     def carry(self, storage: Storage, reason: str) -> BaseException:
         """Hand on an array as a whole where it has a name here; what is to be raised."""
-        held = self.frame.f_locals
+        held = self._held()
         for name in (*self.stored, *self.reached):
             x = bare(self.listed.get(name, held.get(name)))
             if isinstance(x, Tracer) and x.held is not None and x.held.storage is storage:
@@ -424,7 +444,7 @@ class KeptRounds:
     def _part(self, after: dict[str, Any], skeletons: dict[str, Any]) -> None:
         """Names of parts of arrays that are handed on: nobody may need them behind the round."""
         copies = [c.copy.shared().storage for c in self.carried]
-        held = self.frame.f_locals
+        held = self._held()
         if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
@@ -615,7 +635,11 @@ class KeptRounds:
             if name not in self._spreads:
                 raise self.keeping.refuse("a round deletes a name")
         if self.tested and self.given:
-            raise next(iter(self.given)).store.unknown("rounds whose number is not known give cells of an array or a list")
+            within = self.outer.path is None or self.outer.path.is_round
+            for item in self.given:
+                if within or self.leaves or isinstance(item.store, ArrayStore):
+                    raise item.store.unknown("rounds whose number is not known give cells of an array or a list")
+            self.decides = True
         self.keeping.open.pop()
         return agrees
 
@@ -796,7 +820,8 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, cells in self.given.items() for atom, _ in cells]
+        given_rows = {} if self.decides else self.given
+        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, cells in given_rows.items() for atom, _ in cells]
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
@@ -808,6 +833,14 @@ class KeptRounds:
         rounds = stacks.pop() if self.tested else None
         if rounds is not None and outer.path is not None:
             outer.path.reaches(rounds, 0, MOST if count is None else count)
+        if self.decides:
+            self.keeping.open.pop()
+            self.keeping.keep(self.place, operations)
+            self.count = integer(outer, rounds).of_kind(PYTHON).decided()  # type: ignore[arg-type]
+            if self.count <= FEW:
+                self.keeping.open.append(self)
+                raise self.keeping.refuse("few rounds are alike")
+            return
         leaves = []
         counted = count if rounds is None else integer(outer, rounds).of_kind(PYTHON)
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
@@ -841,11 +874,9 @@ class KeptRounds:
             rows[item] = [(next(whole), forms) for _, forms in cells]
             if isinstance(item.store, ArrayStore):
                 item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
-            else:
-                rows[item] = [(Tracer(outer, x) if len(x.shape) > 1 else x, forms) for x, forms in rows[item]]
         for grown in self.states.growing.values():
             items = [(self._spreads[item], rows[item]) for item in rows if item.store is grown]
-            grown.end(self._row(n, *item) for n in range(count) for item in items)  # type: ignore[arg-type]
+            grown.end(self._listed_rows(items, count))  # type: ignore[arg-type]
         for name, cells in self.listed.items():
             self.items_of[name][:] = cells.items()
             self.values[name] = self.items_of[name]
@@ -853,9 +884,20 @@ class KeptRounds:
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
 
-    def _row(self, n: int, spread: Any, stacks: list[tuple[Atom, list[Form]]]) -> Any:
-        """An item that one round has given."""
-        return self._joined(spread, (self._cell(stack, n, forms) for stack, forms in stacks))
+    def _listed_rows(self, items: list[tuple[Any, list[tuple[Atom, list[Form]]]]], count: int) -> Iterator[Any]:
+        """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""
+        arrays, many = Arrays(self.outer, self.origin), len(items)
+        wholes = [[x for x, _ in cells] for _, cells in items]
+        alike = len({tuple((x.shape, x.dtype) for x in own) for own in wholes}) == 1
+        if alike and many > 1:
+            columns = [[arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group] for group in zip(*wholes, strict=True)]
+            wholes = [[arrays.reshape(arrays.concatenate(c, 1), (count * many, *c[0].shape[2:])) for c in columns]]
+        shown = [[Tracer(self.outer, x) if len(x.shape) > 1 else x for x in own] for own in wholes] * (many if alike else 1)
+        for n in range(count):
+            for place, ((spread, cells), stacks) in enumerate(zip(items, shown, strict=True)):
+                row = n * many + place if alike else n
+                pairs = zip(stacks, cells, strict=True)
+                yield self._joined(spread, (self._cell(x, row, forms) for x, (_, forms) in pairs))
 
     def _cell(self, stack: Any, n: int, forms: list[Form]) -> Any:
         if isinstance(stack, Tracer):

@@ -24,8 +24,17 @@ class _Run(NamedTuple):
     last: int
 
 
-def line_of_cells(arrays: Arrays, cells: Sequence[Atom], code: str) -> Atom | None:
-    """Numbers as an array of one axis; None where no part of one has many of them."""
+def array_of_cells(builder: Builder, cells: Sequence[Atom], shape: tuple[int, ...], code: str, origin: str) -> Atom:
+    """Numbers as an array; its columns may lie in others."""
+    arrays, columns = Arrays(builder, origin), shape[1] if len(shape) == 2 else 1
+    lines = [_line(arrays, cells[k::columns], code) for k in range(columns)] if len(cells) >= _LONG and len(shape) <= 2 else []
+    if not lines or None in lines:
+        return builder.bind("array", tuple(cells), shape, code, None, origin)
+    parts = [arrays.reshape(line, (shape[0], 1)) for line in lines]  # type: ignore[arg-type]
+    return arrays.reshape(arrays.concatenate(parts, 1), shape)
+
+
+def _line(arrays: Arrays, cells: Sequence[Atom], code: str) -> Atom | None:
     places = [(a.operands[0], a.params) if a.op == "item" and len(a.operands[0].shape) == 1 else (None, 0) for a in cells]
     return _joined(arrays, places, lambda a, b: arrays.builder.bind("array", tuple(cells[a:b]), (b - a,), code), code)
 

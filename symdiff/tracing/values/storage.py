@@ -18,6 +18,7 @@ from symdiff.ir.arrays.indexing import bind_take, normal_slice
 from symdiff.ir.building import Builder, active_builders, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.values.kinds import integers_held
+from symdiff.tracing.values.runs import array_of_cells
 from symdiff.vocabulary.heads import Shape, Slice
 
 _IMAGED = (
@@ -71,7 +72,7 @@ class Storage:
         if self.symbol is None and self.memory.shape == ():
             self.symbol = self.cells[()]  # type: ignore[index]
         elif self.symbol is None:
-            self.symbol = self.builder.bind("array", tuple(self.cells.flat), self.memory.shape, self.code, None, origin)  # type: ignore[union-attr]
+            self.symbol = array_of_cells(self.builder, [*self.cells.flat], self.memory.shape, self.code, origin)  # type: ignore[union-attr]
         if self.pending:
             self.symbol, self.pending = _with_cells(self.builder, self.symbol, self.pending, self.code, origin), {}
         return self.symbol

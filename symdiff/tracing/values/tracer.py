@@ -55,7 +55,7 @@ from symdiff.tracing.values.kinds import (
     traced_form,
 )
 from symdiff.tracing.values.operators import Operators
-from symdiff.tracing.values.runs import line_of_cells
+from symdiff.tracing.values.runs import array_of_cells
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
 from symdiff.vocabulary.ops import is_complex
@@ -184,12 +184,7 @@ def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
     joined = np.result_type(*codes) if codes else np.dtype(float)
     if any(a.op != "const" for a in atoms):
         code = joined.char if joined.char in "fdFD?" else "d"
-        arrays, columns = Arrays(builder, origin), cells.shape[1] if cells.ndim == 2 else 1
-        lines = [line_of_cells(arrays, atoms[k::columns], code) for k in range(columns)] if cells.ndim <= 2 else []
-        if lines and None not in lines:
-            parts = [arrays.reshape(line, (*cells.shape[:1], 1)) for line in lines]  # type: ignore[arg-type]
-            return lines[0] if cells.ndim == 1 else arrays.concatenate(parts, 1)  # type: ignore[return-value]
-        return builder.bind("array", tuple(atoms), cells.shape, code, None, origin)
+        return array_of_cells(builder, atoms, cells.shape, code, origin)
     return ArrayConstant(np.array([a.value for a in atoms], joined).reshape(cells.shape))
 
 
