@@ -385,7 +385,7 @@ class KeptRounds:
 
     def _listed(self) -> dict[str, Listed]:
         """Lists whose items are assigned to, which nothing else holds, by their names."""
-        held = self._held()
+        held = self.frame.f_locals  # another dict would hold them, too
         found: dict[str, Listed] = {}
         for name in self.stored:
             if type(held.get(name)) is list and name not in self.appended and references(self.frame, name) <= ALONE:
