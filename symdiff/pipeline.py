@@ -40,6 +40,7 @@ from symdiff.lowering.numbering import number, with_numbers
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Program, is_nest, program_content, with_checks
 from symdiff.lowering.sharing.sharing import share
+from symdiff.lowering.small_matrices import with_small_matrices_as_cells
 from symdiff.lowering.spectra import halved
 from symdiff.lowering.walks import live_only
 from symdiff.runtime import engine
@@ -154,8 +155,10 @@ def call_program_of(graph: Graph, options: Options, backend: str) -> Program | F
     """
     if backend == "python":
         return program_of(graph, options, loops=True)
-    if backend in ("auto", "native") and not options.exact and any(_has_loops_inside(b) for b in graph.bindings):
-        looped = program_of(graph, options, loops=True)
+    if backend in ("auto", "native") and not options.exact and has_loops(graph.bindings):
+        whole = with_small_matrices_as_cells(graph)
+        stay = whole is not graph or any(_has_loops_inside(b) for b in graph.bindings)
+        looped = program_of(whole, options, loops=stay)
         if isinstance(looped, Program) and not machine_problem(looped):
             return looped
     return program_of(graph, options)

@@ -5,10 +5,11 @@ diagonal.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from symdiff.ir.node import Node
-from symdiff.lowering.program import ASSEMBLE, Program
+from symdiff.lowering.program import ASSEMBLE, Program, key_of
 from symdiff.lowering.walks import live_only, uses_of
 
 
@@ -28,7 +29,14 @@ def assemble_steps(program: Program) -> Program:
     nodes, uses = program.nodes, uses_of(program)
     parts: dict[int, list[_Part]] = {}
     made: list[Node] = []
+    known: dict[Any, int] = {}
     place: list[int] = []
+
+    def put(node: Node) -> int:
+        found = known.setdefault(key_of(node), len(made))
+        made.extend([node] if found == len(made) else [])
+        return found
+
     for position, node in enumerate(nodes):
         if node.op in ("put", "embed") and node.dtype != "?":
             parts[position] = [_part(nodes, position)]
@@ -43,10 +51,9 @@ def assemble_steps(program: Program) -> Program:
                 each = [parts[o] if o in gathered else [whole._replace(value=o, row=o)] for o in node.operands]
                 parts[position] = [part for found in each for part in found]
         if position in parts and node.op != "embed":
-            made += _assembled(nodes, node, parts[position], place, len(made))
+            place.append(_assembled(nodes, node, parts[position], place, put))
         else:
-            made.append(node.on(tuple([place[o] for o in node.operands])))
-        place.append(len(made) - 1)
+            place.append(put(node.on(tuple([place[o] for o in node.operands]))))
     return live_only(program.over(made, place))
 
 
@@ -63,21 +70,18 @@ def _part(nodes: list[Node], position: int) -> _Part:
     return found._replace(row=nodes[value].operands[0], line=((start, start + (nodes[value].shape[0] - 1) * step + 1, step),))
 
 
-def _assembled(nodes: list[Node], node: Node, parts: list[_Part], place: list[int], count: int) -> list[Node]:
-    """The nodes of a sum, the first of which is the one numbered `count`."""
+def _assembled(nodes: list[Node], node: Node, parts: list[_Part], place: list[int], put: Callable[[Node], int]) -> int:
+    """Put the nodes of a sum; the place of the sum."""
 
-    def made(op: str, operands: list[int], shape: tuple[Any, ...], params: dict[str, Any]) -> Node:
-        return Node(op, tuple(operands), shape, node.dtype, params, node.origin, node.primal)
+    def made(op: str, operands: list[int], shape: tuple[Any, ...], params: dict[str, Any]) -> int:
+        return put(Node(op, tuple(operands), shape, node.dtype, params, node.origin, node.primal))
 
     if not all(part.line for part in parts):
-        return [made(ASSEMBLE, [place[part.value] for part in parts], node.shape, {"keys": tuple(part.key for part in parts)})]
-    found: list[Node] = []
-    operands = []
-    for part in parts:
-        whole = nodes[part.row].shape == node.shape
-        if whole:
-            size = (math.prod(node.shape),)
-            found.append(made("reshape", [place[part.row]], size, {"shape": size}))
-        operands.append(count + len(found) - 1 if whole else place[part.row])
-    found.append(made(ASSEMBLE, operands, (math.prod(node.shape),), {"keys": tuple(part.line for part in parts)}))
-    return [*found, made("reshape", [count + len(found) - 1], node.shape, {"shape": node.shape})]
+        return made(ASSEMBLE, [place[part.value] for part in parts], node.shape, {"keys": tuple(part.key for part in parts)})
+    size = (math.prod(node.shape),)
+    operands = [
+        made("reshape", [place[part.row]], size, {"shape": size}) if nodes[part.row].shape == node.shape else place[part.row]
+        for part in parts
+    ]
+    whole = made(ASSEMBLE, operands, size, {"keys": tuple(part.line for part in parts)})
+    return made("reshape", [whole], node.shape, {"shape": node.shape})

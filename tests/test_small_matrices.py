@@ -1,0 +1,98 @@
+"""Inverses, solutions and determinants of small matrices in loops that are kept: operations on cells, in machine code."""
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+from symdiff.runtime import engine
+
+native = pytest.mark.skipif(bool(engine.supported()), reason=engine.supported() or "")
+RNG = np.random.default_rng(8)
+P = np.array([0.4, 0.7])
+SIZES = (1, 2, 3, 4)
+MATRICES = {n: RNG.normal(size=(n, n)) for n in SIZES}
+RIGHT = {n: RNG.normal(size=n) for n in SIZES}
+
+
+def inverses(n, p):
+    x = MATRICES[n] * p[0]
+    for _ in range(12):
+        x = np.linalg.inv(x) * p[1] + 0.3 * x
+    return np.sum(x)
+
+
+def solutions(n, p):
+    a, x = MATRICES[n] * p[0], RIGHT[n] * p[1]
+    for k in range(12):
+        x = np.linalg.solve(a + 0.1 * k * np.eye(n), x) + RIGHT[n]
+    return np.sum(x * x)
+
+
+def several_right_sides(n, p):
+    a, x = MATRICES[n] * p[0], np.eye(n)[:, :2] * p[1]
+    for _ in range(12):
+        x = np.linalg.solve(a, x) * 0.5 + 0.1
+    return np.sum(x * x)
+
+
+def determinants(n, p):
+    s = p[1]
+    for k in range(12):
+        a = MATRICES[n] * p[0] + s * 0.1 * np.eye(n)
+        s = s * 0.5 + np.linalg.det(a) + np.linalg.slogdet(a)[1] * k * 0.01 + np.linalg.slogdet(a)[0]
+    return s
+
+
+def over_zeros(n, p):
+    s = 0.0
+    for k in range(12):
+        a = p[0] * np.eye(n)[::-1] + p[1] * k * np.diag(np.arange(n) % 2)  # zeros where the first pivots would be
+        s = s + np.sum(np.linalg.inv(a + 0.01 * s)) + np.linalg.det(a)
+    return s
+
+
+@native
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("f", [inverses, solutions, several_right_sides, determinants, over_zeros], ids=lambda f: f.__name__)
+def test_small_matrices_in_loops(f, n):
+    def g(p):
+        return f(n, p)
+
+    kept = sd.value_and_grad(g, loops="keep", backend="native")  # which has no call of NumPy's
+    value, derivative = kept(P)
+    expected = sd.value_and_grad(g, loops="unroll", backend="numpy")(P)
+    np.testing.assert_allclose(value, g(P), rtol=1e-9)
+    np.testing.assert_allclose(derivative, expected[1], rtol=1e-7)
+    np.testing.assert_allclose(sd.hessian(g, loops="keep")(P), sd.hessian(g, loops="unroll")(P), rtol=1e-6)
+
+
+@native
+def test_a_filter_is_machine_code():
+    def kalman(p):
+        x, cov, s = np.zeros(2), np.eye(2), 0.0
+        for y in RIGHT[4]:
+            cov = MATRICES[2] @ cov @ MATRICES[2].T + p[0] * np.eye(2)
+            var = cov[:1, :1] + p[1]
+            gain = cov[:, :1] @ np.linalg.inv(var)
+            error = y - (MATRICES[2] @ x)[:1]
+            x = MATRICES[2] @ x + gain @ error
+            cov = cov - gain @ cov[:1]
+            s -= 0.5 * (error @ np.linalg.solve(var, error) + np.log(np.linalg.det(var)))
+        return s
+
+    kept = sd.value_and_grad(kalman, loops="keep", backend="native")
+    unrolled = sd.value_and_grad(kalman, loops="unroll", backend="numpy")
+    np.testing.assert_allclose(kept(P)[0], kalman(P), rtol=1e-12)
+    np.testing.assert_allclose(kept(P)[1], unrolled(P)[1], rtol=1e-10)
+
+
+@native
+def test_singular_matrices_in_loops_give_no_numbers():
+    def f(x):
+        for _ in range(9):
+            x = np.sum(np.linalg.inv(np.array([[x, 1.0], [1.0, 1.0]])))
+        return x
+
+    value, derivative = sd.value_and_grad(f, loops="keep", backend="native")(1.0)
+    assert not np.isfinite(value)
+    assert not np.isfinite(derivative)
