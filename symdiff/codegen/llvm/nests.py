@@ -17,13 +17,14 @@ from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.outlining import Outlining
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.codegen.nest_words import Buffer, Index, Words, is_small
+from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words, is_small
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, extent, has_extents, names_in_extents
 from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
+PRODUCT = 1 << 12  # multiplications from which on a product of matrices is a function
 ROOM = 2048  # bytes that something which grows has before it needs memory of its own
 # More bytes for what has some: `own` is its first room.
 _MORE = """
@@ -245,6 +246,26 @@ class LoopWords(Words):
         self.lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         count = self._bytes(buffer, buffer.shape[0] if buffer.shape else 1)
         self._run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
+
+    def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
+        (rows, terms), columns = first.shape, second.shape[1]
+        codes = {target.dtype, first.buffer.dtype, second.buffer.dtype}
+        many = (
+            all(isinstance(n, int) for n in (rows, terms, columns))
+            and min(rows, columns) >= 4
+            and rows * terms * columns >= PRODUCT
+        )
+        if not many or len(codes) > 1 or target.dtype not in "df" or self.lanes > 1 or self.lines.most < 2 or not self.sum:
+            return False
+        from symdiff.codegen.llvm.products import llvm_product
+
+        name = f"product.{target.dtype}"
+        self.lines.declared.setdefault(name, llvm_product(target.dtype, self.lines.most))
+        places = [self._pointer(b, self._text(b.start)) for b in (target, first.buffer, second.buffer)]
+        sizes = (rows, columns, terms, *first.strides, *second.strides, columns)
+        given = ", ".join([*(f"ptr {place}" for place in places), *(f"i64 {n}" for n in sizes)])
+        self._run(f"call void @{name}({given})")
+        return True
 
     def _base(self, buffer: Buffer) -> str:
         return self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name
