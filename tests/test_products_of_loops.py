@@ -2,10 +2,11 @@
 
 import ctypes
 import itertools
+import re
 
 import numpy as np
 import pytest
-from inside import engine, llvm_product, loops_as_arrays
+from inside import engine, llvm_product, looped_function, loops_as_arrays, program_of
 
 import symdiff as sd
 
@@ -149,6 +150,51 @@ def test_cheap_parts_of_rounds_stay_in_their_loop():
     assert loop.sums == 1
 
 
+def test_elementary_functions_of_cells_in_vectors():
+    """In machine code LLVM takes ours in the place of libm's; in files and single precision they stay."""
+
+    def f(x, y):
+        for _ in range(12):
+            x = np.tanh(x * 1.1) + np.sin(y) * np.cos(x) + np.arctan2(x, y) * np.abs(x) ** 0.3
+        return np.sum(x * np.exp(-x))
+
+    args = RNG.normal(size=(2, 203))
+    wanted, slopes = sd.value_and_grad(f, (0, 1), loops="unroll", backend="numpy")(*args)
+    df = sd.value_and_grad(f, (0, 1), loops="keep")
+    found, kept = df(*args)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    np.testing.assert_allclose(kept, slopes, rtol=1e-10, atol=1e-12)
+    ending = looped_function(program_of(df.graph(*args), loops=True), "kernel", 4).text
+    assert {f"_ZGV_LLVM_N4{v}" for v in ("v_tanh(vec4_tanh)", "v_sin(vec4_sincos.0)", "vv_pow(vec4_pow)")} <= set(
+        re.findall(r"_ZGV_LLVM_N4\w+\([\w.]+\)", ending)
+    )
+    plain = looped_function(program_of(df.graph(*args), loops=True), "kernel").text
+    ordered = looped_function(program_of(df.graph(*args), loops=True), "kernel", 4, True).text
+    assert "_ZGV" not in plain and "_ZGV" not in ordered
+    single = sd.grad(f, loops="keep")(*args.astype(np.float32))
+    np.testing.assert_allclose(single, slopes[0], rtol=2e-2, atol=2e-3)
+
+
+def test_recurrences_of_large_states():
+    """Products with vectors, of blocks and elementary functions in one function."""
+    args = RNG.normal(size=(64, 64)) / 64, RNG.normal(size=(64, 48)) / 48, RNG.normal(size=(70, 48))
+
+    def f(w, u, x):
+        h, s = np.zeros(64), 0.0
+        for k in range(len(x)):
+            h = np.tanh(w @ h + u @ x[k])
+            s += h @ h
+        return s
+
+    value, slopes = sd.value_and_grad(f, (0, 1, 2), loops="unroll", backend="numpy")(*args)
+    df = sd.value_and_grad(f, (0, 1, 2))
+    assert any(b.op == "loop" for b in df.graph(*args).bindings)
+    found, kept = df(*args)
+    np.testing.assert_allclose(found, value, rtol=1e-12)
+    for one, other in zip(kept, slopes, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
 SIZES = [1, 4, 5, 24, 25, 49, 130]
 
 
@@ -158,7 +204,8 @@ def test_products_in_machine_code(code):
     lanes = engine.machine_lanes()
     entry = f"define void @entry(ptr %c, ptr %a, ptr %b, {', '.join(f'i64 %n{k}' for k in range(8))}) {{\n"
     entry += f"  call void @product.{code}(ptr %c, ptr %a, ptr %b, {', '.join(f'i64 %n{k}' for k in range(8))})\n  ret void\n}}"
-    machine = engine.Code(f"{llvm_product(code, lanes)}\n{entry}\n", 1, "none")
+    product, declared = llvm_product(code, lanes)
+    machine = engine.Code("\n".join([*declared.values(), product, entry, ""]), 1, "none")
     call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_long] * 8)(machine.address("entry"))
     for m, n, k in itertools.product(SIZES, SIZES, [1, 7, 127, 128, 300]):
         for turned in itertools.product((False, True), repeat=2):

@@ -243,6 +243,10 @@ def _matmul(nest: Values, node: Node, write: Write, add: bool = False) -> None:
         if nest.words.multiply(target, *(_matrix(nest, o) for o in node.operands)):
             return
     term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+    if node.shape[-1] == 1:
+        cell = _summed(nest, node, inner, term)
+        nest.words.each(node.shape, lambda index: write(index, cell(index), True))
+        return
 
     def line(before: Index) -> None:
         def one(k: Index) -> None:

@@ -17,7 +17,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays, full_key
 from symdiff.ir.building import Builder, array_atom
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput, live_bindings, outputs_at
-from symdiff.ir.loops import Loop, Place, Stack, needed_bindings, repeated_bindings, with_leaves, work_of
+from symdiff.ir.loops import Loop, Place, Stack, needed_bindings, repeated_bindings, with_leaves
 from symdiff.ir.node import Atom, Node, has_loops
 from symdiff.tracing.unrolling.rounds import unroll_loops
 from symdiff.vocabulary.extents import Extent
@@ -29,7 +29,6 @@ _WORTH = 4  # multiplications for each number of the arrays around, from which o
 _MOVING = operations("rearranges")
 _CHOOSING = operations("picks", "gathers", "rearranges") | {"part"}
 Made = TypeVar("Made")
-_FEW = 640  # operations on an array up to which elementary functions are no matter
 
 
 def loops_as_arrays(graph: Graph) -> Graph:
@@ -37,12 +36,9 @@ def loops_as_arrays(graph: Graph) -> Graph:
     return unroll_loops(graph, _spread)
 
 
-def loops_pay(graph: Graph, in_files: bool = False) -> bool:
+def loops_pay(graph: Graph) -> bool:
     """Whether loops are as good as what is written out: those that become arrays are, unless others are in them, and where
     rounds are more work than the arrays around, as far as they are known.
-
-    Elementary functions of arrays take a quarter of their time in machine code of their own, which computes several cells at
-    once, and which there is none of `in_files`.
     """
     around = inside = 0.0
     nested = any(b.op == "loop" and has_loops(b.params.body.bindings) for b in graph.bindings)
@@ -51,10 +47,6 @@ def loops_pay(graph: Graph, in_files: bool = False) -> bool:
             loop: Loop = binding.params
             if not isinstance(loop.rounds, int):
                 return True
-            slow = sum(work_of(b) * _cells(b) for b in loop.body.bindings if b.shape and work_of(b) > 1)
-            known = loop.body.operations()
-            if not in_files and isinstance(known, int) and slow > max(known, _FEW):
-                return False
             inside += repeated_bindings((binding,), _cells)
         elif binding.op != "part":
             around += _cells(binding)

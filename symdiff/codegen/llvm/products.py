@@ -14,8 +14,8 @@ DEEP = 128  # terms of sums for which columns are laid side by side: 24 KB
 WIDE = 3  # vectors of columns
 
 
-def llvm_product(code: str, lanes: int) -> str:
-    """A function `@product.<code>(c, a, b, rows, columns, terms, strides of a, of b, of the rows of c)`.
+def llvm_product(code: str, lanes: int) -> tuple[str, dict[str, str]]:
+    """A function `@product.<code>(c, a, b, rows, columns, terms, strides of a, of b, of the rows of c)`, and what it declares.
 
     `lanes`: the float64 numbers of a vector.
     """
@@ -26,7 +26,6 @@ def llvm_product(code: str, lanes: int) -> str:
     fma = f"@llvm.fma.v{lanes}{'f64' if code == 'd' else 'f32'}"
     cells = [(r, v) for r in range(high) for v in range(WIDE)]
     text = [
-        f"declare {vector} {fma}({vector}, {vector}, {vector})",
         f"define private void @product.{code}(ptr noalias %c, ptr noalias %a, ptr noalias %b, i64 %m, i64 %n, i64 %k, "
         "i64 %da, i64 %ra, i64 %db, i64 %rb, i64 %dc) noinline nounwind {",
         f"  %pack = alloca [{DEEP * side} x {kind}], align 64",
@@ -131,4 +130,5 @@ def llvm_product(code: str, lanes: int) -> str:
     for name, after in (("g", "f.latch"), ("f", "i.latch"), ("i", "p.latch"), ("p", "j.latch")):
         text.extend([f"  br label %{name}.latch"] if name == "g" else [])
         text.extend([f"{name}.exit:", f"  br label %{after}"])
-    return "\n".join([*text, "j.exit:", "  ret void", "}"])
+    declared = {fma[1:]: f"declare {vector} {fma}({vector}, {vector}, {vector})"}
+    return "\n".join([*text, "j.exit:", "  ret void", "}"]), declared
