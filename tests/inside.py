@@ -17,6 +17,7 @@ NAMES = {
     "symdiff.codegen.llvm.batch": "BatchModule",
     "symdiff.codegen.llvm.scalar": "point_function",
     "symdiff.codegen.llvm.functions": "FUNCTIONS llvm_vector_functions",
+    "symdiff.codegen.llvm.products": "llvm_product",
     "symdiff.codegen.math.lines": "LIBM PAIRS VECTORS",
     "symdiff.runtime.engine": "machine_fuses machine_lanes",
     "symdiff.runtime.fastcall": "ARGUMENTS Machine",

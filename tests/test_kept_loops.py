@@ -800,3 +800,26 @@ def test_what_is_overwritten_has_no_derivative(f):
     expected = [(f(x + step) - f(x - step)) / 2e-6 for step in steps]
     np.testing.assert_allclose(found(x)[1:], expected, rtol=1e-6, atol=1e-7)
     assert np.isfinite(found(x)[0])
+
+
+def test_short_loops_in_short_loops_are_few_rounds_together():
+    def deep(x):
+        s = 0.0
+        for a in range(3):
+            for b in range(3):
+                for c in range(3):
+                    for d in range(3):
+                        for e in range(3):
+                            for f in range(3):
+                                s = s + np.sin(x[a] * x[b] + x[c]) * x[d] - x[e] * x[f] * (a + d * f)
+        return s
+
+    x = np.array([0.3, 0.5, 0.7])
+    df = sd.value_and_grad(deep)
+    graph = sd.trace(deep, x, loops="keep")
+    assert list(graph.notes["loops"].values()) == ["kept"] * 3 and len(graph.bindings) < 300
+    assert any(b.op == "loop" for b in df.graph(x).bindings)
+    value, slope = sd.value_and_grad(deep, loops="unroll")(x)
+    np.testing.assert_allclose(df(x)[0], deep(x), rtol=1e-12)
+    np.testing.assert_allclose(df(x)[1], slope, rtol=1e-11)
+    assert value == pytest.approx(deep(x), rel=1e-12)

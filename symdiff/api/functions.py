@@ -556,7 +556,7 @@ class Function:
             if traced.captured:
                 need_all_contents()
             derived, tree = self._derived(call, traced.graph)
-            if self.loops is None and not call.whole and not loops_pay(derived, mode == "merge"):
+            if self.loops is None and not call.whole and not loops_pay(derived):
                 return self.stages(call, mode, hide)
             return traced.graph, derived, tree
         if self.scalarize:

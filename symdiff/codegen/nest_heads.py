@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.nest_values import Values, Write, Writer
-from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Number
+from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Matrix, Number
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, cell_program
@@ -224,10 +224,29 @@ def _scatter(nest: Values, node: Node, write: Write, add: bool = False) -> None:
     nest.words.each(shape, lambda i: write((row(i[:n]), *i[n:]), nest.value_at(rows, i), True))
 
 
+def _matrix(nest: Values, position: int) -> Matrix:
+    """An array with two axes in memory, or the transpose of one."""
+    node = nest.program.nodes[position]
+    turned = node.op == "transpose" and nest.values[position].buffer is None
+    found = nest.in_memory(nest.values[node.operands[0] if turned else position])
+    assert found.buffer is not None
+    many = found.shape[1]
+    return Matrix(found.buffer, node.shape, (1, many) if turned else (many, 1))
+
+
 @_onto_zeros
 def _matmul(nest: Values, node: Node, write: Write, add: bool = False) -> None:
-    """A product of matrices: cells in one line are added to innermost."""
+    """A product of matrices: cells in one line are added to innermost, unless the target has a function for it."""
+    if len(node.shape) == 2 and isinstance(write, Writer) and not has_extents(node.shape):
+        start = nest.words.flat(write.buffer, (*write.before, 0, 0)) if write.before else write.buffer.start
+        target = Buffer(write.buffer.name, node.shape, write.buffer.dtype, start)
+        if nest.words.multiply(target, *(_matrix(nest, o) for o in node.operands)):
+            return
     term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+    if node.shape[-1] == 1:
+        cell = _summed(nest, node, inner, term)
+        nest.words.each(node.shape, lambda index: write(index, cell(index), True))
+        return
 
     def line(before: Index) -> None:
         def one(k: Index) -> None:

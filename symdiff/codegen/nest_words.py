@@ -43,6 +43,14 @@ class Cells:
     buffer: Buffer | None = None
 
 
+class Matrix(NamedTuple):
+    """Cells in memory with two axes, and their strides."""
+
+    buffer: Buffer
+    shape: Shape
+    strides: Shape
+
+
 class InOrder:
     """One value after the other."""
 
@@ -172,6 +180,10 @@ class Words:
     def cells(self, buffer: Buffer) -> Cells:
         """An array in memory."""
         return Cells(buffer.shape, buffer.dtype, lambda index: self.load(buffer, index), buffer)
+
+    def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
+        """Add a product of matrices to an array in memory, where the target has a function for it."""
+        return False
 
     def row(self, array: Cells, k: Count) -> Any:
         """A row of an array, a number where it has one axis."""

@@ -40,7 +40,7 @@ from symdiff.vocabulary.traits import operations
 
 ZERO = Constant(0.0)
 _FLAT = operations("flat")
-_LINEAR = operations("linear")
+_LINEAR = operations("linear") & OPS.keys()
 _CELLWISE = operations("cellwise") | {"item", "array"}
 _EXPONENTIALS = operations("exponential")
 _FOLLOWED = operations("polynomial") | {"cast"}

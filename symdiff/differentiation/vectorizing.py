@@ -4,6 +4,7 @@ Assumes graphs of whole arrays. Guarantees one binding for each, or a few where 
 does not depend on the points is computed once. Refuses heads that have no batched form, with `TraceError`.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from symdiff.differentiation.deltas import Sparse, applied, dense
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, array_atom
+from symdiff.ir.building import Builder, array_atom, is_constant
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Rounds
 from symdiff.ir.node import Atom, Constant, Node
@@ -22,6 +23,10 @@ from symdiff.vocabulary.traits import operations
 _AXES = operations("of_axes")
 _AXIS = operations("of_axis")
 _LAST = operations("of_last_axes")
+_LINEAR = operations("linear") & HEADS.keys()
+_PICKING = operations("picks", "reduces") & _LINEAR
+_BILINEAR = operations("bilinear")
+_SCALING = operations("scales") | {"matmul"}
 
 
 def vectorize_graph(graph: Graph, axes: list[int | None], count: int, out_axis: int) -> Graph:
@@ -46,9 +51,12 @@ def vectorize_graph(graph: Graph, axes: list[int | None], count: int, out_axis: 
 
 
 def append_batched(
-    graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int, last: bool = False
+    graph: Graph, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int, last: bool = False, sums: int = 0
 ) -> list[Atom]:
-    """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs with that axis, last or not."""
+    """Append a graph's bindings, some inputs given with a leading axis of `count`; its outputs with that axis, last or not.
+
+    Of the last outputs, `sums` of them, the sums over that axis.
+    """
     batch = _Batch(builder, seeds, count)
     builder.after(graph.bindings)
     known = {b.result for b in builder.bindings}
@@ -60,7 +68,8 @@ def append_batched(
             builder.bindings.append(binding)
             if binding.op in HEADS:
                 builder.structural[binding.result] = binding
-    return [batch.result(o.atom, last) for o in graph.outputs]
+    start = len(graph.outputs) - sums
+    return [batch.result(o.atom, last) if n < start else batch.total(o.atom) for n, o in enumerate(graph.outputs)]
 
 
 class _Batch:
@@ -100,6 +109,69 @@ class _Batch:
         if atom in self.points:
             return self.points[atom]
         return Arrays(self.builder).broadcast_to(atom, (self.count, *atom.shape))
+
+    def total(self, atom: Atom) -> Atom:
+        """The sum over the points."""
+        found = self.regrouped(atom) if atom in self.points else self.builder.mul(Constant(float(self.count)), atom)
+        return Arrays(self.builder).sum(self.full(atom), (0,)) if found is None else found
+
+    def regrouped(self, atom: Atom) -> Atom | None:
+        """The sum over the points without one array of all terms: products as products of matrices, factors and moves that
+        are the same at all points taken out; None where the terms are added up as they are.
+        """
+        a, op, operands = Arrays(self.builder), atom.op, atom.operands
+        moving = [o in self.points for o in operands]
+        if atom.dtype == "?" or op == "cast":
+            return None
+        if op in _PICKING or (op == "select" and moving == [False, True, False] and is_constant(operands[2], 0)):
+            inside = self.regrouped(operands[moving.index(True)])
+            if inside is None:
+                return None
+            return a.emit(op, operands[0], inside, operands[2]) if op == "select" else a.bind(op, inside, **atom.params.params)
+        if op in _LINEAR:
+            return a.bind(op, *map(self.total, operands), **atom.params.params)
+        if op == "scatter_at":
+            rows, places = map(self.full, operands) if moving[1] else (self.total(operands[0]), operands[1])
+            return a.scatter_at(rows, places, **atom.params.params)
+        if op in _SCALING and sum(moving) == 1 and (moving[0] or op in _BILINEAR):
+            parts = [self.total(o) if own else o for o, own in zip(operands, moving, strict=True)]
+            return a.broadcast_to(a.matmul(*parts) if op == "matmul" else a.emit(op, *parts), atom.shape)
+        if op == "matmul" and len(operands[0].shape) == len(operands[1].shape) == 2:
+            (_, rows, inner), (*_, columns) = (x := self.full(operands[0])).shape, operands[1].shape
+            y = a.reshape(self.full(operands[1]), (self.count, 1, inner, columns))
+            return self.contracted(a, a.reshape(x, (self.count, rows, inner, 1)), y, (0, 2))
+        return self.product_sum(a, atom, (0,)) if op == "mul" else None
+
+    def product_sum(self, a: Arrays, product: Node, axes: tuple[int, ...]) -> Atom | None:
+        """The sum over axes of a product that has more cells than its operands, as one of matrices; None where it is none."""
+        rank = len(product.shape)
+        sides = [self.points.get(o, o) for o in product.operands]
+        leads = [(self.count if o in self.points else 1, *(1,) * (rank - len(o.shape))) for o in product.operands]
+        x, y = (a.reshape(side, (*lead, *o.shape)) for side, lead, o in zip(sides, leads, product.operands, strict=True))
+        cells = math.prod(map(max, zip(x.shape, y.shape, strict=True)))
+        return self.contracted(a, x, y, axes) if cells > math.prod(x.shape) + math.prod(y.shape) else None
+
+    def contracted(self, a: Arrays, x: Atom, y: Atom, axes: tuple[int, ...]) -> Atom | None:
+        """The sum over axes of the product of arrays with as many axes, as a product of matrices; None where it is none."""
+        pairs = list(enumerate(zip(x.shape, y.shape, strict=True)))
+        rows = [axis for axis, (m, n) in pairs if m != 1 == n]
+        columns = [axis for axis, (m, n) in pairs if m == 1 != n]
+        inner = [axis for axis, (m, n) in pairs if m != 1 != n]
+        if not inner or not (rows or columns) or not set(inner) <= set(axes) or not {*rows, *columns}.isdisjoint(axes):
+            return None
+
+        def matrix(of: Atom, *sides: list[int]) -> Atom:
+            order = [axis for side in sides for axis in side]
+            long = a.reshape(of, tuple(of.shape[axis] for axis in sorted(order)))
+            return a.reshape(
+                a.transpose(long, tuple(sorted(order).index(axis) for axis in order)),
+                tuple(math.prod(of.shape[axis] for axis in side) for side in sides),
+            )
+
+        found = a.matmul(matrix(x, rows, inner), matrix(y, inner, columns))
+        found = a.reshape(found, (*(x.shape[axis] for axis in rows), *(y.shape[axis] for axis in columns)))
+        found = a.transpose(found, tuple(np.argsort(rows + columns).tolist()))
+        return a.reshape(found, tuple(max(pair) for axis, pair in pairs if axis not in axes))
 
     def aligned(self, atom: Atom, rank: int, a: Arrays) -> Atom:
         """A batched operand with ones after the points, so that it broadcasts against arrays with `rank` axes."""
@@ -186,12 +258,16 @@ class _Batch:
 
     def structural(self, a: Arrays, binding: Node) -> Atom:
         op, operands, params = binding.op, binding.operands, binding.params.params
-        if op in ("gather", "searchsorted") and operands[0] not in self.points:
+        if op == "gather" and operands[0] not in self.points:
+            return a.gather(operands[0], self.points[operands[1]])
+        if op == "searchsorted" and operands[0] not in self.points:
             return a.bind(op, operands[0], self.points[operands[1]], **params)
         x = self.full(operands[0])
         lead = (0, self.count, 1)
         if op in _AXES:
             axes = tuple(i + 1 for i in params["axes"])
+            if op == "sum" and operands[0].op == "mul" and (found := self.product_sum(a, operands[0], axes)) is not None:
+                return found
             return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
         if op == "sum_of":
             return a.sum(x, tuple(i + 1 for i in params["axes"]))
@@ -202,7 +278,9 @@ class _Batch:
         if op == "reshape":
             return a.reshape(x, (self.count, *params["shape"]))
         if op == "transpose":
-            return a.transpose(x, (0, *(i + 1 for i in params["axes"])))
+            axes = params["axes"]
+            is_same = sorted(long := [i for i in axes if operands[0].shape[i] != 1]) == long
+            return a.reshape(x, (self.count, *binding.shape)) if is_same else a.transpose(x, (0, *(i + 1 for i in axes)))
         if op == "broadcast_to":
             return a.broadcast_to(self.aligned(operands[0], len(params["shape"]), a), (self.count, *params["shape"]))
         if op == "getitem":
@@ -231,10 +309,10 @@ class _Batch:
         if op == "gather":
             n = operands[0].shape[0]
             rows = a.reshape(x, (self.count * n, *operands[0].shape[1:]))
-            return a.bind("gather", rows, self.numbered(a, operands[1], n))
+            return a.gather(rows, self.numbered(a, operands[1], n))
         if op == "scatter_at":
             places = self.numbered(a, operands[1], params["size"])
-            found = a.bind("scatter_at", x, places, size=self.count * params["size"])
+            found = a.scatter_at(x, places, self.count * params["size"])
             return a.reshape(found, (self.count, *binding.shape))
         if op == "assign_at":
             n, rest = operands[0].shape[0], operands[0].shape[1:]

@@ -16,14 +16,15 @@ import numpy as np
 from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.outlining import Outlining
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
-from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.codegen.nest_words import Buffer, Index, Words, is_small
+from symdiff.codegen.math.lines import PAIRS, TYPES, VECTORS, Lines, Value
+from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words, is_small
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, extent, has_extents, names_in_extents
 from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
+PRODUCT = 1 << 12  # multiplications from which on a product of matrices is a function
 ROOM = 2048  # bytes that something which grows has before it needs memory of its own
 # More bytes for what has some: `own` is its first room.
 _MORE = """
@@ -51,6 +52,43 @@ class _NumbersCalls(Calls):
         return not node.shape and super()._is_real(node)
 
 
+class LoopLines(Lines):
+    """Lines in which LLVM, where it takes several rounds at once, may take functions of vectors in the place of libm's."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most=most)
+        self.variants: dict[str, str] = {}  # what else defines functions of vectors, by their names
+
+    def by_lanes(self, name: str, code: str, *operands: str) -> str:
+        found = super().by_lanes(name, code, *operands)
+        if self.in_cells and self.most > 1 and code == "d" and name in VECTORS:
+            function, place = VECTORS[name]
+            symbol, kind = f"vec{self.most}_{function}", f"<{self.most} x double>"
+            returned = f"{{ {kind}, {kind} }}" if function in PAIRS else kind
+            self.used.setdefault(symbol, "")
+            self.variants.setdefault(symbol, "")
+            if function in PAIRS:
+                part = f"{symbol}.{place}"
+                self.variants[part] = (
+                    f"define private {kind} @{part}({kind} %x) {{\n  %both = call {returned} @{symbol}({kind} %x)\n"
+                    f"  %one = extractvalue {returned} %both, {place}\n  ret {kind} %one\n}}"
+                )
+                symbol = part
+            variant = f"_ZGV_LLVM_N{self.most}{'v' * len(operands)}_{name}({symbol})"
+            self.text[-1] += f' memory(none) nounwind willreturn "vector-function-abi-variant"="{variant}"'
+        return found
+
+    def kept(self) -> list[str]:
+        """What keeps these functions until then."""
+        if not self.variants:
+            return []
+        used = f"[{len(self.variants)} x ptr] [{', '.join(f'ptr @{symbol}' for symbol in self.variants)}]"
+        return [
+            *filter(None, self.variants.values()),
+            f'@llvm.compiler.used = appending global {used}, section "llvm.metadata"',
+        ]
+
+
 class Looped(NamedTuple):
     """The IR of a function, the bytes of memory that it is given, and whether it returns true where it finds no more."""
 
@@ -63,7 +101,8 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     """A function over pointers to contiguous inputs and outputs, and to memory, and over the sizes that a call tells, by their
     names; `ordered`: sums are taken round by round.
     """
-    words = LoopWords(Lines(most=together), ordered)
+    lines = LoopLines(together)
+    words = LoopWords(lines, ordered)
     inputs, outputs = program.inputs, program.outputs
     sizes = sorted(names_in_extents(tuple(leaf.shape for leaf in inputs)))
     words.sizes |= {size: f"%size{k}" for k, size in enumerate(sizes)}
@@ -82,7 +121,7 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     parameters += ["ptr noalias %memory"] * bool(words.memory) + [f"i64 %size{k}" for k in range(len(sizes))]
     kind = "i1" if words.grown else "void"
     text = [
-        *{**words.lines.declared, **needed}.values(), *words.tables, *bodies, *parted.functions,
+        *{**words.lines.declared, **needed}.values(), *words.tables, *bodies, *lines.kept(), *parted.functions,
         f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables, *parted.lines,
         *ending, "}",
     ]  # fmt: skip
@@ -120,7 +159,10 @@ class LoopWords(Words):
         return emit_joint(nest.program, position, nest.calls, self.lines, nest.values)
 
     def cell(self, program: Program, position: int, values: dict[int, Value]) -> Value:
-        return emit_instruction(program, program.nodes[position], self.lines, values)
+        self.lines.in_cells = bool(self.sum)
+        found = emit_instruction(program, program.nodes[position], self.lines, values)
+        self.lines.in_cells = False
+        return found
 
     def real(self, whole: Count) -> Value:
         return (self.lines.put(f"sitofp i64 {self._text(whole)} to double"),)
@@ -245,6 +287,28 @@ class LoopWords(Words):
         self.lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         count = self._bytes(buffer, buffer.shape[0] if buffer.shape else 1)
         self._run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
+
+    def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
+        (rows, terms), columns = first.shape, second.shape[1]
+        codes = {target.dtype, first.buffer.dtype, second.buffer.dtype}
+        many = (
+            all(isinstance(n, int) for n in (rows, terms, columns))
+            and min(rows, columns) >= 4
+            and rows * terms * columns >= PRODUCT
+        )
+        if not many or len(codes) > 1 or target.dtype not in "df" or self.lanes > 1 or self.lines.most < 2 or not self.sum:
+            return False
+        from symdiff.codegen.llvm.products import llvm_product
+
+        name = f"product.{target.dtype}"
+        text, declared = llvm_product(target.dtype, self.lines.most)
+        self.lines.declared |= declared
+        self.tables += [text] * (text not in self.tables)
+        places = [self._pointer(b, self._text(b.start)) for b in (target, first.buffer, second.buffer)]
+        sizes = (rows, columns, terms, *first.strides, *second.strides, columns)
+        given = ", ".join([*(f"ptr {place}" for place in places), *(f"i64 {n}" for n in sizes)])
+        self._run(f"call void @{name}({given})")
+        return True
 
     def _base(self, buffer: Buffer) -> str:
         return self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name

@@ -39,6 +39,7 @@ class Lines:
         self.width = width  # lanes of the functions that stand for libm's, 0 where there are none
         self.most = most or min(width, 1)  # calls of such a function that are made together, 0 where there are none
         self.used: dict[str, str] = {}  # functions of `llvm_functions`, and what declares each
+        self.in_cells = False  # whether what is said is computed for each cell of an array
         self.prefix = prefix
         self.text: list[str] = []
         self.declared: dict[str, str] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
-from symdiff.ir.arrays.regions import Box, merged, overlap, within
+from symdiff.ir.arrays.regions import Box, lattice_of, merged, overlap, within
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Extent, broadcast_extents
@@ -163,6 +163,28 @@ class Arrays:
                 return self.broadcast_to(Constant(False if x.dtype == "?" else 0.0), shape)
             return self.put(self.getitem(put.operands[0], common[0]), common[1], shape)
         return self.bind("getitem", x, key=key)
+
+    def gather(self, x: Atom, places: Atom) -> Atom:
+        """The rows at places, which may be a region."""
+        known, rest = lattice_of(places, x.shape[0]), x.shape[1:]
+        if known is None:
+            return self.bind("gather", x, places)
+        found = self.getitem(self.reshape(x, (*known.shape, *rest)), (*known.key, *full_key(rest)))
+        rows = self.reshape(found, (*(b - a for a, b, _ in known.key[:-1]), *rest))
+        n = len(known.order)
+        return self.reshape(self.transpose(rows, (*known.order, *range(n, n + len(rest)))), (*places.shape, *rest))
+
+    def scatter_at(self, x: Atom, places: Atom, size: int) -> Atom:
+        """Zeros with `size` rows, to which those of x are added at places, which may be a region."""
+        known, rest = lattice_of(places, size), x.shape[len(places.shape) :]
+        if known is None:
+            return self.bind("scatter_at", x, places, size=size)
+        n = len(known.order)
+        rows = self.reshape(x, (*(m for m in places.shape if m > 1), *rest))
+        rows = self.transpose(rows, (*np.argsort(known.order).tolist(), *range(n, n + len(rest))))
+        sizes = tuple(b - a for a, b, _ in known.key)
+        found = self.put(self.reshape(rows, (*sizes, *rest)), (*known.key, *full_key(rest)), (*known.shape, *rest))
+        return self.reshape(found, (size, *rest))
 
     def flip(self, x: Atom, axis: Any = None) -> Atom:
         """The cells of x in the opposite order, along all axes or some."""

@@ -10,7 +10,7 @@ from types import GeneratorType, MappingProxyType
 from typing import Any
 
 from symdiff.tracing.loops.items import Items, items_of, plain_values
-from symdiff.tracing.loops.keeping import FEW, Keeping
+from symdiff.tracing.loops.keeping import Keeping
 from symdiff.tracing.loops.rounds import KeptRounds, Told
 from symdiff.tracing.loops.states import Taker
 from symdiff.tracing.loops.stores import Listed
@@ -63,11 +63,13 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
             reason = "a round yields to what is no loop"
         if not reason and items is None:
             reason = "what it runs over has no items by number"
-        if not reason and items is not None and (items.count is None or items.count > FEW):
+        if not reason and items is not None and not keeping.is_few(items.count):
             return KeptRounds(keeping, where, items, found, frame)
         if reason:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
+    if keeping is not None and where not in keeping.reasons and items is not None and type(items.count) is int:
+        plain = keeping.few(plain, items.count)
     return plain if told[-1] else AsWritten(plain)
 
 
@@ -80,7 +82,7 @@ def summed(
     where = (sys._getframe(1).f_code.co_filename, *place)
     items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
     taken = keeping is not None and type(values) is GeneratorType and function is sum and _PLAINLY
-    if keeping is None or (not taken and (items is None or items.count is None or items.count <= FEW)):
+    if keeping is None or (not taken and (items is None or items.count is None or keeping.is_few(items.count))):
         plain = plain_values(values, call)
         return call(function)(plain if terms is None else terms(plain))
     total: Any = 0

@@ -6,7 +6,7 @@ whoever catches it, ends the attempt.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import CellType
 from typing import Any
@@ -21,6 +21,7 @@ from symdiff.tracing.values.tracer import Tracer
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
+NESTED = FEW**3  # the same of loops in loops that are, together
 SHORT = 900  # work of a function, and of a loop's rounds together, up to which all is written out
 IN_FILES = 100  # the same for functions that are written into files, for people to read
 PEELED = 3  # rounds at either end that may be others than those between
@@ -91,11 +92,26 @@ class Keeping:
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises
         self.unsure: dict[Place, str] = {}  # loops that may bind no name, which is read elsewhere, and this as a reason
+        self.written = 1  # rounds of the loops in loops that are being written out, together
         self.open: list[Any] = []  # loops of which a symbolic round is running
         self.counted: dict[Any, int] = {}  # loops whose rounds are counted, by the ways to them
         self.opened: set[type] = set()  # classes of which rounds hand on other objects
         self.doubtful: dict[int, Any] = {}  # what a loop gave that other names may have, too, with the loop
         self._within: dict[Place, tuple[Place, ...]] = {}
+
+    def is_few(self, count: int | None) -> bool:
+        """Whether a loop of so many rounds is written out, within those that are."""
+        return count is not None and not count > FEW and (FEW * self.written <= NESTED or count * self.written <= NESTED)
+
+    def few(self, values: Iterable[Any], count: int) -> Iterator[Any]:
+        """What such a loop runs over."""
+        before, together = self.written, self.written * max(count, 1)
+        for value in values:
+            self.written = together
+            try:
+                yield value
+            finally:
+                self.written = before
 
     def refuse(self, reason: str) -> Again:
         """Note that the innermost loop with a symbolic round running is not kept; what is to be raised."""
@@ -110,7 +126,7 @@ class Keeping:
     def keep(self, place: Place, operations: float) -> None:
         """Note a loop that is kept, with the operations of its rounds; it may be part of another one's symbolic round."""
         self.kept.add(place)
-        self.lengths[place] = max(self.lengths.get(place, 0), math.inf if self.open else operations)
+        self.lengths[place] = max(self.lengths.get(place, 0), math.inf if self.open else operations * self.written)
 
     def check_lengths(self) -> None:
         """A loop that is short whenever it runs is not kept."""
@@ -175,6 +191,7 @@ class Keeping:
     def watching(self) -> Iterator[None]:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
+        self.written = 1
         self.unsure.clear()
         self.doubtful.clear()
         try:

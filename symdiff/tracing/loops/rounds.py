@@ -27,7 +27,7 @@ from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items
-from symdiff.tracing.loops.keeping import FEW, Again, Keeping, work_of_binding
+from symdiff.tracing.loops.keeping import Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
@@ -191,7 +191,7 @@ class KeptRounds:
             yield from self._kept(0, count)
             self.frame = None
             return
-        if count - first - last <= FEW:
+        if self.keeping.is_few(count - first - last):
             self.keeping.reasons[self.place] = "few rounds are alike"
             yield from map(self.items.item, range(count))
             return
@@ -837,7 +837,7 @@ class KeptRounds:
             self.keeping.open.pop()
             self.keeping.keep(self.place, operations)
             self.count = integer(outer, rounds).of_kind(PYTHON).decided()  # type: ignore[arg-type]
-            if self.count <= FEW:
+            if self.keeping.is_few(self.count):
                 self.keeping.open.append(self)
                 raise self.keeping.refuse("few rounds are alike")
             return
