@@ -18,7 +18,7 @@ from symdiff.ir.zeros import is_zero_atom
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
-from symdiff.simplification.piecewise import KINDS, Direction, Form, Piecewise, combined, directed
+from symdiff.simplification.piecewise import Direction, Piecewise, directed, kink_of
 from symdiff.vocabulary.ops import is_complex
 
 _MANY = 4  # kinks that are kept track of in one value
@@ -34,7 +34,7 @@ NO_TERMS, NO_FACTORS = frozenset[int](), Factors()
 def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom]) -> None:
     """Have a builder take such products, where the bindings that it differentiates can give some."""
     if builder.signs is None and any(
-        (b.op in KINDS or b.op in ("sign", "call")) and not is_complex(b.dtype) for b in facts.bindings
+        (kink_of(b) or b.op in ("sign", "call")) and not is_complex(b.dtype) for b in facts.bindings
     ):
         builder.signs = SignFactors(builder, facts, active_symbols(facts.bindings, wrt))
 
@@ -135,7 +135,7 @@ class SignFactors:
         """The kink of a sign, or of a share in an extreme as its row writes it."""
         if binding.op == "sign":
             x, y, above, below = binding.operands[0], ZERO, 1.0, -1.0
-            if x not in self.moving or self._is_distance(x):
+            if x not in self.moving:
                 return None
         else:
             found = None if binding.primal else self._share(binding)
@@ -145,11 +145,6 @@ class SignFactors:
         direction, turned = self._direction(x, y)
         along, back = (above, below) if turned > 0 else (below, above)
         return Kink(x, y, along, back, direction, turned) if turned else None
-
-    def _is_distance(self, atom: Atom) -> bool:
-        """Whether a value is the distance from a point on whose sides polynomials stand for another one, which has no kink."""
-        made = self.made.get(atom)
-        return made is not None and made.op == "sub" and not made.primal and isinstance(made.operands[1], Constant)
 
     def _share(self, binding: Node) -> tuple[Atom, Atom, float, float] | None:
         """x, y and what a share in their extreme is where x > y and where x < y."""
@@ -177,10 +172,7 @@ class SignFactors:
 
     def _direction(self, x: Atom, y: Atom) -> tuple[int, float]:
         """The number of the direction of x - y, and whether it points there (1.0) or back; (0, 0.0) where that is constant."""
-        form = combined(self.pieces.of(x), self.pieces.of(y), 1.0, -1.0)
-        if form is None or form.size:
-            form = combined(*(Form({self.facts.number(o): 1.0}) for o in (x, y)), 1.0, -1.0)
-        key, scale = directed(form.terms)  # type: ignore[union-attr]
+        key, scale = directed(self.pieces.gap(x, y))
         if not key:
             return 0, 0.0
         if key not in self._directions:
