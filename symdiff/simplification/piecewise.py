@@ -157,7 +157,7 @@ class Piecewise:
         if place is not None:
             return binding.operands[place] if place < len(parts) else builder.neg(binding.operands[0])
         form = self.of(binding.result)
-        is_less = _size(form) < _size(_joined(kind, among)) and form[0][0] != {self.facts.number(binding.result): 1.0}
+        is_less = _count(form) < sum(map(_count, among)) and form[0][0] != {self.facts.number(binding.result): 1.0}
         return self.emitted(builder, form) if is_less else None
 
     def emitted(self, builder: Builder, form: Form) -> Atom:
@@ -200,6 +200,12 @@ def is_sum(form: Form) -> bool:
 
 def _size(form: Form) -> int:
     return sum(map(len, form))
+
+
+def _count(form: Form) -> int:
+    """How many sums a form is made of."""
+    among = [t for clause in form for t in clause]
+    return sum(t not in among[:k] for k, t in enumerate(among))
 
 
 def scaled_terms(terms: Terms, factor: float) -> Terms:

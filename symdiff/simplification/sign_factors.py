@@ -1,15 +1,16 @@
 """Products of slopes of kinks in derivatives, at the kinks: the mean of what both sides have, not the product of the means.
 
-Assumes bindings in order, then those that a builder makes for a derivative. Guarantees that a factor sign(x) that two values
-share is left out of their product, that a share in a maximum counts once, that shares which exclude each other leave nothing;
-and that other products have the product of those parts as well that turn with the same kink, where it ties. Two signs that
-the user wrote are no square: x may be zero all around, as maximum(x, 0) is. Of more than a few kinks in one value none is
-followed; kinks in several directions are taken as independent of one another.
+Assumes bindings in order, then those that a builder makes for a derivative. A value with kinks is a polynomial of signs, which
+are -1 or 1 with equal shares where a kink ties; what is computed is its mean. Guarantees that the mean of a product has the
+products of the parts, too, that turn with the same kinks. Two signs that the user wrote are no square: x may be zero all
+around, as maximum(x, 0) is. Of more than a few kinks in one value none is followed; kinks in several directions are taken as
+independent of one another.
 """
 
 import math
 from collections.abc import Iterable
 from functools import reduce
+from itertools import combinations
 from typing import NamedTuple
 
 from symdiff.ir.building import Builder
@@ -19,16 +20,18 @@ from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
 from symdiff.simplification.piecewise import Direction, Piecewise, directed, kink_of
-from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.ops import OPS, is_complex
 
 _MANY = 4  # kinks that are kept track of in one value
 _LINEAR = {  # operations that hand on factors, and the operands from which
     "mul": slice(0, 2), "add": slice(0, 2), "sub": slice(0, 2), "select": slice(1, 3),
     "neg": slice(0, 1), "cast": slice(0, 1), "div": slice(0, 1),
 }  # fmt: skip
+_ASKING = ("select", "lt", "gt", "eq", "fmax", "fmin")
 ZERO = Constant(0.0)
+Signs = frozenset[int]
 Factors = frozenset[tuple[int, int]]  # directions, and whether signs (0), or shares on one side (1, -1), of their kinks
-NO_TERMS, NO_FACTORS = frozenset[int](), Factors()
+NO_TERMS = Signs()
 
 
 def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom]) -> None:
@@ -62,12 +65,12 @@ class SignFactors:
         self.made: dict[Atom, Node] = {}
         self.pieces = Piecewise(facts, self.made)
         self._is_raw = False  # whether products are what they are
-        self._is_aside = False  # whether bindings have no kinks
+        self._is_aside = False  # whether bindings have no kinks, and products are what they are
         self._kinks: dict[Atom, Kink] = {}
         self._factors: dict[Atom, Factors] = {}
         self._terms: dict[Atom, frozenset[int]] = {}  # those of some terms
         self._stripped: dict[tuple[Atom, tuple[int, int]], Atom] = {}
-        self._turning: dict[Atom, Atom] = {}
+        self._turning: dict[tuple[Atom, Signs], Atom] = {}
         self._ties: dict[int, Atom] = {}
         self._directions: dict[Direction, int] = {}
         for binding in facts.bindings:
@@ -81,52 +84,73 @@ class SignFactors:
         kink = self._kink(binding) if binding.op in ("sign", "select") and not is_complex(binding.dtype) else None
         if kink is not None:
             self._kinks[binding.result] = kink
-            direction = ~kink.direction if binding.primal else kink.direction
+            terms = frozenset([~kink.direction if binding.primal else kink.direction])
             kind = 0 if kink.along == -kink.back else 1 if kink.back == 0 else -1
-            is_pure = kind == 0 or kink.along * kink.back == 0
-            factors, terms = Factors([(direction, kind)] if is_pure else ()), frozenset([direction])
+            factors = Factors((s, kind) for s in terms if kind == 0 or kink.along * kink.back == 0)
         else:
-            places = _LINEAR.get(binding.op)
-            if places is None or not any(o in self._terms for o in binding.operands):
-                return
-            among = [o for o in binding.operands[places] if not is_zero_atom(o)]
-            terms = NO_TERMS.union(*(self._terms.get(o, NO_TERMS) for o in among))
-            each = [self._factors.get(o, NO_FACTORS) for o in among]
-            factors = NO_FACTORS.union(*each) if binding.op == "mul" else frozenset.intersection(*each) if each else NO_FACTORS
+            parts = [o for o in binding.operands[_LINEAR.get(binding.op, slice(0))] if not is_zero_atom(o)]
+            terms = NO_TERMS.union(*(self._terms.get(o, NO_TERMS) for o in parts))
+            each = [self._factors.get(o, Factors()) for o in parts] or [Factors()]
+            factors = Factors.union(*each) if binding.op == "mul" else Factors.intersection(*each)
         if terms and len(terms) <= _MANY:
             self._factors[binding.result], self._terms[binding.result] = factors, terms
 
     def product(self, a: Atom, b: Atom) -> Atom | None:
         """a*b where both turn with one kink; None where they do not."""
-        if self._is_raw or a not in self._terms or b not in self._terms:
+        if self._is_aside or self._is_raw or a not in self._terms or b not in self._terms:
             return None
         for x, y in ((a, b), (b, a)):
             for s, t in sorted((s, t) for s in self._factors[x] for t in self._factors[y]):
                 if s[0] == t[0] >= 0 or s[0] == ~t[0]:
                     return self._shared(x, y, s, t)
-        meeting = [s for s in self._terms[a] if ~s in self._terms[b] or (s >= 0 and s in self._terms[b])]
-        return self._corrected(a, b, sorted(meeting)) if meeting else None
+        meeting = sorted(max(s, ~s) for s in self._terms[a] if ~s in self._terms[b] or (s >= 0 and s in self._terms[b]))
+        return self._corrected(a, b, meeting) if meeting else None
 
-    def _shared(self, x: Atom, y: Atom, s: tuple[int, int], t: tuple[int, int]) -> Atom | None:
-        """The product of two values with a kink among the factors of each."""
+    def _shared(self, x: Atom, y: Atom, s: tuple[int, int], t: tuple[int, int]) -> Atom:
+        """The product of two values with a kink among the factors of each: signs leave nothing, shares one of them."""
         b = self.builder
-        if s[1] == 0 == t[1]:
-            return b.mul(self._without(x, s), self._without(y, t))
         if s[1] * t[1]:
             return b.mul(x, self._without(y, t)) if s == t else ZERO
-        sign, share = (s, t) if t[1] else (t, s)
-        x, y = (x, y) if t[1] else (y, x)
-        found = b.mul(self._without(x, sign), y)
-        return found if share[1] == 1 else b.neg(found)
+        if s[1] == t[1]:
+            return b.mul(self._without(x, s), self._without(y, t))
+        found = b.mul(x, self._without(y, t)) if s[1] else b.mul(self._without(x, s), y)
+        return found if s[1] + t[1] == 1 else b.neg(found)
+
+    def _without(self, atom: Atom, factor: tuple[int, int]) -> Atom:
+        """A value without a factor that it has."""
+        if is_zero_atom(atom):
+            return atom
+        if (atom, factor) not in self._stripped:
+            binding = self.made[atom]
+            if atom in self._kinks:
+                kink = self._kinks[atom]
+                found: Atom = Constant(kink.along or kink.back, None if atom.shape == () else atom.dtype)
+            elif binding.op == "mul":
+                x, y = binding.operands[:: 1 if factor in self._factors.get(binding.operands[0], ()) else -1]
+                rest, outer, self._is_raw = self._without(x, factor), self._is_raw, True  # what else they share has been told
+                found, self._is_raw = self.builder.mul(rest, y), outer
+            else:
+                found = self._again(binding, [self._without(o, factor) for o in binding.operands[_LINEAR[binding.op]]])
+            self._stripped[atom, factor] = found
+        return self._stripped[atom, factor]
+
+    def _again(self, binding: Node, parts: list[Atom]) -> Atom:
+        """A linear operation of other values."""
+        b, op = self.builder, binding.op
+        if op in ("add", "sub"):
+            return b.add(parts[0], parts[1] if op == "add" else b.neg(parts[1]))
+        if op in ("neg", "cast"):
+            return b.neg(parts[0]) if op == "neg" else b.cast(parts[0], binding.dtype)
+        return b.emit("div", (parts[0], binding.operands[1])) if op == "div" else b.select(binding.operands[0], *parts)
 
     def _corrected(self, x: Atom, y: Atom, meeting: list[int]) -> Atom:
-        """A product, with what both sides of kinks have in common where these tie."""
+        """A product, with what turns in both factors where kinks tie."""
         b = self.builder
-        product = b.emit("mul", (x, y))
-        outer, self._is_raw, self._is_aside = self._is_raw, True, True
-        tied = reduce(lambda c, d: b.emit("or", (c, d)), dict.fromkeys(self._tie(s) for s in meeting))
-        part = b.select(tied, b.mul(self._turned(x), self._turned(y)), ZERO)
-        self._is_raw, self._is_aside = outer, False
+        product, self._is_aside = b.emit("mul", (x, y)), True
+        tied = reduce(lambda c, d: b.emit("or", (c, d)), map(self._tie, meeting))
+        parts = [b.mul(self._turned(x, signs), self._turned(y, signs)) for signs in _subsets(meeting) if signs]
+        part = b.select(tied, reduce(b.add, parts), ZERO)
+        self._is_aside = False
         return b.add(product, part)
 
     # -- what a kink is
@@ -147,28 +171,23 @@ class SignFactors:
         return Kink(x, y, along, back, direction, turned) if turned else None
 
     def _share(self, binding: Node) -> tuple[Atom, Atom, float, float] | None:
-        """x, y and what a share in their extreme is where x > y and where x < y."""
-        asked, chosen = self.made.get(binding.operands[0]), binding.operands[1]
-        level = self.made.get(binding.operands[2])
-        if asked is None or level is None or level.op != "select" or not isinstance(chosen, Constant):
+        """x, y and what a choice between constants by their order is where x > y and where x < y."""
+        asked = self.made.get(binding.operands[0])
+        if asked is None or asked.op not in ("lt", "gt", "eq"):
             return None
-        if asked.op not in ("lt", "gt", "eq") or asked.operands[0] is asked.operands[1]:
-            return None
-        tie, other = self.made.get(level.operands[0]), self.made.get(level.operands[2])
-        if asked.op == "eq" and chosen.value == 0.5 and tie is not None and tie.op == "eq":
-            extreme = self.made.get(tie.operands[0])
-            if extreme is None or extreme.op not in ("fmax", "fmin") or {*extreme.operands} != {*asked.operands}:
-                return None
-            x, y = tie.operands[1], next(o for o in asked.operands if o is not tie.operands[1])
-            return (x, y, 1.0, 0.0) if extreme.op == "fmax" else (x, y, 0.0, 1.0)
-        rest = level.operands[2] if other is None else other.operands[1] if other.op == "select" else None
-        if asked.op == "eq" or tie is None or tie.op != "eq" or not isinstance(rest, Constant):
-            return None
-        if {*tie.operands} != {*asked.operands} or (other is not None and not math.isnan(other.operands[2].params)):
-            return None
-        sides = (float(chosen.value), float(rest.value))
         x, y = asked.operands
-        return (x, y, *sides) if asked.op == "gt" else (x, y, *sides[::-1])
+        sides = [self._side(binding.result, {x: 1.0 - k, y: k}) for k in (0.0, 1.0)]
+        return None if math.isnan(sum(sides)) or x is y else (x, y, *sides)  # type: ignore[return-value]
+
+    def _side(self, atom: Atom, at: dict[Atom, float]) -> float:
+        """What such a choice is where two values are these; NaN for anything else."""
+        made = self.made.get(atom)
+        if made is None or atom in at or made.op not in _ASKING:
+            return at.get(atom, atom.value if isinstance(atom, Constant) else math.nan)
+        first = self._side(made.operands[0], at)
+        if made.op == "select":
+            return first if math.isnan(first) else self._side(made.operands[1 if first else 2], at)
+        return float(OPS[made.op].function()(first, self._side(made.operands[1], at)))
 
     def _direction(self, x: Atom, y: Atom) -> tuple[int, float]:
         """The number of the direction of x - y, and whether it points there (1.0) or back; (0, 0.0) where that is constant."""
@@ -188,68 +207,35 @@ class SignFactors:
             self._ties[direction] = self.builder.emit("eq", (kink.x, kink.y))
         return self._ties[direction]
 
-    def _turned(self, atom: Atom) -> Atom:
-        """Half the difference of what a value is on both sides of its kinks; zero where none ties."""
-        return worked_out(atom, self._turning, self._turning_parts, self._turned_of)  # type: ignore[no-any-return]
+    def _turned(self, atom: Atom, signs: Signs) -> Atom:
+        """What turns in a value with each of some kinks, half of the difference of its sides; zero where one does not tie."""
+        return worked_out((atom, signs), self._turning, self._below, self._found)  # type: ignore[no-any-return]
 
-    def _turning_parts(self, atom: Atom) -> tuple[Atom, ...]:
-        binding = self.made.get(atom)
-        return binding.operands[_LINEAR[binding.op]] if binding is not None and self._follows(atom) else ()
+    def _below(self, key: tuple[Atom, Signs]) -> list[tuple[Atom, Signs]]:
+        """The operands' parts that such a part is made of, those of factors in pairs."""
+        (atom, signs), binding = key, self.made.get(key[0])
+        if not signs or atom in self._kinks or atom not in self._terms or binding is None:
+            return []
+        if binding.op != "mul":
+            return [(o, signs) for o in binding.operands[_LINEAR[binding.op]]]
+        known = [frozenset(max(s, ~s) for s in self._terms.get(o, NO_TERMS)) for o in binding.operands]
+        return [part for own in _subsets(sorted(known[0])) if signs ^ own <= known[1]
+                for part in ((binding.operands[0], own), (binding.operands[1], signs ^ own))]  # fmt: skip
 
-    def _follows(self, atom: Atom) -> bool:
-        return atom in self._terms and atom not in self._kinks
-
-    def _turned_of(self, atom: Atom) -> Atom:
-        b = self.builder
-        if not self._follows(atom):
+    def _found(self, key: tuple[Atom, Signs]) -> Atom:
+        (atom, signs), b = key, self.builder
+        parts = [self._turning[part] for part in self._below(key)]
+        if not signs:
+            return atom
+        if not parts:
             kink = self._kinks.get(atom)
-            if kink is None or atom not in self._terms:
+            if kink is None or signs != {kink.direction}:
                 return ZERO
             code = None if atom.shape == () else atom.dtype
             return b.select(self._tie(kink.direction), Constant((kink.along - kink.back) / 2, code), Constant(0.0, code))
-        binding = self.made[atom]
-        op, operands = binding.op, binding.operands
-        parts = [self._turning[o] for o in self._turning_parts(atom)]
-        if op == "mul":
-            return b.add(b.mul(parts[0], operands[1]), b.mul(operands[0], parts[1]))
-        if op in ("add", "sub"):
-            return b.add(parts[0], parts[1] if op == "add" else b.neg(parts[1]))
-        if op == "neg":
-            return b.neg(parts[0])
-        if op == "cast":
-            return b.cast(parts[0], binding.dtype)
-        if op == "div":
-            return b.emit("div", (parts[0], operands[1]))
-        return b.select(operands[0], *parts)
+        is_product = self.made[atom].op == "mul"
+        return reduce(b.add, map(b.mul, parts[::2], parts[1::2])) if is_product else self._again(self.made[atom], parts)
 
-    def _without(self, atom: Atom, factor: tuple[int, int]) -> Atom:
-        """A value without a factor that it has."""
-        if is_zero_atom(atom):
-            return atom
-        key = (atom, factor)
-        if key not in self._stripped:
-            self._stripped[key] = self._built(atom, factor)
-        return self._stripped[key]
 
-    def _built(self, atom: Atom, factor: tuple[int, int]) -> Atom:
-        b, binding = self.builder, self.made[atom]
-        op, operands = binding.op, binding.operands
-        if atom in self._kinks:
-            kink = self._kinks[atom]
-            return Constant(kink.along or kink.back, None if atom.shape == () else atom.dtype)
-        if op == "mul":
-            place = 0 if factor in self._factors.get(operands[0], NO_FACTORS) else 1
-            left = self._without(operands[place], factor)
-            outer, self._is_raw = self._is_raw, True  # what else both turn with has been told
-            found = b.mul(left, operands[1 - place])
-            self._is_raw = outer
-            return found
-        if op == "neg":
-            return b.neg(self._without(operands[0], factor))
-        if op == "cast":
-            return b.cast(self._without(operands[0], factor), binding.dtype)
-        if op == "div":
-            return b.emit("div", (self._without(operands[0], factor), operands[1]))
-        if op == "select":
-            return b.select(operands[0], *(self._without(o, factor) for o in operands[1:]))
-        return b.emit(op, tuple(self._without(o, factor) for o in operands))
+def _subsets(signs: list[int]) -> list[Signs]:
+    return [frozenset(some) for n in range(len(signs) + 1) for some in combinations(signs, n)]
