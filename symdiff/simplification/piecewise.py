@@ -5,6 +5,7 @@ is never beyond the others by the order of sums, by what is known of values and 
 together are one kink. What has more than a few sums counts as a value of its own.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import combinations, product
 
@@ -21,9 +22,9 @@ from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
 _MANY = 8  # values in a sum
-_SUMS, _MOST = 6, 24  # in a form, and before it is reduced
+_SUMS, _MOST = 3, 12  # in a form, and before it is reduced
 _FOLLOWED = operations("linear", "scales") & OPS.keys()
-_ROUNDING = 1e-12
+_ROUNDING, _APART = 1e-12, 1e-6
 Terms = dict[int | None, float]  # factors by the numbers of values, that of 1 by None
 Form = tuple[tuple[Terms, ...], ...]  # the largest of what is each the least of some sums
 Direction = tuple[tuple[int | None, float], ...]  # a sum whose first factor is 1
@@ -32,11 +33,14 @@ Direction = tuple[tuple[int | None, float], ...]  # a sum whose first factor is 
 class Piecewise:
     """The forms of the values of a list of bindings, and of others that are noted in `made`."""
 
-    def __init__(self, facts: Facts, made: dict[Atom, Node]) -> None:
+    def __init__(self, facts: Facts, made: dict[Atom, Node], kinks: bool = True) -> None:
+        """Without `kinks` these count as values of their own."""
+        self.kinks = kinks
         self.facts = facts
         self.made = made
         self.atoms: dict[int, Atom] = {}
         self._forms: dict[Atom, Form] = {}
+        self._products: dict[int, tuple[int, ...]] = {}
 
     def of(self, atom: Atom) -> Form:
         """What a value is."""
@@ -51,7 +55,7 @@ class Piecewise:
 
     def _parts(self, atom: Atom) -> tuple[Atom, ...]:
         made = self.made.get(atom)
-        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or kink_of(made))
+        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or (self.kinks and kink_by_rule(made)))
         return made.operands if is_followed else ()  # type: ignore[union-attr]
 
     def _form(self, atom: Atom) -> Form:
@@ -66,13 +70,12 @@ class Piecewise:
         return (({number: 1.0},),)
 
     def _computed(self, made: Node, parts: list[Form]) -> Form | None:
-        op, kind = made.op, kink_of(made)
+        op, kind = made.op, kink_by_rule(made)
         if kind:
             place, parts = self.extreme(kind, parts)
             return self._reduced(_joined(kind, parts)) if place is None else parts[place]
         if op in ("add", "sub"):
-            second = parts[1] if op == "add" else scaled(parts[1], -1.0)
-            return self._reduced(tuple(tuple(added(s, t) for s in c for t in d) for c in parts[0] for d in second))
+            return self._less(parts[0], parts[1] if op == "sub" else scaled(parts[1], -1.0))
         if op in ("neg", "cast"):
             return parts[0] if op == "cast" else self._reduced(scaled(parts[0], -1.0))
         factors = [p[0][0].get(None, 0.0) if is_sum(p) and not p[0][0].keys() - {None} else None for p in parts]
@@ -100,6 +103,17 @@ class Piecewise:
     def _beyond(self, form: Iterable[tuple[Terms, ...]], clause: tuple[Terms, ...]) -> bool:
         return all(self._reaches([added(s, t, -1.0) for s in least for t in clause]) for least in product(*form))
 
+    def are_apart(self, pairs: Iterable[tuple[Atom, Atom]]) -> bool:
+        """Whether pairs of values are never equal all at once."""
+        gaps = [self._less(self.of(x), self.of(y)) for x, y in pairs]
+        if any(_size(gap) > _SUMS for gap in gaps):
+            return False
+        return self._beyond(_joined("max", [form for gap in gaps for form in (gap, scaled(gap, -1.0))]), ({None: _APART},))
+
+    def _less(self, form: Form, other: Form) -> Form:
+        """The difference of two values."""
+        return self._reduced(tuple(tuple(added(s, t) for s in c for t in d) for c in form for d in scaled(other, -1.0)))
+
     def _reaches(self, gaps: list[Terms]) -> bool:
         """Whether the largest of some sums, or of two that are opposite but for a number, is never negative."""
         if any(self._least(gap) >= 0 for gap in gaps):
@@ -112,26 +126,33 @@ class Piecewise:
 
     def _least(self, terms: Terms) -> float:
         """A number that a sum is never below."""
-        known = [(c, self.facts.of(self.atoms[n])) for n, c in terms.items() if n is not None]
-        low, last = sum(c * (f.low if c > 0 else f.high) for c, f in known), terms.get(None, 0.0)
-        return last if not low >= 0 and self._is_square({n: c for n, c in terms.items() if n is not None}) else low + last
+        low = last = terms.get(None, 0.0)
+        for n, c in terms.items():
+            if n is not None and low > -math.inf:
+                fact = self.facts.of(self.atoms[n])
+                low += c * (fact.low if c > 0 else fact.high)
+        return last if not low >= last and len(terms) > 1 and self._is_square(terms) else low
 
     def _is_square(self, terms: Terms) -> bool:
-        """Whether a sum of products is a sum of squares."""
-        pairs = [self._factors(n) for n in terms]
-        names = list(dict.fromkeys(n for pair in pairs for n in pair))
+        """Whether a sum of products is a sum of squares, but for a constant."""
+        pairs = {n: self._factors(n) for n in terms if n is not None}
+        if () in pairs.values():
+            return False
+        names = list(dict.fromkeys(n for pair in pairs.values() for n in pair))
         whole = np.zeros((len(names), len(names)))
-        for (first, second), c in zip(pairs, terms.values(), strict=True) if len(pairs) > 1 and () not in pairs else ():
-            whole[names.index(first), names.index(second)] += c / 2
-            whole[names.index(second), names.index(first)] += c / 2
-        return bool(np.any(whole)) and np.linalg.eigvalsh(whole)[0] >= -_ROUNDING * np.max(np.abs(whole))
+        for n, pair in pairs.items():
+            for first, second in (pair, pair[::-1]):
+                whole[names.index(first), names.index(second)] += terms[n] / 2
+        return bool(np.linalg.eigvalsh(whole)[0] >= -_ROUNDING * np.max(np.abs(whole)))
 
-    def _factors(self, number: int | None) -> tuple[int, ...]:
+    def _factors(self, number: int) -> tuple[int, ...]:
         """The numbers of the factors of a product, or a square."""
-        made = self.made.get(self.atoms[number])  # type: ignore[index]
-        is_square = made is not None and self.facts.exponent(made) == 2
-        factors = made.operands if made is not None and made.op == "mul" else made.operands[:1] * 2 if is_square else ()
-        return tuple(self.facts.number(o) for o in factors)
+        if number not in self._products:
+            made = self.made.get(self.atoms[number])
+            is_square = made is not None and self.facts.exponent(made) == 2
+            factors = made.operands if made is not None and made.op == "mul" else made.operands[:1] * 2 if is_square else ()
+            self._products[number] = tuple(self.facts.number(o) for o in factors)
+        return self._products[number]
 
     def _reduced(self, form: Form) -> Form:
         """A form without what makes no difference to it."""
@@ -188,11 +209,6 @@ class Piecewise:
         return Constant(0.0) if found is None else found
 
 
-def kink_of(binding: Node) -> str:
-    """Which kink of a real value, or extreme of several, a binding is; "" for others."""
-    return kink_by_rule(binding) if binding.op == "call" or binding.op in OPS else ""
-
-
 def is_sum(form: Form) -> bool:
     """Whether a value has no kinks."""
     return len(form) == len(form[0]) == 1
@@ -247,7 +263,7 @@ def flattened(facts: Facts, builder: Builder) -> list[Node]:
     pieces = Piecewise(facts, facts.made)
     found: list[Node] = []
     for binding in facts.bindings:
-        kind = kink_of(binding) if binding.primal and binding.dtype in "fd" else ""
+        kind = kink_by_rule(binding) if binding.primal and binding.dtype in "fd" else ""
         start, outer, builder.primal = len(builder.bindings), builder.primal, False
         builder.at(binding)
         seen = pieces.seen(builder, binding, kind) if kind else None
