@@ -115,3 +115,84 @@ def test_squares_of_shares_at_a_tie_are_the_mean_of_both_sides():
 def test_a_maximum_of_one_value_is_this_value():
     for f in (lambda x: np.cos(np.abs(np.maximum(x, x))), lambda x: np.cos(np.abs(np.minimum(x, x + 1.0)))):
         assert sd.derivative(f, order=2)(0.0) == -1.0
+
+
+DOMINATED = {  # extremes that are one of their operands, in other words or beside the point, and the same without the others
+    "min(fmax, min)": (lambda x, y: min(np.fmax(x, y), min(x, 1)) * x, lambda x, y: np.minimum(x, 1) * x),
+    "max(max, min)": (lambda x, y: max(max(x, y), min(0.5 * x, 0.5 * x + y)) * y, None),
+    "max(max(x, y), min(z, x))": (
+        lambda x, y: np.maximum(np.maximum(x, y), np.minimum(x * y, x)),
+        lambda x, y: np.maximum(x, y),
+    ),
+    "clip of equal bounds": (lambda x, y: np.clip(np.maximum(1.0, x), x, x) * y, lambda x, y: x * y),
+    "of three": (lambda x, y: np.max(np.array([x, min(x, y), min(x, 2 * y)])) * x, None),
+    "beside the point": (lambda x, y: np.minimum(np.maximum(x, y), np.abs(y + 3)), lambda x, y: np.maximum(x, y)),
+    "a difference of kinks": (lambda x, y: np.abs(np.abs(x - y) - (x - y)), lambda x, y: 2 * np.maximum(y - x, 0.0)),
+    "what is not negative": (lambda x, y: np.maximum(x * x + np.exp(y), 0.0), lambda x, y: x * x + np.exp(y)),
+    "a sum of squares": (lambda x, y: np.maximum(x * x + y * y, x * y), lambda x, y: x * x + y * y),
+    "zero": (lambda x, y: np.maximum(x * x, np.minimum(x, y) * (x - x)), lambda x, y: x * x),
+}
+DOMINATED["max(max, min)"] = (DOMINATED["max(max, min)"][0], lambda x, y: np.maximum(x, y) * y)
+DOMINATED["of three"] = (DOMINATED["of three"][0], lambda x, y: x * x)
+
+
+@pytest.mark.parametrize("name", DOMINATED)
+def test_extremes_that_are_one_of_their_operands(name):
+    f, plain = DOMINATED[name]
+    for point in ((0.0, 0.0), (1.0, 1.0), (-1.0, -1.0), (0.5, 0.25)):
+        for transform in (sd.grad, sd.hessian):
+            found, wanted = (np.array(transform(g, (0, 1))(*point)) for g in (f, plain))
+            assert np.allclose(found, wanted, rtol=1e-14, atol=1e-14), (point, found, wanted)
+
+
+def every_way(f, point):
+    """The Hessian by several ways."""
+    yield np.array(sd.hessian(f, (0, 1))(*point))
+    yield np.array(sd.hessian(f, (0, 1), exact=True)(*point))
+    yield np.array(sd.jacobian(sd.grad(f, (0, 1)), (0, 1), mode="forward")(*point))
+    yield sd.vmap(sd.hessian(lambda x: f(x[0], x[1])))(np.array([point, point]))[1]
+    whole = sd.hessian(lambda x: np.sum(f(x[:, 0], x[:, 1])))(np.array([point, point]))
+    yield whole[1, :, 1, :]
+
+
+TOUCHING = {  # second derivatives where operands touch: not a number, of neither; and where they cross
+    "of both signs": (lambda x, y: np.maximum(x * x - y * y, 0.0), (0.0, 0.0), np.nan),
+    "of a product": (lambda x, y: np.abs(x * y), (0.0, 0.0), np.nan),
+    "beside a parameter": (lambda x, y: np.abs(np.arcsin(x * x) - np.sin(y * y)), (0.0, 0.0), np.nan),
+    "crossing": (lambda x, y: np.abs(x * y), (0.0, 1.0), [[0, 0], [0, 0]]),
+    "of higher order": (lambda x, y: np.maximum(x * x * x - y * y * y, 0.0), (0.0, 0.0), [[0, 0], [0, 0]]),
+    "not tied": (lambda x, y: np.maximum(x * x - y * y, 1.0), (0.0, 0.0), [[0, 0], [0, 0]]),
+    "alike all around": (lambda x, y: np.maximum(np.maximum(x, 0.0) * y, 0.0), (-1.0, 2.0), [[0, 0], [0, 0]]),
+    "tangent kinks": (lambda x, y: np.maximum(y - x * x, 0.0) * np.minimum(y, 0.0), (0.0, 0.0), [[0, 0], [0, 0]]),
+    "tangent kinks on one side": (
+        lambda x, y: np.maximum(np.sin(y), 0.0) * np.maximum(y, 0.0) + np.minimum(np.sin(y), 0.0) * np.minimum(y, 0.0) + x,
+        (0.0, 0.0),
+        [[0, 0], [0, 2]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOUCHING)
+def test_second_derivatives_where_operands_touch(name):
+    f, point, wanted = TOUCHING[name]
+    for found in every_way(f, point):
+        if np.isscalar(wanted):
+            assert np.isnan(found).any() and not np.any(found[np.isfinite(found)]), found
+        else:
+            assert np.array_equal(found, wanted), found
+
+
+def test_kinks_in_kinks_that_tie_in_one_direction_turn_together():
+    f = lambda x, y: np.fmax(np.tanh(np.minimum(x, y)), x)  # noqa: E731
+    assert np.array_equal(sd.grad(f, (0, 1))(0.0, 0.0), [1.0, 0.0])
+
+
+def test_where_operands_touch_is_explained():
+    found = sd.explain(lambda x: np.abs(x[0] * x[1]), np.zeros(2))
+    assert [entry.operation for entry in found.entries] == ["abs"]
+
+
+@pytest.mark.parametrize("f", [np.cos, np.cosh, np.square])
+def test_values_that_bend_where_they_were_written_otherwise(f):
+    second = sd.derivative(lambda x: f((1 - np.cos(x)) ** 0.5), order=2)(0.0)
+    assert np.isclose(second, {np.cos: -0.5, np.cosh: 0.5, np.square: 1.0}[f], rtol=1e-12)

@@ -53,6 +53,9 @@ def called_name(binding: Node) -> str:
     return binding.params.__name__ if binding.op == "call" else binding.op
 
 
+_KINKS = {"abs": "abs", "max": "max", "min": "min", "fmax": "max", "fmin": "min"}
+
+
 def extreme_by_rule(binding: Node) -> str:
     """Which extreme of its operands a binding is, NumPy's or Python's own: "max", "min", or "" for none."""
     if binding.op in ("max", "min", "amax", "amin"):
@@ -60,6 +63,11 @@ def extreme_by_rule(binding: Node) -> str:
     rule = binding.params.rule if binding.op == "call" else None
     known = rule is not None and rule.module in ("numpy", "builtins") and rule.name in ("max", "min")
     return rule.name if known else ""
+
+
+def kink_by_rule(binding: Node) -> str:
+    """Which kink of a value, or extreme of several numbers, a binding is: "abs", "max", "min", or "" for none."""
+    return extreme_by_rule(binding) if binding.op == "call" else _KINKS.get(binding.op, "")
 
 
 @functools.lru_cache(maxsize=4096)

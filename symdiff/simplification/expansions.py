@@ -18,7 +18,7 @@ import mpmath
 import numpy as np
 
 from symdiff.ir.node import Constant, Node
-from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.rulebooks.precision import OPERATIONS, SLOW
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template, parse_formula
@@ -74,7 +74,7 @@ def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...], written
         steps.append((op, (payload,) if op == "const" else refs))
         return len(steps)
 
-    op = (extreme_by_rule(binding) if binding.op == "call" or binding.op in KINKS else "") or binding.op
+    op = kink_by_rule(binding) or binding.op
     if op in _MADE:
         return apply(_formula(op), refs, None, put)  # type: ignore[no-any-return]
     if op == "call" and binding.params.graph is not None:

@@ -1,87 +1,205 @@
-"""Values as sums of multiples of others and of the size of one such sum: max(x, min(x, y)) is x, max(x, -x) the size of x.
+"""Values as the largest of the least of sums of others: max(x, min(x, y)) is x, max(x, -x) the size of x.
 
-Assumes bindings in order. Guarantees the same values where those that are compared are numbers, and that kinks of kinks which
-tie together are one kink, or none. What has kinks in several directions counts as a value of its own.
+Assumes bindings in order. Guarantees the same values where those that are compared are numbers: an extreme is the operand that
+is never beyond the others by the order of sums, by what is known of values and by squares, and kinks of kinks which tie
+together are one kink. What has more than a few sums counts as a value of its own.
 """
 
-from typing import NamedTuple
+import math
+from collections.abc import Iterable, Sequence
+from itertools import combinations, product
+
+import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
 _MANY = 8  # values in a sum
-KINDS = {"abs": "abs", "max": "max", "min": "min", "fmax": "max", "fmin": "min"}
+_SUMS, _MOST = 3, 12  # in a form, and before it is reduced
 _FOLLOWED = operations("linear", "scales") & OPS.keys()
+_ROUNDING, _APART = 1e-12, 1e-6
 Terms = dict[int | None, float]  # factors by the numbers of values, that of 1 by None
+Form = tuple[tuple[Terms, ...], ...]  # the largest of what is each the least of some sums
 Direction = tuple[tuple[int | None, float], ...]  # a sum whose first factor is 1
-
-
-class Form(NamedTuple):
-    """A sum, and a multiple of the size of another one."""
-
-    terms: Terms
-    kink: Direction = ()
-    size: float = 0.0
 
 
 class Piecewise:
     """The forms of the values of a list of bindings, and of others that are noted in `made`."""
 
-    def __init__(self, facts: Facts, made: dict[Atom, Node]) -> None:
+    def __init__(self, facts: Facts, made: dict[Atom, Node], kinks: bool = True) -> None:
+        """Without `kinks` these count as values of their own."""
+        self.kinks = kinks
         self.facts = facts
         self.made = made
         self.atoms: dict[int, Atom] = {}
         self._forms: dict[Atom, Form] = {}
+        self._products: dict[int, tuple[int, ...]] = {}
 
     def of(self, atom: Atom) -> Form:
-        """What a value is a sum of."""
+        """What a value is."""
         return worked_out(atom, self._forms, self._parts, self._form)  # type: ignore[no-any-return]
+
+    def gap(self, x: Atom, y: Atom) -> Terms:
+        """The difference of two values as a sum."""
+        forms = [self.of(x), self.of(y)]
+        parts = [f[0][0] if all(map(is_sum, forms)) else Terms({self.facts.number(o): 1.0})
+                 for f, o in zip(forms, (x, y), strict=True)]  # fmt: skip
+        return added(*parts, -1.0)
 
     def _parts(self, atom: Atom) -> tuple[Atom, ...]:
         made = self.made.get(atom)
-        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or kind_of(made))
+        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or (self.kinks and kink_by_rule(made)))
         return made.operands if is_followed else ()  # type: ignore[union-attr]
 
     def _form(self, atom: Atom) -> Form:
         if isinstance(atom, Constant) and isinstance(atom.value, (int, float)) and abs(atom.value) < 1e300:
-            return Form({None: float(atom.value)} if atom.value else {})
+            return (({None: float(atom.value)} if atom.value else {},),)
         parts = [self._forms[o] for o in self._parts(atom)]
         found = self._computed(self.made[atom], parts) if parts else None
-        if found is not None and len(found.terms) <= _MANY:
+        if found is not None and _size(found) <= _SUMS and all(len(t) <= _MANY for clause in found for t in clause):
             return found
         number = self.facts.number(atom)
         self.atoms.setdefault(number, atom)
-        return Form({number: 1.0})
+        return (({number: 1.0},),)
 
     def _computed(self, made: Node, parts: list[Form]) -> Form | None:
-        op, kind = made.op, kind_of(made)
+        op, kind = made.op, kink_by_rule(made)
         if kind:
-            a, b = parts if kind != "abs" else (parts[0], combined(parts[0], None, -1.0, 0.0))
-            return extreme(a, b, -1.0 if kind == "min" else 1.0)  # type: ignore[arg-type]
+            place, parts = self.extreme(kind, parts)
+            return self._reduced(_joined(kind, parts)) if place is None else parts[place]
         if op in ("add", "sub"):
-            return combined(*parts, 1.0, 1.0 if op == "add" else -1.0)
+            return self._less(parts[0], parts[1] if op == "sub" else scaled(parts[1], -1.0))
         if op in ("neg", "cast"):
-            return combined(parts[0], None, -1.0 if op == "neg" else 1.0, 0.0)
-        if op not in ("mul", "div"):
-            return None
-        factors = [p.terms[None] if p.terms.keys() == {None} and not p.size else 0.0 for p in parts]
-        place = next((k for k, c in enumerate(factors) if c and (k or op == "mul")), None)
+            return parts[0] if op == "cast" else self._reduced(scaled(parts[0], -1.0))
+        factors = [p[0][0].get(None, 0.0) if is_sum(p) and not p[0][0].keys() - {None} else None for p in parts]
+        place = next((k for k, c in enumerate(factors) if c is not None and (op == "mul" or (op == "div" and k and c))), None)
         if place is None:
             return None
-        return combined(parts[1 - place], None, factors[place] if op == "mul" else 1 / factors[place], 0.0)
+        factor = factors[place] if op == "mul" else 1 / factors[place]  # type: ignore[operator]
+        return self._reduced(scaled(parts[1 - place], factor)) if factor else (({},),)  # type: ignore[arg-type]
+
+    # -- what is never less
+
+    def extreme(self, kind: str, parts: Sequence[Form]) -> tuple[int | None, Sequence[Form]]:
+        """The place of the value that an extreme of some is everywhere, and these."""
+        parts = (parts[0], scaled(parts[0], -1.0)) if kind == "abs" else parts
+        pairs = [(p, q)[:: -1 if kind == "min" else 1] for p in parts for q in parts]
+        fits = [p is q or self._is_above(p, q) for p, q in pairs]
+        rows = [all(fits[k : k + len(parts)]) for k in range(0, len(fits), len(parts))]
+        return rows.index(True) if True in rows else None, parts
+
+    def _is_above(self, form: Form, other: Form) -> bool:
+        """Whether one value is never less than another one: whichever sums of its clauses are the least ones, one of them is
+        not below one of those of any clause."""
+        return all(any(self._beyond([d], c) for d in form) or (_size(form) <= _SUMS and self._beyond(form, c)) for c in other)
+
+    def _beyond(self, form: Iterable[tuple[Terms, ...]], clause: tuple[Terms, ...]) -> bool:
+        return all(self._reaches([added(s, t, -1.0) for s in least for t in clause]) for least in product(*form))
+
+    def are_apart(self, pairs: Iterable[tuple[Atom, Atom]]) -> bool:
+        """Whether pairs of values are never equal all at once."""
+        gaps = [self._less(self.of(x), self.of(y)) for x, y in pairs]
+        if any(_size(gap) > _SUMS for gap in gaps):
+            return False
+        return self._beyond(_joined("max", [form for gap in gaps for form in (gap, scaled(gap, -1.0))]), ({None: _APART},))
+
+    def _less(self, form: Form, other: Form) -> Form:
+        """The difference of two values."""
+        return self._reduced(tuple(tuple(added(s, t) for s in c for t in d) for c in form for d in scaled(other, -1.0)))
+
+    def _reaches(self, gaps: list[Terms]) -> bool:
+        """Whether the largest of some sums, or of two that are opposite but for a number, is never negative."""
+        if any(self._least(gap) >= 0 for gap in gaps):
+            return True
+        for p, q in combinations(gaps, 2):
+            n = next((n for n in p if n is not None), None)
+            if p.keys() - {None} == q.keys() - {None} and p[n] * q[n] < 0 and self._least(added(p, q, -p[n] / q[n])) >= 0:
+                return True
+        return False
+
+    def _least(self, terms: Terms) -> float:
+        """A number that a sum is never below."""
+        low = last = terms.get(None, 0.0)
+        for n, c in terms.items():
+            if n is not None and low > -math.inf:
+                fact = self.facts.of(self.atoms[n])
+                low += c * (fact.low if c > 0 else fact.high)
+        return last if not low >= last and len(terms) > 1 and self._is_square(terms) else low
+
+    def _is_square(self, terms: Terms) -> bool:
+        """Whether a sum of products is a sum of squares, but for a constant."""
+        pairs = {n: self._factors(n) for n in terms if n is not None}
+        if () in pairs.values():
+            return False
+        names = list(dict.fromkeys(n for pair in pairs.values() for n in pair))
+        whole = np.zeros((len(names), len(names)))
+        for n, pair in pairs.items():
+            for first, second in (pair, pair[::-1]):
+                whole[names.index(first), names.index(second)] += terms[n] / 2
+        return bool(np.linalg.eigvalsh(whole)[0] >= -_ROUNDING * np.max(np.abs(whole)))
+
+    def _factors(self, number: int) -> tuple[int, ...]:
+        """The numbers of the factors of a product, or a square."""
+        if number not in self._products:
+            made = self.made.get(self.atoms[number])
+            is_square = made is not None and self.facts.exponent(made) == 2
+            factors = made.operands if made is not None and made.op == "mul" else made.operands[:1] * 2 if is_square else ()
+            self._products[number] = tuple(self.facts.number(o) for o in factors)
+        return self._products[number]
+
+    def _reduced(self, form: Form) -> Form:
+        """A form without what makes no difference to it."""
+        form = tuple(tuple(t for k, t in enumerate(clause) if t not in clause[:k]) for clause in form)
+        clauses = list(form) if 1 < _size(form) <= _MOST else []
+        for k, clause in enumerate(clauses):
+            for term in clause:
+                less = tuple(t for t in clauses[k] if t is not term)
+                if less and self._is_above(tuple(clauses), (less,)):
+                    clauses[k] = less
+        for clause in [*clauses]:
+            others = tuple(c for c in clauses if c is not clause)
+            if others and self._is_above(others, (clause,)):
+                clauses.remove(clause)
+        return tuple(clauses) or form
+
+    # -- as operations
+
+    def seen(self, builder: Builder, binding: Node, kind: str) -> Atom | None:
+        """What an extreme is in terms of less kinks; None where it is what it is."""
+        parts = [self.of(o) for o in binding.operands]
+        place, among = self.extreme(kind, parts)
+        if place is not None:
+            return binding.operands[place] if place < len(parts) else builder.neg(binding.operands[0])
+        form = self.of(binding.result)
+        is_less = _count(form) < sum(map(_count, among)) and form[0][0] != {self.facts.number(binding.result): 1.0}
+        return self.emitted(builder, form) if is_less else None
 
     def emitted(self, builder: Builder, form: Form) -> Atom:
-        """A form as operations."""
-        found = self._sum(builder, form.terms)
-        size = builder.emit("abs", (self._sum(builder, dict(form.kink)),)) if form.size else None
-        return found if size is None else builder.add(found, builder.mul(Constant(form.size), size))
+        """A sum, or the larger or smaller one of two, as operations."""
+        if _size(form) != 2:
+            return self._factored(builder, form)
+        a, b = form[0] if len(form) == 1 else (form[0][0], form[1][0])
+        direction, size = directed(added(a, b, -1.0))
+        mean, size = added(scaled_terms(a, 0.5), b, 0.5), abs(size) / (2.0 if len(form) > 1 else -2.0)
+        distance = builder.emit("abs", (self._sum(builder, dict(direction)),))
+        return builder.add(self._sum(builder, mean), builder.mul(Constant(size), distance))
+
+    def _factored(self, b: Builder, form: Form) -> Atom:
+        """A form with what clauses have in common taken out."""
+        among = [t for clause in form for t in clause]
+        common = max(among, key=among.count)
+        own = [tuple(t for t in clause if t != common) for clause in form if common in clause]
+        found = self._sum(b, common)
+        found = b.emit("min", (found, self._factored(b, tuple(own)))) if all(own) else found
+        others = tuple(clause for clause in form if common not in clause)
+        return b.emit("max", (found, self._factored(b, others))) if others else found
 
     def _sum(self, b: Builder, terms: Terms) -> Atom:
         found: Atom | None = None
@@ -91,49 +209,42 @@ class Piecewise:
         return Constant(0.0) if found is None else found
 
 
-def kind_of(binding: Node) -> str:
-    """Which kink of a value, or of two, a binding is; "" for others."""
-    is_call = binding.op == "call" and len(binding.operands) == 2
-    return extreme_by_rule(binding) if is_call else KINDS.get(binding.op, "")
+def is_sum(form: Form) -> bool:
+    """Whether a value has no kinks."""
+    return len(form) == len(form[0]) == 1
 
 
-def combined(a: Form, b: Form | None, first: float, second: float) -> Form | None:
-    """A sum of multiples of two forms; None where their kinks have two directions."""
-    if b is None:
-        b = Form({})
-    if a.size and b.size and a.kink != b.kink:
-        return None
-    keys = [*a.terms, *(n for n in b.terms if n not in a.terms)]
-    terms = {n: c for n in keys if (c := first * a.terms.get(n, 0.0) + second * b.terms.get(n, 0.0))}
-    size = first * a.size + second * b.size
-    return Form(terms, (a.kink or b.kink) if size else (), size)
+def _size(form: Form) -> int:
+    return sum(map(len, form))
 
 
-def extreme(a: Form, b: Form, sign: float) -> Form | None:
-    """The larger of two forms, or, of the sign -1, the smaller one; None where there are kinks in two directions."""
-    gap = combined(a, b, sign, -sign)
-    if gap is None:
-        return None
-    direction, scale = directed(gap.terms)
-    if gap.size and not (gap.terms and direction != gap.kink):
-        direction = gap.kink
-    elif gap.size:
-        return None
-    elif not direction:
-        return a if gap.terms.get(None, 0.0) >= 0 else b
-    along, back = gap.size + scale, gap.size - scale
-    if along * back >= 0:
-        return a if along + back >= 0 else b
-    if any(f.size and f.kink != direction for f in (a, b)):
-        return None
-    sides = [_beside(f, direction, side) for f, side in zip((a, b) if along > 0 else (b, a), (1.0, -1.0), strict=True)]
-    half, mean = combined(*sides, 0.5, -0.5), combined(*sides, 0.5, 0.5)
-    return Form(mean.terms, direction, directed(half.terms)[1])  # type: ignore[union-attr]
+def _count(form: Form) -> int:
+    """How many sums a form is made of."""
+    among = [t for clause in form for t in clause]
+    return sum(t not in among[:k] for k, t in enumerate(among))
 
 
-def _beside(form: Form, direction: Direction, side: float) -> Form:
-    """A form on one side of its kink."""
-    return combined(Form(form.terms), Form(dict(direction)), 1.0, side * form.size)  # type: ignore[return-value]
+def scaled_terms(terms: Terms, factor: float) -> Terms:
+    """A multiple of a sum."""
+    return {n: c * factor for n, c in terms.items()}
+
+
+def added(a: Terms, b: Terms, factor: float = 1.0) -> Terms:
+    """A sum and a multiple of another one."""
+    return {n: c for n in (*a, *(n for n in b if n not in a)) if (c := a.get(n, 0.0) + factor * b.get(n, 0.0))}
+
+
+def scaled(form: Form, factor: float) -> Form:
+    """A multiple of a value; the largest of the least becomes the least of the largest, and that the largest of the least."""
+    form = form if factor > 0 else tuple(product(*form))
+    return tuple(tuple(scaled_terms(t, factor) for t in clause) for clause in form)
+
+
+def _joined(kind: str, parts: Sequence[Form]) -> Form:
+    """The extreme of some values."""
+    if kind != "min":
+        return tuple(clause for part in parts for clause in part)
+    return tuple(tuple(t for clause in clauses for t in clause) for clauses in product(*parts))
 
 
 def directed(terms: Terms) -> tuple[Direction, float]:
@@ -147,21 +258,18 @@ def directed(terms: Terms) -> tuple[Direction, float]:
 
 
 def flattened(facts: Facts, builder: Builder) -> list[Node]:
-    """The bindings with kinks of kinks that tie together as one kink, or none; new symbols are bound on the builder."""
+    """The bindings with extremes that are one of their operands as this, and with kinks of kinks that tie together as one kink,
+    or none; new symbols are bound on the builder."""
     pieces = Piecewise(facts, facts.made)
     found: list[Node] = []
     for binding in facts.bindings:
-        kind = kind_of(binding) if binding.primal else ""
-        form = pieces.of(binding.result) if kind else None
-        is_one = form is None or form.terms == {facts.number(binding.result): 1.0}
-        if is_one or (form.size and not any(pieces.of(o).size for o in binding.operands)):  # type: ignore[union-attr]
-            found.append(binding)
-            continue
-        builder.at(binding)
+        kind = kink_by_rule(binding) if binding.primal and binding.dtype in "fd" else ""
         start, outer, builder.primal = len(builder.bindings), builder.primal, False
-        seen = builder.cast(pieces.emitted(builder, form), binding.dtype)
-        seen = Arrays(builder, binding.origin).broadcast_to(seen, binding.shape)
+        builder.at(binding)
+        seen = pieces.seen(builder, binding, kind) if kind else None
+        if seen is not None:
+            seen = Arrays(builder, binding.origin).broadcast_to(builder.cast(seen, binding.dtype), binding.shape)
+            binding = binding_with(binding, "cast", (seen,))
         builder.primal = outer
-        found += builder.bindings[start:]
-        found.append(binding_with(binding, "cast", (seen,)))
+        found += [*builder.bindings[start:], binding]
     return found

@@ -21,7 +21,7 @@ import numpy as np
 from symdiff.ir.building import Builder
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.calls import extreme_by_rule
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.rulebooks.columns import Locus, formula_locus
 from symdiff.rulebooks.precision import OPERATIONS
 from symdiff.rulebooks.rule import evaluate_formula
@@ -323,8 +323,8 @@ def is_divided(binding: Node) -> bool:
     return binding.op == "exprel" or (rule is not None and rule.name == "sinc" and not rule.is_user_function)
 
 
-def _extreme(binding: Node) -> str:
-    return extreme_by_rule(binding) if binding.op == "call" or binding.op in KINKS else ""
+def _extreme(binding: Node) -> bool:
+    return kink_by_rule(binding) in ("max", "min")
 
 
 def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:
