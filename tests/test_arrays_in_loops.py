@@ -782,3 +782,20 @@ def test_what_only_numpy_orders_beside_a_loop(backend):
         value, slope = df(VECTOR)
         assert value == pytest.approx(largest_of_complex_numbers(VECTOR), rel=1e-12)
         np.testing.assert_allclose(slope, sd.grad(largest_of_complex_numbers, loops="unroll")(VECTOR), rtol=1e-12)
+
+
+@pytest.mark.parametrize("codes", ["fd", "df", "?d", "Dd"])
+def test_loops_over_parts_of_other_dtypes(codes):
+    part, other = (np.array([1.0, 0.25, 0.5]).astype(c) for c in codes)
+
+    def f(y):
+        v = np.concatenate([part, y * other])
+        for _ in range(1200):
+            v[1:-1] += 0.1 * (v[2:] - 2 * v[1:-1] + v[:-2])
+        return v
+
+    y = np.arange(3.0)
+    value, slope = sd.jvp(f, loops="keep")(y, np.ones(3))
+    assert value.dtype == f(y).dtype
+    np.testing.assert_allclose(value, f(y), rtol=1e-10)
+    np.testing.assert_allclose(slope, f(y + 1) - f(y), rtol=1e-9, atol=1e-12)

@@ -484,3 +484,51 @@ def test_what_numpy_rounds_or_wraps_of_integers_is_refused(name):
         else:
             assert kind == "right"
             np.testing.assert_array_equal(found, f(x))
+
+
+CAPTURED = np.arange(10.0).reshape(2, 5) ** 1.5
+MADE_OF_CAPTURED = {
+    "0 + m": lambda m: 0 + m,
+    "+m": lambda m: +m,
+    "sum": lambda m: sum([m, m]),
+    "choose": lambda m: np.choose((CAPTURED > 1).astype(int), [m, CAPTURED]),
+    "select": lambda m: np.select([CAPTURED > 1], [m], 0),
+    "interp": lambda m: np.interp(m, [0.0, 1, 2], [0, 2.0, 1]),
+    "piecewise": lambda m: np.piecewise(m, [CAPTURED > 1], [lambda t: t, 0]),
+    "vectorize": lambda m: np.vectorize(lambda t: 2 * t)(m),
+    "where": lambda m: np.where(CAPTURED > 1, m, 0),
+    "pad": lambda m: np.pad(m, 1, mode="edge"),
+    "clip": lambda m: np.clip(m, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", MADE_OF_CAPTURED)
+@pytest.mark.parametrize("layout", [np.array, np.asfortranarray, lambda a: np.asfortranarray(a[::-1])[::-1]], ids="CFR")
+def test_cells_lie_in_memory_as_numpy_has_them(name, layout):
+    """`ravel` shows an array's own cells, or others, by how they lie."""
+    matrix = layout(CAPTURED)
+
+    def f(x):
+        v = MADE_OF_CAPTURED[name](matrix - x) + x[0]
+        v.ravel()[1::2] = 3.0
+        return v * np.arange(v.size).reshape(v.shape)
+
+    x = np.arange(5.0) / 3
+    np.testing.assert_allclose(sd.jvp(f)(x, x)[0], f(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "numpy"}, {"paths": "guard"}], ids=str)
+@pytest.mark.parametrize("kind", [int, bool, np.uint8, np.float32])
+def test_arguments_of_settings_are_told_apart_by_their_layout(kind, options):
+    def f(x, z):
+        v = z * x[0] * 2.0
+        v.ravel()[1::2] = x[1]
+        return np.sum(v * np.arange(6.0).reshape(2, 3))
+
+    x, first = np.array([1.0, 2.0]), np.arange(6).reshape(2, 3)
+    given = [layout((first + k).astype(kind)) for k in range(12) for layout in (np.array, np.asfortranarray)]
+    for order in (given, given[::-1], given[1:]):
+        df, batch = sd.value_and_grad(f, **options), sd.vmap(f, in_axes=(0, None), **options)
+        for z in order:
+            assert [df(x, z)[0] for _ in range(3)] == [f(x, z)] * 3
+            assert batch(x[None], z) == [f(x, z)]

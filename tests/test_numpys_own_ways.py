@@ -647,3 +647,40 @@ def test_shuffles_in_functions_without_source_are_refused():
     exec("def f(x):\n    v = 2 * x\n    np.random.default_rng(3).shuffle(v)\n    return v\n", space)
     with pytest.raises(sd.TraceError, match="shuffles"):
         sd.jvp(space["f"])(np.ones((3, 2)), np.ones((3, 2)))
+
+
+SINGLE = np.array([1.0, 2.0], "f4")
+IN_SINGLE = {
+    "ne": lambda x: np.insert(x, 1, 0.7) != 0.7,
+    "lt": lambda x: np.insert(x, 1, 0.7) < 0.7,
+    "equal": lambda x: np.equal(np.append(x, np.float32(0.7)), 0.7),
+    "where": lambda x: np.where(np.array([np.float32(0.7), x[0]]) == 0.7, x[0], 2 * x[0]),
+    "isclose": lambda x: np.isclose(np.insert(x, 1, 0.7), 0.7, rtol=0, atol=0),
+    "double": lambda x: np.insert(x, 1, 0.7) == np.float64(0.7),
+    "block_diag": lambda x: pytest.importorskip("scipy.linalg").block_diag(x, x),
+    "hankel": lambda x: pytest.importorskip("scipy.linalg").hankel(x),
+    "convolution_matrix": lambda x: pytest.importorskip("scipy.linalg").convolution_matrix(x, 3),
+    "set cell": lambda x: _with_a_number(np.linalg.eigh(np.outer(x, x))[0]),
+    "complex": lambda x: np.abs(np.insert(x, 0, 0.25) * (1 + 1j)) ** 2,
+    "number": lambda x: (1.1 / 1.09, x),
+    "number beside sorted": lambda x: (1.1 / 1.09, np.sort(x)),
+}
+
+
+def _with_a_number(v):
+    v.flat[0] = -0.523
+    return np.sum(np.log1p(v**2) * 1.5)
+
+
+@pytest.mark.parametrize("name", IN_SINGLE)
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"scalarize": False}, {"backend": "numpy"}], ids=str)
+def test_numbers_beside_single_precision(name, options):
+    f = IN_SINGLE[name]
+    expected = f(SINGLE)
+    many = expected if isinstance(expected, tuple) else (expected,)
+    found, batch = sd.jvp(f, **options)(SINGLE, SINGLE)[0], sd.vmap(f, **options)(SINGLE[None])
+    found, batch = (v if isinstance(expected, tuple) else (v,) for v in (found, batch))
+    for mine, point, plain in zip(found, batch, many, strict=True):
+        assert np.asarray(mine).dtype == point.dtype == np.asarray(plain).dtype
+        np.testing.assert_allclose(mine, plain, rtol=1e-6)
+        np.testing.assert_allclose(point[0], plain, rtol=1e-6)

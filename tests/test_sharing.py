@@ -152,3 +152,18 @@ def test_a_complex_value_is_stored_nowhere_as_a_real_one():
         for stage in (check_program, lambda p: point_function(p, "f")):
             with pytest.raises(InvariantError, match=r"complex value|2 parts|operands make D"):
                 stage(program)
+
+
+@pytest.mark.parametrize("c", [0.5, -3.0, 0.1])
+@pytest.mark.parametrize("power", [2, 3, 4])
+@pytest.mark.parametrize("backend", ["auto", "numpy", "python"])
+def test_a_negated_power_of_a_constant_keeps_its_sign(c, power, backend):
+    def f(x):
+        return np.exp(-(np.array([c, x[0]]) ** power) / 9)
+
+    def g(x):
+        return -(np.array([c, x[1]]) ** power) + x
+
+    x = np.array([0.5, 0.1])
+    for h in (f, g):
+        np.testing.assert_allclose(sd.jvp(h, backend=backend)(x, x)[0], h(x), rtol=1e-14)

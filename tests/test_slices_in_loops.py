@@ -261,3 +261,32 @@ def test_slices_are_asked_for_their_class_behind_a_trace(monkeypatch):
     sd.grad(f, loops="keep")(np.ones(30))
     assert any(type(s) is Stretch for s in kept)
     assert all(isinstance(s, np.ndarray) and not isinstance(s, dict) for s in kept if type(s) is Stretch)
+
+
+OVERLAPPING = """
+v[i:] = v[:n-i] | v[:n-i] = v[i:] | v[i:] += v[:n-i] | v[:n-i] -= v[i:]*0.5 | v[i:] = v[i:][::-1] | v[i:] = v[:n-i][::-1]
+v[1:i+1] = v[:i] | v[:i] = v[1:i+1] | v[i+1:] = v[i:-1] | np.add(v[i:], v[:n-i], out=v[i:]) | np.copyto(v[i:], v[:n-i])
+v[i:], v[:n-i] = v[:n-i], v[i:].copy() | v[i:] = np.cumsum(v[:n-i]) | v[i:] -= v[i:].mean() | v[:n-i] = np.sin(v[i:]) + v[:n-i]
+m[i, i:] = m[i:, i] | m[i:, i] = m[i, i:] | m[i, i:] += m[i:, i] | m[i:, i:] = m[i:, i:].T | m[i:, i:] += m[i:, i:].T
+m[i, :i] = m[:i, i] | m[i:] = m[:n-i] | m[:, i:] = m[:, :n-i] | m[:n-i, :n-i] = m[i:, i:] | m.T[i, i:] = m[i, i:]
+m[i+1:, i:] -= np.outer(m[i+1:, i], m[i, i:]) | m[:, i] += m[i] | m[i] *= m[:, i] | np.subtract(m[i:], m[:n-i], out=m[i:])
+"""
+
+
+@pytest.mark.parametrize("statement", [s.strip() for s in OVERLAPPING.replace("\n", "|").split("|") if s.strip()])
+@pytest.mark.parametrize("n", [5, 14])
+def test_slices_that_overlap_are_read_before_they_are_written(statement, n, tmp_path):
+    path = tmp_path / "overlap.py"
+    body = (
+        "    n = len(x)\n    v = x * 1.0\n    m = np.outer(x, x[::-1]) + np.arange(n * n).reshape(n, n) / 100\n"
+        f"    for i in range(n):\n        {statement}\n    return v, m\n"
+    )
+    path.write_text(f"import numpy as np\n\n\ndef f(x):\n{body}")
+    space = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    f, x, t = space["f"], np.linspace(0.5, 1.5, n), np.cos(np.arange(n))
+    value, slope = sd.jvp(f, loops="keep")(x, t)
+    stepped = f(x + 1e-30j * t)
+    for mine, along, expected, turned in zip(value, slope, f(x), stepped, strict=True):
+        np.testing.assert_allclose(mine, expected, rtol=1e-9)
+        np.testing.assert_allclose(along, np.imag(turned) / 1e-30, rtol=1e-7, atol=1e-9)

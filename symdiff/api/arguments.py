@@ -16,7 +16,7 @@ from symdiff.errors import ShapeError, TraceError
 from symdiff.runtime.guards import Given
 from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static, traced_argument_paths
 from symdiff.tracing.values.kinds import NUMPY, PYTHON
-from symdiff.tracing.values.tracer import Tracer
+from symdiff.tracing.values.tracer import Tracer, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
 from symdiff.vocabulary.extents import Extent, numbers
@@ -48,7 +48,7 @@ class Form:
 
     def add(self, given: tuple[Any, ...], way: Way) -> None:
         """Take a way for arguments like these from now on."""
-        self._ways[tuple([_setting(given[k]) for k in self._fixed])] = way
+        self._ways[tuple([setting(given[k]) for k in self._fixed])] = way
         if len(self._ways) > KEPT:
             self._ways.pop(next(iter(self._ways)))
 
@@ -66,7 +66,7 @@ class Form:
 
     def __call__(self, *given: Any, out: Any) -> Any:
         """The result, or `MISS`."""
-        way = self._ways.get(tuple([_setting(given[k]) for k in self._fixed]))
+        way = self._ways.get(tuple([setting(given[k]) for k in self._fixed]))
         if way is None:
             return MISS
         leaves = [given[k] if own is None else _number(given[k], own) for k, own in self._order]
@@ -75,9 +75,9 @@ class Form:
         return way(*leaves) if out is None else way(*leaves, out=out)
 
 
-def _setting(value: Any) -> Any:
+def setting(value: Any) -> Any:
     """What tells a setting from others."""
-    return (value.shape, value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else value
+    return (value.shape, value.dtype.str, value.tobytes(), traced_order(value)) if isinstance(value, np.ndarray) else value
 
 
 def _number(value: Any, own: np.dtype) -> Any:

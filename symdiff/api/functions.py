@@ -15,7 +15,16 @@ from typing import Any, Self
 import numpy as np
 import optree
 
-from symdiff.api.arguments import Call, Form, form_key, is_differentiable_argument, is_integer_argument, is_own, on_device
+from symdiff.api.arguments import (
+    Call,
+    Form,
+    form_key,
+    is_differentiable_argument,
+    is_integer_argument,
+    is_own,
+    on_device,
+    setting,
+)
 from symdiff.api.compiled import (
     Compiled,
     Guarded,
@@ -305,7 +314,7 @@ class Function:
         parts = [
             (*signature_of_input(leaf, self.where), lies(leaf), self._kinds and traced_argument_kind(leaf))
             if i in chosen
-            else (type(leaf), *((leaf.shape, leaf.dtype.str, leaf.tobytes()) if isinstance(leaf, np.ndarray) else (leaf,)))
+            else (type(leaf), setting(leaf), self.compares and isinstance(leaf, np.ndarray) and lies(leaf))
             for i, leaf in enumerate(call.leaves)
         ]
         if self._kinds & IDENTITY:

@@ -7,6 +7,7 @@ different numbers of points.
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from symdiff.api.compiled import Compiled, Kept, is_flat_tree
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import Branches, branches_of
-from symdiff.ir.graph import Graph
+from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.hidden import hidden_of
+from symdiff.ir.node import Constant
 from symdiff.lowering.program import Program
 from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_program_of
 from symdiff.tracing.unrolling.scalarizing import settled
@@ -125,7 +127,9 @@ class WholeBatched:
 
     def over(self, count: int) -> Graph:
         """The graph over a number of points."""
-        return over_points(self.graph, self.axes, count, self.out_axis)
+        numbers = {o.atom: Constant(o.atom.params, o.dtype) for o in self.graph.outputs if o.atom.op == "const" and not o.shape}
+        graph = replace(self.graph, outputs=outputs_at(self.graph.outputs, numbers))  # whose dtype no operand tells
+        return over_points(graph, self.axes, count, self.out_axis)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """Results with a points axis, from leaves with one."""

@@ -260,10 +260,10 @@ def _matmul(nest: Values, node: Node, write: Write, add: bool = False) -> None:
 def _concatenate(nest: Values, node: Node, write: Write, add: bool = False) -> None:
     axis, start = node.params["axis"], 0
     for operand in node.operands:
-        before = start
+        before, code = start, nest.program.nodes[operand].dtype
 
-        def moved(index: Index, value: Number, add: bool, before: Count = before) -> None:
-            write((*index[:axis], index[axis] + before, *index[axis + 1 :]), value, add)
+        def moved(index: Index, value: Number, add: bool, before: Count = before, code: str = code) -> None:
+            write((*index[:axis], index[axis] + before, *index[axis + 1 :]), _as(nest, node, value, code), add)
 
         nest.fill(nest.values[operand], moved, add)
         start = start + nest.program.nodes[operand].shape[axis]
@@ -324,7 +324,11 @@ def _running(op: str, start: float) -> Part:
 
 def _typed(nest: Values, node: Node, place: int, index: Index) -> Number:
     """A cell of an operand as one of the node's dtype."""
-    value, code = nest.value_at(node.operands[place], index), nest.program.nodes[node.operands[place]].dtype
+    return _as(nest, node, nest.value_at(node.operands[place], index), nest.program.nodes[node.operands[place]].dtype)
+
+
+def _as(nest: Values, node: Node, value: Number, code: str) -> Number:
+    """A number of some dtype as one of the node's."""
     return value if code == node.dtype else _applied(nest, "cast", (code,), node.dtype, value)
 
 

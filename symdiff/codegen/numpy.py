@@ -51,16 +51,20 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> Spell
     op = OPS[node.op]
     kind = dtype_text(node.dtype)
     if node.op == "call":
-        places = ", ".join(f"{{{k}}}" for k in range(len(node.operands)))
-        return f"np.{kind}({calls[id(node.params)]}({places}))", ATOM, (0,) * len(node.operands)
+        listed = ", ".join(f"{{{k}}}" for k in range(len(node.operands)))
+        return f"np.{kind}({calls[id(node.params)]}({listed}))", ATOM, (0,) * len(node.operands)
     if node.shape and node.op in _OF_ARRAYS:
         return _OF_ARRAYS[node.op].format(*PLACES, kind=kind), ATOM, (ATOM,) if node.op == "cast" else (0, 0, 0)
     if node.shape and node.op == "pow":
         return "{0}**{1}", SIGN, (ATOM, ATOM)
+    operands = [program.nodes[o] for o in printed_operands(program, position)]
+    places, alone = list(PLACES[: op.arity]), all(o.op == "const" for o in operands)
+    if alone:  # single precision is that of the numbers, where nothing else tells it
+        kinds = [dtype_text("F" if isinstance(o.params, complex) else "f") if o.dtype in ("f", "F") else "" for o in operands]
+        places = [f"np.{k}({p})" if k else p for k, p in zip(kinds, places, strict=True)]
     if node.op in ("add", "sub", "mul", "div", "neg"):
-        if all(program.nodes[o].op == "const" for o in node.operands):
-            text = op.spelled(*PLACES[: op.arity])
-            return (f"np.{kind}({text})" if node.dtype in "fF" else text), ATOM, (0,) * op.arity
+        if alone:
+            return op.spelled(*places), ATOM, (0,) * op.arity
         level, needed = parenthesis_levels(node.op, op.arity)
         return op.python or "", level, needed
     if node.op in _WRAPPED:
@@ -72,8 +76,8 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> Spell
     if node.op in ("real", "imag"):
         return f"{{0}}.{node.op}", ATOM, (ATOM,)
     if not node.shape and not op.takes_out and op.item is None:
-        return f"np.{kind}({op.spelled(*PLACES[: op.arity])})", ATOM, (0,) * op.arity  # a Python function gives a 0-d array
-    return op.spelled(*PLACES[: op.arity]), ATOM, (0,) * op.arity
+        return f"np.{kind}({op.spelled(*places)})", ATOM, (0,) * op.arity  # a Python function gives a 0-d array
+    return op.spelled(*places), ATOM, (0,) * op.arity
 
 
 def joining_checks(program: Program) -> set[int]:

@@ -243,6 +243,8 @@ class _Numbering(_Folding):
         else:
             around = dtype_of_atoms(binding.operands) if row is not None and row.result in ("bool", "real") else code
             operands = [self.value_of(o, "?" if i == 0 and op == "select" else around) for i, o in enumerate(binding.operands)]
+            if around in ("f", "F") and all(self._is_real(o) for o in operands):  # numbers alone
+                operands = [self.constant(float(np.float32(self.nodes[o].params)), self.nodes[o].dtype) for o in operands]
             params: Any = None
             if op == "array":
                 op, params = "cells", {"shape": binding.shape}
@@ -251,6 +253,9 @@ class _Numbering(_Folding):
             signed = binding in self.signed
             value = self.apply(op, operands, code, params, binding.origin, binding.primal, binding.shape, signed)
             self.values[binding] = value
+
+    def _is_real(self, value: int) -> bool:
+        return self.nodes[value].op == "const" and isinstance(self.nodes[value].params, float)
 
     def item(self, binding: Node) -> int:
         """One cell of an array: of an input, a number of its own; of another array, a region without axes."""

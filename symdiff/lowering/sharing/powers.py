@@ -36,12 +36,11 @@ def absorb_negations(program: Program) -> Program:
             if inner.op == "sub":
                 place.append(table.put("sub", (place[b], place[a]), node.dtype, None, node.origin))
                 continue
-            constant = next((o for o in ((a, b) if inner.op == "mul" else (a,)) if program.nodes[o].op == "const"), None)
-            if constant is not None:
-                old = program.nodes[constant]
+            constant, other = (b, a) if inner.op == "mul" and program.nodes[a].op != "const" else (a, b)
+            old = program.nodes[constant]
+            if old.op == "const":  # one of the factors, for the other may be the same constant
                 negative = table.put("const", (), old.dtype, -old.params)
-                first, second = (negative if o == constant else place[o] for o in (a, b))
-                place.append(table.put(inner.op, (first, second), node.dtype, None, node.origin))
+                place.append(table.put(inner.op, (negative, place[other]), node.dtype, None, node.origin))
                 continue
         place.append(table.put(node.op, tuple([place[o] for o in node.operands]), node.dtype, node.params, node.origin))
     return program.over(table.nodes, place)

@@ -716,7 +716,7 @@ def _guarded(f: Anything) -> Anything:
             with opened():
                 found = f(*args, **kwargs)
             if (getattr(f, "__module__", None) or "").startswith("scipy."):
-                check_answer(f, name, args, kwargs, found, user_line())
+                return check_answer(f, name, args, kwargs, found, user_line())
             return found
         except SymdiffError:
             raise
@@ -734,8 +734,7 @@ def _of_scipy(f: Anything, public: str) -> Anything:
             return f(*args, **kwargs)
         origin = user_line()
         found = call_standing(f, STANDING[public], args, kwargs, origin)
-        check_answer(f, public, args, kwargs, found, origin)
-        return found
+        return check_answer(f, public, args, kwargs, found, origin)
 
     return standing
 

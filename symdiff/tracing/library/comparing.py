@@ -17,7 +17,7 @@ from symdiff.vocabulary.libraries import user_line
 
 @stands_for(np.isclose)
 def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    a, b = as_array(a), as_array(b)
+    a, b = (v if isinstance(v, (int, float, complex)) else as_array(v) for v in (a, b))
     near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b)
     found = near | (a == b)
     return found | (np.isnan(a) & np.isnan(b)) if equal_nan else found

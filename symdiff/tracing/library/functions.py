@@ -29,7 +29,7 @@ from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, trac
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
-from symdiff.tracing.values.storage import Lens, Storage, View, storage_cells
+from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells
 from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import (
@@ -396,7 +396,13 @@ def _locked(found: Tracer, why: str) -> Tracer:
 
 def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
     """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
-    if not isinstance(found, Tracer) or found.ndim < 2 or found.held is not None:
+    if not isinstance(found, Tracer) or found.ndim < 2:
+        return found
+    given = structures.leaves((args, kwargs), none_is_leaf=True)
+    held = [v.held for v in given if isinstance(v, Tracer) and v.held is not None]
+    if found.held is not None and any(
+        [*map(callable, given), *(root_of(h.storage) is root_of(found.held.storage) for h in held)]
+    ):
         return found
     asked = asked_with_zeros(function, args, kwargs)
     if not isinstance(asked, np.ndarray) or asked.shape != found.shape:

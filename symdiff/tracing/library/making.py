@@ -23,7 +23,7 @@ from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.storage import View, numbers, storage_memory
-from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder, traced_memory
+from symdiff.tracing.values.tracer import Tracer, in_traced_order, is_traced, traced_builder, traced_memory
 from symdiff.tracing.values.truths import is_truth
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
@@ -187,7 +187,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
     rest = values[len(conditions)] if len(values) > len(conditions) else 0.0
     found = np.select(conditions[::-1], values[: len(conditions)][::-1], rest)  # the last condition that holds tells
     dtype = array_dtype(x)
-    return found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
+    found = found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
+    return in_traced_order(found, (x,))
 
 
 def _number_type(kind: Any) -> Standing:

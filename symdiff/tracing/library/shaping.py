@@ -22,7 +22,7 @@ from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.traced_keys import written_where
-from symdiff.tracing.values.tracer import Tracer
+from symdiff.tracing.values.tracer import Tracer, in_traced_order
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -339,9 +339,13 @@ def instead_of_vectorize(f: np.vectorize, g: Callable[..., Any], args: tuple[Any
         found.append(g(*given, **kwargs | dict(zip(named, point[len(open_places) :], strict=True))))
     if not found:
         raise ValueError("cannot call `vectorize` on size 0 inputs")
-    if isinstance(found[0], tuple):
-        return tuple(_arranged([row[k] for row in found], lead) for k in range(len(found[0])))
-    return _arranged(found, lead)
+    ordered = arrays if f.signature is None else []  # as of a ufunc
+
+    def arranged(parts: list[Any]) -> Any:
+        whole = _arranged(parts, lead)
+        return in_traced_order(whole, tuple(ordered)) if isinstance(whole, Tracer) else whole
+
+    return tuple(map(arranged, map(list, zip(*found, strict=True)))) if isinstance(found[0], tuple) else arranged(found)
 
 
 def _arranged(found: list[Any], lead: tuple[int, ...]) -> Any:

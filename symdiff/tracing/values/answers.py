@@ -17,6 +17,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.tracing.values.integers import Integer, integers_of
 from symdiff.tracing.values.kinds import Form, check_given, traced_form, traced_sample
+from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 
@@ -26,6 +27,10 @@ STEERING = frozenset(
     """assume_unique copy device kind method optimize overwrite_input stable subok overwrite_a overwrite_b overwrite_x
         overwrite_ab check_finite lapack_driver workers plan driver""".split()
 )  # what changes nothing, or how something is computed alone
+_NARROWER = {
+    ("d", "f"),
+    ("D", "F"),
+}  # constants beside cells of single precision have a dtype of their own in arrays of objects
 _NUMBERS = (Tracer, Integer, int, float, complex, bool)
 _known: dict[Any, "Answer | None"] = {}
 
@@ -80,9 +85,11 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
         return found
     forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
     results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
+    of_cells = [isinstance(v, np.ndarray) and v.dtype == object and holds_traced(v) for v in results]
+    if any(of_cells):  # traced cells, which are no array yet
+        results = [as_array(v) if c else v for v, c in zip(results, of_cells, strict=True)]
+        found = structures.unflatten(structures.flatten(found, none_is_leaf=True)[1], results)
     arrays = [v for v in (*leaves, *results) if isinstance(v, (Tracer, np.ndarray))]
-    if any(isinstance(v, np.ndarray) and v.dtype == object for v in results):  # traced cells, which are no array yet
-        return found
     counted = [isinstance(v, Tracer) and v.is_of_integers() for v in leaves]
     if any(counted):
         _note_integers(function, leaves, forms, tree, counted, results)
@@ -105,6 +112,11 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
     if answer.error:
         raise TraceError(f"{origin}: {name}: {answer.error}")
     own = tuple(_told_of(v) for v in results)
+    if any(of_cells) and [mine[0] for mine in own] == [asked[0] for asked in answer.parts]:
+        narrow = [c and (mine[1], asked[1]) in _NARROWER for c, mine, asked in zip(of_cells, own, answer.parts, strict=True)]
+        results = [v.astype(asked[1]) if n else v for v, n, asked in zip(results, narrow, answer.parts, strict=True)]
+        found = structures.unflatten(structures.flatten(found, none_is_leaf=True)[1], results)
+        own = tuple(_told_of(v) for v in results)
     if not _agree(own, answer):
         answer = _known[key] = _varied(function, leaves, forms, tree, own, answer)
     if answer is None:

@@ -403,7 +403,7 @@ class Tracer(Operators):
     def __pos__(self) -> Any:
         if self.dtype.kind == "b":
             return self._unary("pos")
-        return self.copy() if self.shape else self.of_kind(kind_after("pos", self))
+        return in_traced_order(self.copy(), (self,)) if self.shape else self.of_kind(kind_after("pos", self))
 
     # -- what needs the value
 
