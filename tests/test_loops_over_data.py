@@ -157,8 +157,8 @@ def over_a_list_of_an_array(p):
 
 def over_rows_behind_one_another(p):
     s = 0.0
-    for t, u in itertools.pairwise(TIMES * p[1]):
-        s += p[0] * t * u
+    for k, (t, u) in enumerate(itertools.pairwise(TIMES * p[1]), start=2):
+        s += p[0] * t * u / k
     return s
 
 

@@ -199,7 +199,9 @@ def _span(end: Any) -> tuple[int, int] | None:
 
 
 def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], called: Callable[[Any], Any]) -> Items | None:
-    if options and (function is not zip or type(options["strict"]) is not bool):
+    if function is enumerate and len(args) == 1 and options.keys() <= {"start"}:
+        args, options = (*args, options.get("start", 0)), {}
+    if options and (function is not zip or type(options.get("strict")) is not bool):
         return None
     if function is range:
         plain = [a for a in args if type(a) is int or isinstance(a, np.integer)]
@@ -232,7 +234,7 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
         if len(args) > 1 or (isinstance(args[0], Header) and args[0].function is not range):
             return None
         return Items(of.count, lambda k: of.item(of.count - 1 - k if type(k) is int else k * -1 + (of.count - 1)))
-    start = args[1] if len(args) == 2 else 0
+    start = args[1]
     if len(args) > 2 or type(start) is not int:
         return None
     return Items(of.count, lambda k: (start + k if type(k) is int else _affine(k, start, 1), of.item(k)))

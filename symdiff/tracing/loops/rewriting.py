@@ -282,7 +282,7 @@ class Kept:
         called = getattr(node, "func", None)
         if not isinstance(node, ast.Call) or getattr(called, "id", getattr(called, "attr", None)) not in _HEADS:
             return None
-        if any(k.arg != "strict" for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
+        if any(k.arg not in ("strict", "start") for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
             return None
         given = [self._header(a) or self.visit(a) for a in node.args]
         found = self.through(self.kept[1], node, self.visit(node.func), *given)
