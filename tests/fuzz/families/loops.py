@@ -27,6 +27,7 @@ MADE = (
     "m = np.zeros((len(x), len(x)))", "z = x.copy(); v = z[1:]", "m = np.outer(x, x); part = m[1]",
     "m = x[:, None]*x; part = m[:, 0]", "past = collections.deque([p, x[1]], maxlen=2)", "queue = [p, 0.2, x[2]]",
     "queue = [0.3, p]; also = queue", BUMP,
+    "hist = [(p, 0.1)]", "arrs = [x[:2].copy()]", "box = {'h': [], 'n': 0}",
 )  # fmt: skip
 HELPERS = """
 STATE = {"calls": 0}
@@ -88,6 +89,9 @@ class Writer:
             for n in ("past[0]", "queue[0]", "also[1]", "n", "total", "kept['s']", "pair[0]", "float(flag)", "len(calls)")
             if self.known(n)
         ]
+        ends += ["sum(u*v for u, v in hist)"] if "hist" in self.has else []
+        ends += ["np.sum(np.sin(np.array(arrs)))"] if "arrs" in self.has else []
+        ends += ["sum(box['h']) + 0.1*box['n']"] if "box" in self.has else []
         ends += ["0.1*(last or 0)"] if "last" in self.has else []
         return "\n    ".join(["def f(x, p):", *lines, f"return {' + '.join(ends)}"])
 
@@ -109,6 +113,8 @@ class Writer:
         found += [f"same_z[{i} - 1]"] if "same_z" in self.has else []
         found += [f"rows[{i}, 1]", f"rows[{i}] @ rows[0]"] if "rows" in self.has else []
         found += ["w[0]", "np.sum(w*w)"] if "w" in self.has else []
+        found += ["hist[-1][0]", "hist[-1][1]*len(hist)*0.1"] if "hist" in self.has else []
+        found += ["arrs[-1][0]", "np.sum(arrs[-1])"] if "arrs" in self.has else []
         j = self.pick(*self.indices)
         found += [f"m[{i}, {j}]", f"m[{self.index()}, {j}]", f"m[{i}] @ m[{j}]", f"np.sum(m[{i}])"] if "m" in self.has else []
         found += [f"{n}[{k}]" for n in ("v", "part") if n in self.has for k in (i, "0")]
@@ -200,6 +206,10 @@ class Writer:
         found += ["calls.append(1)"] if "calls" in self.has else []
         found += [f"total = total + {self.value(1)}"] * 3 if "total" in self.has else []
         found += [f"past.append({self.value(1)})", f"past[{i} % 2] = a", "past.rotate(1)"] if "past" in self.has else []
+        found += [f"hist.append(({self.value(1)}, {i}*0.1))", "hist += [(b, a), (c, p)]"] if "hist" in self.has else []
+        if "arrs" in self.has:
+            found += ["arrs.append(0.9*arrs[-1] + a)", f"arrs.append(np.array([b, {self.value(1)}]))", "arrs.append(arrs[-1])"]
+        found += [f"box['h'].append({self.value(1)})", "box['h'].append(a); box['n'] += 1"] if "box" in self.has else []
         for name in ("queue", "also"):
             if name in self.has:
                 found += [f"{name}.append({self.value(1)}); c = queue.pop(0)", f"queue.insert(0, b); {name}.pop()"]
