@@ -118,6 +118,10 @@ class _Folding(Table):
             same = None if primal and code in "FD" and self.cuts else self._neutral(op, operands, code, signed)
             if same is not None and nodes[same].shape == shape:
                 return same
+        if op == "select":
+            either = nodes[operands[1]] if operands[1] == operands[2] else None
+            if either is not None and (either.shape, either.dtype) == (shape, code):
+                return operands[1]
         if op == "select" and nodes[operands[0]].op == "not":
             opposite = nodes[operands[0]].operands[0]
             operands = [opposite, operands[2], operands[1]] if nodes[opposite].dtype == "?" else operands
