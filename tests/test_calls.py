@@ -380,3 +380,26 @@ def test_argnums_give_the_order():
     assert sd.hvp(f, (1, 0))(x, 3.0, (1.0, np.zeros(2)))[1].tolist() == [6.0, 6.0]
     with pytest.raises(sd.ShapeError, match="twice"):
         sd.grad(f, (0, -2))(x, 3.0)
+
+
+def test_functions_whose_rounds_may_raise_take_the_short_way(monkeypatch):
+    data = np.linspace(-1.0, 1.0, 300)
+
+    def bounded(p):
+        s = p[0]
+        for y in data:
+            s = 0.5 * s + p[1] * y
+            if abs(s) > 100:
+                raise ValueError(f"{s} is too large")
+        return s
+
+    df, x, large = sd.value_and_grad(bounded, loops="keep"), np.array([0.4, 0.7]), np.array([1e6, 0.7])
+    expected = df(x)
+    df(x)
+    with pytest.raises(ValueError, match="499999.3 is too large"):
+        df(large)
+    assert [v.shape for v in df(x, out=(np.empty(()), np.empty(2)))] == [(), (2,)]
+    monkeypatch.setattr(df, "_call", lambda *args: pytest.fail("the long way"))
+    found = df(x)
+    np.testing.assert_array_equal(found[0], bounded(x))
+    np.testing.assert_array_equal(found[1], expected[1])

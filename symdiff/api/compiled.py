@@ -388,7 +388,19 @@ class Checked(Compiled):
         return program_of(self.graph, self.options, checks=self.branches.conditions)
 
     def _doors(self) -> tuple[Any, Any]:
-        return (None, None) if self.asked is not None else super()._doors()
+        if self.asked is None:
+            return super()._doors()
+        asked, computed, count = self.asked.door, self.unchecked.door, len(self.asked.program.inputs)
+        if asked is None or computed is None or any(o.shape for o in self.asked.program.outputs):
+            return None, None
+
+        def checked(*args: Any, out: Any = None) -> Any:
+            flags = asked(*args[:count])
+            if flags is MISS or (any(flags) if type(flags) is tuple else flags):
+                return MISS
+            return computed(*args, out=out)
+
+        return checked, None
 
     @property
     def has_code(self) -> bool:
