@@ -29,6 +29,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -152,11 +153,11 @@ class Unfollowed:
         self.function = function
 
 
+@dataclass(frozen=True)
 class Cache:
     """A function behind `lru_cache` whose results a trace has taken."""
 
-    def __init__(self, function: Any) -> None:
-        self.function = function
+    function: Any
 
 
 class Imported:
