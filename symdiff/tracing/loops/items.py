@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.loops.keeping import FEW
 from symdiff.tracing.loops.parts import parts_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
-from symdiff.tracing.values.operands import as_atom
+from symdiff.tracing.values.operands import as_atom, traced_result
 from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -122,38 +123,16 @@ def _of_structure(values: Sequence[Any]) -> Callable[[Any], Any]:
         return lambda k: found.together([column(k) for column in columns])
     if not _is_cells(values[0]):
         return lambda k: values[0]
-    return (lambda k: _row(values, k)) if np.shape(values[0]) else (lambda k: _number(values, k))
+    return lambda k: _one_of(values, k)
 
 
-def _row(arrays: Sequence[Any], k: Any) -> Any:
-    """One of several arrays, which the run around the rounds has as one."""
-    builder = k.builder.parent
-    found = Tracer(builder, as_atom(arrays, builder, user_line()))
-    return read(Integer.of(found) if is_integer_value(arrays[0]) else found, k, user_line())
-
-
-def _number(cells: Sequence[Any], k: Any) -> Any:
-    """One of several numbers, of which all but a few may be the cells of one array, at equal distances."""
-    last = cells[-1]
-    array: Any = last.atom.operands[0] if isinstance(last, Tracer) and last.atom.op == "item" else None
-    places = [c.atom.params if _is_cell(c, array, last) else None for c in cells]
-    begin = len(cells) - 2
-    while begin and None not in (near := places[begin - 1 : begin + 2]) and near[0] + near[2] == 2 * near[1]:
-        begin -= 1
-    step = places[begin + 1] - places[begin] if begin <= FEW and None not in places[begin:] else 0
-    if not step:
-        return item_of(cells, k)
-    rest = np.reshape(Tracer(last.builder, array), -1)[places[begin] :: step][: len(cells) - begin]
-    found = np.concatenate([np.stack(cells[:begin]), rest]) if begin else rest
-    forms = [traced_form(v) for v in (*cells[:begin], last)]
-    one = read(Integer.of(found) if all(map(is_integer_value, cells)) else found, k, user_line())
-    return one.of_kind(kind_of_several(forms, lambda: min(k.decided(), begin)))
-
-
-def _is_cell(value: Any, array: Any, other: Tracer) -> bool:
-    """Whether a number is a cell of an array, as another one."""
-    own = isinstance(value, Tracer) and value.atom.op == "item" and value.atom.operands[0] is array
-    return own and (value.builder, value.kind) == (other.builder, other.kind)
+def _one_of(values: Sequence[Any], k: Any) -> Any:
+    """One of several numbers, truths or arrays, which the run around the rounds has as one array."""
+    builder, origin = k.builder.parent, user_line()
+    found = traced_result(Arrays(builder, origin), as_atom(values, builder, origin))
+    whole = all(map(is_integer_value, values)) and found.dtype.kind != "b"
+    one = read(Integer.of(found) if whole else found, k, origin)
+    return one if np.shape(values[0]) else one.of_kind(kind_of_several([traced_form(v) for v in values], k.decided))
 
 
 def _is_cells(value: Any) -> bool:

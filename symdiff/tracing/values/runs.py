@@ -1,9 +1,10 @@
 """Many numbers or arrays, one after the other, as few parts of the arrays that they are cells or rows of.
 
-Assumes values of one dtype and shape. Guarantees the same cells; what lies one behind the other in an array, as what the rounds
-of a loop have given, is one part of it.
+Assumes values of one dtype and shape. Guarantees the same cells; what lies at equal distances in an array, as what rounds of a
+loop have given, or the cells of `x.tolist()`, is one part of it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ class _Run(NamedTuple):
     begin: int
     first: int
     last: int
+    step: int = 0  # not known of a single row
 
 
 def array_of_cells(builder: Builder, cells: Sequence[Atom], shape: tuple[int, ...], code: str, origin: str) -> Atom:
@@ -35,7 +37,7 @@ def array_of_cells(builder: Builder, cells: Sequence[Atom], shape: tuple[int, ..
 
 
 def _line(arrays: Arrays, cells: Sequence[Atom], code: str) -> Atom | None:
-    places = [(a.operands[0], a.params) if a.op == "item" and len(a.operands[0].shape) == 1 else (None, 0) for a in cells]
+    places = [(a.operands[0], a.params) if a.op == "item" else (None, 0) for a in cells]
     return _joined(arrays, places, lambda a, b: arrays.builder.bind("array", tuple(cells[a:b]), (b - a,), code), code)
 
 
@@ -60,8 +62,13 @@ def _joined(arrays: Arrays, places: list[tuple[Any, int]], alone: Any, code: str
     runs: list[_Run] = []
     for n, (whole, row) in enumerate(places):
         last = runs[-1] if runs else None
-        if last is not None and last.whole is whole and (whole is None or row == last.begin + n - last.first):
-            runs[-1] = last._replace(last=n + 1)
+        step = 0 if last is None else last.step or row - last.begin
+        if (
+            last is not None
+            and last.whole is whole
+            and (whole is None or (step > 0 and row == last.begin + step * (n - last.first)))
+        ):
+            runs[-1] = last._replace(last=n + 1, step=step)
         else:
             runs.append(_Run(whole, row, n, n + 1))
     if not any(run.whole is not None and run.last - run.first >= _LONG for run in runs):
@@ -71,8 +78,9 @@ def _joined(arrays: Arrays, places: list[tuple[Any, int]], alone: Any, code: str
         if run.whole is not None and run.last - run.first >= _LONG:
             parts += [alone(begun, run.first)] if begun < run.first else []
             atom = run.whole if isinstance(run.whole, Atom) else run.whole.whole(arrays.builder.origin)
-            key = ((run.begin, run.begin + run.last - run.first, 1), *((0, n, 1) for n in atom.shape[1:]))
-            part = arrays.getitem(atom, key)
+            atom = arrays.reshape(atom, (math.prod(atom.shape),)) if atom is run.whole else atom  # of cells
+            stop = run.begin + run.step * (run.last - run.first - 1) + 1
+            part = arrays.getitem(atom, ((run.begin, stop, run.step), *((0, n, 1) for n in atom.shape[1:])))
             parts.append(arrays.builder.cast(part, code) if code and part.dtype != code else part)
             begun = run.last
     parts += [alone(begun, len(places))] if begun < len(places) else []
