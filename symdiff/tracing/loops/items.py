@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import active_builders
 from symdiff.tracing.loops.keeping import FEW
 from symdiff.tracing.loops.parts import parts_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
@@ -24,6 +25,7 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
 _CHOICES = 1_000_000  # of places, which are written out
+_SPREAD = 100  # traced numbers that make an array, each by itself
 _LONG = 10_000_000  # rounds beyond which the values of an index are not worked out
 
 
@@ -99,9 +101,11 @@ def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
         which.append(ways.setdefault(_structure(value), (len(ways), value))[0])
         if len(ways) > FEW:
             return None
-    found = [
+    found: list[Any] = [
         _of_structure([v if w == way else first for v, w in zip(values, which, strict=True)]) for way, first in ways.values()
     ]
+    if None in found:
+        return None
     return found[0] if len(found) == 1 else lambda k: found[item_of(which, k).decided()](k)
 
 
@@ -115,14 +119,18 @@ def _structure(value: Any) -> Any:
     return id(value) if found is None else (found.kind, found.names, *map(_structure, found.parts))
 
 
-def _of_structure(values: Sequence[Any]) -> Callable[[Any], Any]:
-    """What gives items of one structure."""
+def _of_structure(values: Sequence[Any]) -> Callable[[Any], Any] | None:
+    """What gives items of one structure; None where many of them are traced, and lie nowhere together."""
     found = parts_of(values[0])
     if found is not None:
-        columns = [_of_structure(column) for column in zip(*(parts_of(v).parts for v in values), strict=True)]  # type: ignore[union-attr]
-        return lambda k: found.together([column(k) for column in columns])
+        columns: list[Any] = [_of_structure(c) for c in zip(*(parts_of(v).parts for v in values), strict=True)]  # type: ignore[union-attr]
+        return None if None in columns else lambda k: found.together([column(k) for column in columns])
     if not _is_cells(values[0]):
         return lambda k: values[0]
+    if len(values) > _SPREAD and any(isinstance(v, Tracer) and not v.shape for v in values):
+        atom = as_atom(values, active_builders()[-1], user_line())
+        if atom.op == "array":
+            return None
     return lambda k: _one_of(values, k)
 
 
