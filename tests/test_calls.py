@@ -396,7 +396,7 @@ def test_functions_whose_rounds_may_raise_take_the_short_way(monkeypatch):
     df, x, large = sd.value_and_grad(bounded, loops="keep"), np.array([0.4, 0.7]), np.array([1e6, 0.7])
     expected = df(x)
     df(x)
-    with pytest.raises(ValueError, match="499999.3 is too large"):
+    with pytest.raises(ValueError, match="is too large"):
         df(large)
     assert [v.shape for v in df(x, out=(np.empty(()), np.empty(2)))] == [(), (2,)]
     monkeypatch.setattr(df, "_call", lambda *args: pytest.fail("the long way"))

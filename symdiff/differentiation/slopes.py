@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 from symdiff.differentiation.cotangents import Soft, Taken
 from symdiff.differentiation.partials import Partials
 from symdiff.differentiation.steepness import Steepness
-from symdiff.differentiation.touching import Touching
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.simplification.facts import Facts
 from symdiff.simplification.polynomials import Polynomials
 from symdiff.simplification.saturation import Saturation
 from symdiff.simplification.seen import known_bindings
-from symdiff.simplification.sign_factors import may_have_kinks, watch_signs
+from symdiff.simplification.sign_factors import watch_signs
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ONE = Constant(1.0)
@@ -45,10 +43,8 @@ class Slopes:
         self.builder = builder
         self.written = bindings
         facts = known_bindings(bindings, builder, wrt)
-        touching = Touching(Partials(builder, facts, rules), wrt) if may_have_kinks(facts) else None
-        facts = Facts(touching.guarded()) if touching is not None and any(not b.primal for b in bindings) else facts
         self.bindings = facts.bindings
-        watch_signs(builder, facts, wrt, touching and touching.aligned)
+        watch_signs(builder, facts, wrt)
         self.partials = Partials(builder, facts, rules)
         self.saturation = Saturation(builder, facts)
         self.polynomials = Polynomials(builder, facts.bindings)

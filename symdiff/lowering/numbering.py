@@ -102,13 +102,6 @@ class _Folding(Table):
             operands = [o if nodes[o].dtype == code else self._widened(o, code) for o in operands]
         elif shape == () and op in OPS and len(operands) == 2 and any(nodes[o].dtype in ("d", "D") for o in operands):
             operands = [self._widened(o, "D") if nodes[o].dtype in ("f", "F") else o for o in operands]
-        if (
-            not primal
-            and code in "fd"
-            and op in _FOLDED
-            and any(n >= 0 and nodes[n].params != nodes[n].params for n in numbers)
-        ):
-            return self.repeated(self.constant(math.nan, code), shape)
         if op in _FOLDED and max(numbers, default=-1) >= 0:
             folded = self._folded(op, numbers, code) if min(numbers) >= 0 else None
             if folded is not None:

@@ -22,9 +22,9 @@ from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
 _MANY = 8  # values in a sum
-_SUMS, _MOST = 3, 12  # in a form, and before it is reduced
+_SUMS, _MOST = 6, 24  # in a form, and before it is reduced
 _FOLLOWED = operations("linear", "scales") & OPS.keys()
-_ROUNDING, _APART = 1e-12, 1e-6
+_ROUNDING = 1e-12
 Terms = dict[int | None, float]  # factors by the numbers of values, that of 1 by None
 Form = tuple[tuple[Terms, ...], ...]  # the largest of what is each the least of some sums
 Direction = tuple[tuple[int | None, float], ...]  # a sum whose first factor is 1
@@ -33,9 +33,7 @@ Direction = tuple[tuple[int | None, float], ...]  # a sum whose first factor is 
 class Piecewise:
     """The forms of the values of a list of bindings, and of others that are noted in `made`."""
 
-    def __init__(self, facts: Facts, made: dict[Atom, Node], kinks: bool = True) -> None:
-        """Without `kinks` these count as values of their own."""
-        self.kinks = kinks
+    def __init__(self, facts: Facts, made: dict[Atom, Node]) -> None:
         self.facts = facts
         self.made = made
         self.atoms: dict[int, Atom] = {}
@@ -55,7 +53,7 @@ class Piecewise:
 
     def _parts(self, atom: Atom) -> tuple[Atom, ...]:
         made = self.made.get(atom)
-        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or (self.kinks and kink_by_rule(made)))
+        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or kink_of(made))
         return made.operands if is_followed else ()  # type: ignore[union-attr]
 
     def _form(self, atom: Atom) -> Form:
@@ -70,12 +68,13 @@ class Piecewise:
         return (({number: 1.0},),)
 
     def _computed(self, made: Node, parts: list[Form]) -> Form | None:
-        op, kind = made.op, kink_by_rule(made)
+        op, kind = made.op, kink_of(made)
         if kind:
             place, parts = self.extreme(kind, parts)
             return self._reduced(_joined(kind, parts)) if place is None else parts[place]
         if op in ("add", "sub"):
-            return self._less(parts[0], parts[1] if op == "sub" else scaled(parts[1], -1.0))
+            second = parts[1] if op == "add" else scaled(parts[1], -1.0)
+            return self._reduced(tuple(tuple(added(s, t) for s in c for t in d) for c in parts[0] for d in second))
         if op in ("neg", "cast"):
             return parts[0] if op == "cast" else self._reduced(scaled(parts[0], -1.0))
         factors = [p[0][0].get(None, 0.0) if is_sum(p) and not p[0][0].keys() - {None} else None for p in parts]
@@ -103,17 +102,6 @@ class Piecewise:
     def _beyond(self, form: Iterable[tuple[Terms, ...]], clause: tuple[Terms, ...]) -> bool:
         return all(self._reaches([added(s, t, -1.0) for s in least for t in clause]) for least in product(*form))
 
-    def are_apart(self, pairs: Iterable[tuple[Atom, Atom]]) -> bool:
-        """Whether pairs of values are never equal all at once."""
-        gaps = [self._less(self.of(x), self.of(y)) for x, y in pairs]
-        if any(_size(gap) > _SUMS for gap in gaps):
-            return False
-        return self._beyond(_joined("max", [form for gap in gaps for form in (gap, scaled(gap, -1.0))]), ({None: _APART},))
-
-    def _less(self, form: Form, other: Form) -> Form:
-        """The difference of two values."""
-        return self._reduced(tuple(tuple(added(s, t) for s in c for t in d) for c in form for d in scaled(other, -1.0)))
-
     def _reaches(self, gaps: list[Terms]) -> bool:
         """Whether the largest of some sums, or of two that are opposite but for a number, is never negative."""
         if any(self._least(gap) >= 0 for gap in gaps):
@@ -135,14 +123,14 @@ class Piecewise:
 
     def _is_square(self, terms: Terms) -> bool:
         """Whether a sum of products is a sum of squares, but for a constant."""
-        pairs = {n: self._factors(n) for n in terms if n is not None}
-        if () in pairs.values():
+        pairs = [(self._factors(n), c) for n, c in terms.items() if n is not None]
+        names = list(dict.fromkeys(pair[0] for pair, _ in pairs if pair and pair[0] == pair[1]))
+        if not all(pair and pair[0] in names and pair[1] in names for pair, _ in pairs):
             return False
-        names = list(dict.fromkeys(n for pair in pairs.values() for n in pair))
         whole = np.zeros((len(names), len(names)))
-        for n, pair in pairs.items():
-            for first, second in (pair, pair[::-1]):
-                whole[names.index(first), names.index(second)] += terms[n] / 2
+        for (first, second), c in pairs:
+            whole[names.index(first), names.index(second)] += c / 2
+            whole[names.index(second), names.index(first)] += c / 2
         return bool(np.linalg.eigvalsh(whole)[0] >= -_ROUNDING * np.max(np.abs(whole)))
 
     def _factors(self, number: int) -> tuple[int, ...]:
@@ -179,27 +167,17 @@ class Piecewise:
             return binding.operands[place] if place < len(parts) else builder.neg(binding.operands[0])
         form = self.of(binding.result)
         is_less = _count(form) < sum(map(_count, among)) and form[0][0] != {self.facts.number(binding.result): 1.0}
-        return self.emitted(builder, form) if is_less else None
+        return self.emitted(builder, form) if is_less and _size(form) <= 2 else None  # of more, ties are shared as written
 
     def emitted(self, builder: Builder, form: Form) -> Atom:
         """A sum, or the larger or smaller one of two, as operations."""
-        if _size(form) != 2:
-            return self._factored(builder, form)
+        if is_sum(form):
+            return self._sum(builder, form[0][0])
         a, b = form[0] if len(form) == 1 else (form[0][0], form[1][0])
         direction, size = directed(added(a, b, -1.0))
         mean, size = added(scaled_terms(a, 0.5), b, 0.5), abs(size) / (2.0 if len(form) > 1 else -2.0)
         distance = builder.emit("abs", (self._sum(builder, dict(direction)),))
         return builder.add(self._sum(builder, mean), builder.mul(Constant(size), distance))
-
-    def _factored(self, b: Builder, form: Form) -> Atom:
-        """A form with what clauses have in common taken out."""
-        among = [t for clause in form for t in clause]
-        common = max(among, key=among.count)
-        own = [tuple(t for t in clause if t != common) for clause in form if common in clause]
-        found = self._sum(b, common)
-        found = b.emit("min", (found, self._factored(b, tuple(own)))) if all(own) else found
-        others = tuple(clause for clause in form if common not in clause)
-        return b.emit("max", (found, self._factored(b, others))) if others else found
 
     def _sum(self, b: Builder, terms: Terms) -> Atom:
         found: Atom | None = None
@@ -207,6 +185,11 @@ class Piecewise:
             term = Constant(c) if n is None else b.mul(Constant(c), self.atoms[n])
             found = term if found is None else b.add(found, term)
         return Constant(0.0) if found is None else found
+
+
+def kink_of(binding: Node) -> str:
+    """Which kink of a real value, or extreme of several, a binding is; "" for others."""
+    return kink_by_rule(binding) if binding.op == "call" or binding.op in OPS else ""
 
 
 def is_sum(form: Form) -> bool:
@@ -263,7 +246,7 @@ def flattened(facts: Facts, builder: Builder) -> list[Node]:
     pieces = Piecewise(facts, facts.made)
     found: list[Node] = []
     for binding in facts.bindings:
-        kind = kink_by_rule(binding) if binding.primal and binding.dtype in "fd" else ""
+        kind = kink_of(binding) if binding.primal and binding.dtype in "fd" else ""
         start, outer, builder.primal = len(builder.bindings), builder.primal, False
         builder.at(binding)
         seen = pieces.seen(builder, binding, kind) if kind else None

@@ -8,46 +8,38 @@ independent of one another.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import reduce
-from itertools import combinations, product
+from itertools import combinations
 from typing import NamedTuple
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.ir.zeros import is_zero_atom
-from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
-from symdiff.simplification.piecewise import Direction, Piecewise, directed
+from symdiff.simplification.piecewise import Direction, Piecewise, directed, kink_of
 from symdiff.vocabulary.ops import OPS, is_complex
-from symdiff.vocabulary.traits import operations
 
 _MANY = 4  # kinks that are kept track of in one value
 _LINEAR = {  # operations that hand on factors, and the operands from which
     "mul": slice(0, 2), "add": slice(0, 2), "sub": slice(0, 2), "select": slice(1, 3),
     "neg": slice(0, 1), "cast": slice(0, 1), "div": slice(0, 1),
 }  # fmt: skip
-_COMPARING = operations("compares")
+_ASKING = ("select", "lt", "gt", "eq", "fmax", "fmin")
 ZERO = Constant(0.0)
 Signs = frozenset[int]
-Aligned = Callable[[tuple[Atom, Atom], tuple[Atom, Atom]], Atom | None]
 Factors = frozenset[tuple[int, int]]  # directions, and whether signs (0), or shares on one side (1, -1), of their kinks
 NO_TERMS = Signs()
 
 
-def may_have_kinks(facts: Facts) -> bool:
-    """Whether some of the values have kinks, or are shares in some."""
-    heads = (b for b in facts.bindings if kink_by_rule(b) or b.op in ("sign", "call") or (b.op == "select" and not b.primal))
-    return any(not is_complex(b.dtype) for b in heads)
-
-
-def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom], aligned: Aligned | None = None) -> None:
-    """Have a builder take such products, where the bindings that it differentiates can give some; `aligned` tells where kinks
-    of two pairs of values turn together."""
-    if builder.signs is None and may_have_kinks(facts):
-        builder.signs = SignFactors(builder, facts, active_symbols(facts.bindings, wrt), aligned)
+def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom]) -> None:
+    """Have a builder take such products, where the bindings that it differentiates can give some."""
+    if builder.signs is None and any(
+        (kink_of(b) or b.op in ("sign", "call")) and not is_complex(b.dtype) for b in facts.bindings
+    ):
+        builder.signs = SignFactors(builder, facts, active_symbols(facts.bindings, wrt))
 
 
 class Kink(NamedTuple):
@@ -66,14 +58,12 @@ class SignFactors:
     """The kinks in the values on a builder: of factors, and of terms of sums, each by the number of its direction, by the
     complement of the number where the user wrote the sign."""
 
-    def __init__(self, builder: Builder, facts: Facts, moving: set[Atom], aligned: Aligned | None) -> None:
+    def __init__(self, builder: Builder, facts: Facts, moving: set[Atom]) -> None:
         self.builder = builder
-        self.aligned = aligned
         self.facts = facts
         self.moving = moving
         self.made: dict[Atom, Node] = {}
         self.pieces = Piecewise(facts, self.made)
-        self.sums = Piecewise(facts, self.made, kinks=False)
         self._is_raw = False  # whether products are what they are
         self._is_aside = False  # whether bindings have no kinks, and products are what they are
         self._kinks: dict[Atom, Kink] = {}
@@ -81,7 +71,6 @@ class SignFactors:
         self._terms: dict[Atom, frozenset[int]] = {}  # those of some terms
         self._stripped: dict[tuple[Atom, tuple[int, int]], Atom] = {}
         self._turning: dict[tuple[Atom, Signs], Atom] = {}
-        self._alike: dict[tuple[int, int], Atom | None] = {}
         self._ties: dict[int, Atom] = {}
         self._directions: dict[Direction, int] = {}
         for binding in facts.bindings:
@@ -92,14 +81,14 @@ class SignFactors:
         if self._is_aside:
             return
         self.made[binding.result] = binding
-        kink = self._kink(binding)
+        kink = self._kink(binding) if binding.op in ("sign", "select") and not is_complex(binding.dtype) else None
         if kink is not None:
             self._kinks[binding.result] = kink
             terms = frozenset([~kink.direction if binding.primal else kink.direction])
             kind = 0 if kink.along == -kink.back else 1 if kink.back == 0 else -1
             factors = Factors((s, kind) for s in terms if kind == 0 or kink.along * kink.back == 0)
         else:
-            parts = [o for o in binding.operands[_LINEAR.get(binding.op, slice(0))] if not self._is_zero(o)]
+            parts = [o for o in binding.operands[_LINEAR.get(binding.op, slice(0))] if not is_zero_atom(o)]
             terms = NO_TERMS.union(*(self._terms.get(o, NO_TERMS) for o in parts))
             each = [self._factors.get(o, Factors()) for o in parts] or [Factors()]
             factors = Factors.union(*each) if binding.op == "mul" else Factors.intersection(*each)
@@ -115,27 +104,7 @@ class SignFactors:
                 if s[0] == t[0] >= 0 or s[0] == ~t[0]:
                     return self._shared(x, y, s, t)
         meeting = sorted(max(s, ~s) for s in self._terms[a] if ~s in self._terms[b] or (s >= 0 and s in self._terms[b]))
-        crossing = self._crossing(a, b) if self.aligned is not None else {}
-        return self._corrected(a, b, meeting, crossing) if meeting or crossing else None
-
-    def _crossing(self, x: Atom, y: Atom) -> dict[tuple[int, int], Atom]:
-        """What kinks of two values in other directions have in common where both tie."""
-        found, self._is_aside = dict[tuple[int, int], Atom](), True
-        for s, t in product(*(sorted({max(s, ~s) for s in self._terms[o]}) for o in (x, y))):
-            if s != t and (s, t) not in self._alike:
-                first, second = self._first(s), self._first(t)
-                pairs = [(k.x, k.y) for k in (first, second)]
-                sign = self.aligned(*pairs)  # type: ignore[misc]
-                sign = None if sign is None or self.pieces.are_apart(pairs) else sign
-                is_turned = first.turned * second.turned < 0
-                self._alike[s, t] = self._alike[t, s] = self.builder.neg(sign) if sign is not None and is_turned else sign
-            if s != t and self._alike[s, t] is not None:
-                found[s, t] = self._alike[s, t]  # type: ignore[assignment]
-        self._is_aside = False
-        return found
-
-    def _first(self, direction: int) -> Kink:
-        return next(k for k in self._kinks.values() if k.direction == direction)
+        return self._corrected(a, b, meeting) if meeting else None
 
     def _shared(self, x: Atom, y: Atom, s: tuple[int, int], t: tuple[int, int]) -> Atom:
         """The product of two values with a kink among the factors of each: signs leave nothing, shares one of them."""
@@ -149,7 +118,7 @@ class SignFactors:
 
     def _without(self, atom: Atom, factor: tuple[int, int]) -> Atom:
         """A value without a factor that it has."""
-        if self._is_zero(atom):
+        if is_zero_atom(atom):
             return atom
         if (atom, factor) not in self._stripped:
             binding = self.made[atom]
@@ -165,11 +134,6 @@ class SignFactors:
             self._stripped[atom, factor] = found
         return self._stripped[atom, factor]
 
-    def _is_zero(self, atom: Atom) -> bool:
-        """Whether a value is zero, though its derivative may be none."""
-        made = self.made.get(atom)
-        return is_zero_atom(atom) or (made is not None and made.op == "select" and made.operands[1].op == "edge")
-
     def _again(self, binding: Node, parts: list[Atom]) -> Atom:
         """A linear operation of other values."""
         b, op = self.builder, binding.op
@@ -179,34 +143,55 @@ class SignFactors:
             return b.neg(parts[0]) if op == "neg" else b.cast(parts[0], binding.dtype)
         return b.emit("div", (parts[0], binding.operands[1])) if op == "div" else b.select(binding.operands[0], *parts)
 
-    def _corrected(self, x: Atom, y: Atom, meeting: list[int], crossing: dict[tuple[int, int], Atom]) -> Atom:
+    def _corrected(self, x: Atom, y: Atom, meeting: list[int]) -> Atom:
         """A product, with what turns in both factors where kinks tie."""
         b = self.builder
-        found, self._is_aside = b.emit("mul", (x, y)), True
+        product, self._is_aside = b.emit("mul", (x, y)), True
+        tied = reduce(lambda c, d: b.emit("or", (c, d)), map(self._tie, meeting))
         parts = [b.mul(self._turned(x, signs), self._turned(y, signs)) for signs in _subsets(meeting) if signs]
-        parts += [
-            b.mul(sign, b.mul(self._turned(x, Signs([s])), self._turned(y, Signs([t])))) for (s, t), sign in crossing.items()
-        ]
-        tied = reduce(lambda c, d: b.emit("or", (c, d)), map(self._tie, dict.fromkeys([*meeting, *(s for s, _ in crossing)])))
         part = b.select(tied, reduce(b.add, parts), ZERO)
         self._is_aside = False
-        return b.add(found, part)
+        return b.add(product, part)
 
     # -- what a kink is
 
     def _kink(self, binding: Node) -> Kink | None:
-        """The kink of a sign, or of a share in an extreme."""
-        sides = sides_of(self.made, binding)
-        if sides is None or (binding.op == "sign" and sides[0] not in self.moving):
-            return None
-        x, y, above, below = sides
+        """The kink of a sign, or of a share in an extreme as its row writes it."""
+        if binding.op == "sign":
+            x, y, above, below = binding.operands[0], ZERO, 1.0, -1.0
+            if x not in self.moving:
+                return None
+        else:
+            found = None if binding.primal else self._share(binding)
+            if found is None:
+                return None
+            x, y, above, below = found
         direction, turned = self._direction(x, y)
         along, back = (above, below) if turned > 0 else (below, above)
         return Kink(x, y, along, back, direction, turned) if turned else None
 
+    def _share(self, binding: Node) -> tuple[Atom, Atom, float, float] | None:
+        """x, y and what a choice between constants by their order is where x > y and where x < y."""
+        asked = self.made.get(binding.operands[0])
+        if asked is None or asked.op not in ("lt", "gt", "eq"):
+            return None
+        x, y = asked.operands
+        sides = [self._side(binding.result, {x: 1.0 - k, y: k}) for k in (0.0, 1.0)]
+        return None if math.isnan(sum(sides)) or x is y else (x, y, *sides)  # type: ignore[return-value]
+
+    def _side(self, atom: Atom, at: dict[Atom, float]) -> float:
+        """What such a choice is where two values are these; NaN for anything else."""
+        made = self.made.get(atom)
+        if made is None or atom in at or made.op not in _ASKING:
+            return at.get(atom, atom.value if isinstance(atom, Constant) else math.nan)
+        first = self._side(made.operands[0], at)
+        if made.op == "select":
+            return first if math.isnan(first) else self._side(made.operands[1 if first else 2], at)
+        return float(OPS[made.op].function()(first, self._side(made.operands[1], at)))
+
     def _direction(self, x: Atom, y: Atom) -> tuple[int, float]:
         """The number of the direction of x - y, and whether it points there (1.0) or back; (0, 0.0) where that is constant."""
-        key, scale = directed(self.sums.gap(x, y))
+        key, scale = directed(self.pieces.gap(x, y))
         if not key:
             return 0, 0.0
         if key not in self._directions:
@@ -218,7 +203,7 @@ class SignFactors:
     def _tie(self, direction: int) -> Atom:
         """Where a kink ties."""
         if direction not in self._ties:
-            kink = self._first(direction)
+            kink = next(k for k in self._kinks.values() if k.direction == max(direction, ~direction))
             self._ties[direction] = self.builder.emit("eq", (kink.x, kink.y))
         return self._ties[direction]
 
@@ -250,29 +235,6 @@ class SignFactors:
             return b.select(self._tie(kink.direction), Constant((kink.along - kink.back) / 2, code), Constant(0.0, code))
         is_product = self.made[atom].op == "mul"
         return reduce(b.add, map(b.mul, parts[::2], parts[1::2])) if is_product else self._again(self.made[atom], parts)
-
-
-def sides_of(made: dict[Atom, Node], binding: Node) -> tuple[Atom, Atom, float, float] | None:
-    """x, y and what a sign, or a share in an extreme as its row writes it, is where x > y and where x < y."""
-    if binding.op == "sign" and not is_complex(binding.dtype):
-        return binding.operands[0], ZERO, 1.0, -1.0
-    asked = made.get(binding.operands[0]) if binding.op == "select" and not binding.primal else None
-    if asked is None or asked.op not in ("lt", "gt", "eq"):
-        return None
-    x, y = asked.operands
-    above, below, tied = (_side(made, binding.result, {x: p, y: q}) for p, q in ((1.0, 0.0), (0.0, 1.0), (0.0, 0.0)))
-    return (x, y, above, below) if above + below == 2 * tied and x is not y else None
-
-
-def _side(made: dict[Atom, Node], atom: Atom, at: dict[Atom, float]) -> float:
-    """What a choice between constants by the order of two values is where these are some; NaN for anything else."""
-    own = made.get(atom)
-    if own is None or atom in at or not (own.op in _COMPARING or own.op in ("select", "fmax", "fmin")):
-        return at.get(atom, atom.value if isinstance(atom, Constant) else math.nan)
-    first = _side(made, own.operands[0], at)
-    if own.op == "select":
-        return first if math.isnan(first) else _side(made, own.operands[1 if first else 2], at)
-    return float(OPS[own.op].function()(first, _side(made, own.operands[1], at)))
 
 
 def _subsets(signs: list[int]) -> list[Signs]:
