@@ -15,7 +15,7 @@ from symdiff.ir.node import Node
 from symdiff.lowering.program import ASSEMBLE, Program, domain_size, key_of
 from symdiff.lowering.walks import counting_loops
 from symdiff.vocabulary.heads import HEADS
-from symdiff.vocabulary.ops import OPS, check_dtype_cast, join_dtype_codes
+from symdiff.vocabulary.ops import OPS, check_dtype_cast, is_complex, join_dtype_codes
 
 
 def check_program(program: Program) -> None:
@@ -61,6 +61,8 @@ def _wrong(program: Program, node: Node) -> str:
         return f"dtype {node.dtype!r}"
     if node.op == "cast":
         check_dtype_cast(program.nodes[node.operands[0]].dtype, node.dtype)
+    if node.op == "broadcast_to" and is_complex(node.dtype) and not is_complex(program.nodes[node.operands[0]].dtype):
+        return f"is {node.dtype}, but the number that it repeats is real"
     shape, codes = _made(program, node)
     if node.shape != shape or (codes and node.dtype not in codes):
         return f"is {node.dtype}{node.shape}, but its operands make {' or '.join(codes) or node.dtype}{shape}"

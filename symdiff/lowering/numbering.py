@@ -242,6 +242,8 @@ class _Numbering(_Folding):
             operands = [self.value_of(o, "?" if i == 0 and op == "select" else around) for i, o in enumerate(binding.operands)]
             if around in ("f", "F") and all(self._is_real(o) for o in operands):  # numbers alone
                 operands = [self.constant(float(np.float32(self.nodes[o].params)), self.nodes[o].dtype) for o in operands]
+            if op == "broadcast_to" and code in "FD":  # whose cells are read as they are
+                operands = [self.as_dtype(o, code) for o in operands]
             params: Any = None
             if op == "array":
                 op, params = "cells", {"shape": binding.shape}
