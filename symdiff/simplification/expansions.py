@@ -18,10 +18,10 @@ import mpmath
 import numpy as np
 
 from symdiff.ir.node import Constant, Node
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.rulebooks.precision import OPERATIONS, SLOW
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template, parse_formula
-from symdiff.simplification.piecewise import kink_of
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
@@ -74,7 +74,7 @@ def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...], written
         steps.append((op, (payload,) if op == "const" else refs))
         return len(steps)
 
-    op = kink_of(binding) or binding.op
+    op = kink_by_rule(binding) or binding.op
     if op in _MADE:
         return apply(_formula(op), refs, None, put)  # type: ignore[no-any-return]
     if op == "call" and binding.params.graph is not None:

@@ -53,7 +53,7 @@ class Piecewise:
 
     def _parts(self, atom: Atom) -> tuple[Atom, ...]:
         made = self.made.get(atom)
-        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or kink_of(made))
+        is_followed = made is not None and made.dtype in "fd" and (made.op in _FOLLOWED or kink_by_rule(made))
         return made.operands if is_followed else ()  # type: ignore[union-attr]
 
     def _form(self, atom: Atom) -> Form:
@@ -68,7 +68,7 @@ class Piecewise:
         return (({number: 1.0},),)
 
     def _computed(self, made: Node, parts: list[Form]) -> Form | None:
-        op, kind = made.op, kink_of(made)
+        op, kind = made.op, kink_by_rule(made)
         if kind:
             place, parts = self.extreme(kind, parts)
             return self._reduced(_joined(kind, parts)) if place is None else parts[place]
@@ -187,11 +187,6 @@ class Piecewise:
         return Constant(0.0) if found is None else found
 
 
-def kink_of(binding: Node) -> str:
-    """Which kink of a real value, or extreme of several, a binding is; "" for others."""
-    return kink_by_rule(binding) if binding.op == "call" or binding.op in OPS else ""
-
-
 def is_sum(form: Form) -> bool:
     """Whether a value has no kinks."""
     return len(form) == len(form[0]) == 1
@@ -246,7 +241,7 @@ def flattened(facts: Facts, builder: Builder) -> list[Node]:
     pieces = Piecewise(facts, facts.made)
     found: list[Node] = []
     for binding in facts.bindings:
-        kind = kink_of(binding) if binding.primal and binding.dtype in "fd" else ""
+        kind = kink_by_rule(binding) if binding.primal and binding.dtype in "fd" else ""
         start, outer, builder.primal = len(builder.bindings), builder.primal, False
         builder.at(binding)
         seen = pieces.seen(builder, binding, kind) if kind else None

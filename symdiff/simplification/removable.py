@@ -21,6 +21,7 @@ import numpy as np
 from symdiff.ir.building import Builder
 from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.rulebooks.columns import Locus, formula_locus
 from symdiff.rulebooks.precision import OPERATIONS
 from symdiff.rulebooks.rule import evaluate_formula
@@ -45,7 +46,6 @@ from symdiff.simplification.expansions import (
 )
 from symdiff.simplification.facts import Facts, known_column
 from symdiff.simplification.intervals import Fact
-from symdiff.simplification.piecewise import kink_of
 from symdiff.simplification.polynomials import in_horners_form, is_disc
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
@@ -324,7 +324,7 @@ def is_divided(binding: Node) -> bool:
 
 
 def _extreme(binding: Node) -> bool:
-    return kink_of(binding) in ("max", "min")
+    return kink_by_rule(binding) in ("max", "min")
 
 
 def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:

@@ -10,9 +10,10 @@ from itertools import zip_longest
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Node
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.equalities import simplify_selects
 from symdiff.simplification.facts import Facts
-from symdiff.simplification.piecewise import flattened, kink_of
+from symdiff.simplification.piecewise import flattened
 from symdiff.simplification.removable import regular
 from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.shifting import shifted
@@ -23,7 +24,7 @@ def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], 
     themselves if `whole`; new symbols are bound on the builder."""
     facts = Facts(simplify_selects(bindings, builder, wrt))
     again = any(not b.primal for b in bindings)
-    flat = [flattened] if any(map(kink_of, bindings)) else []
+    flat = [flattened] if any(map(kink_by_rule, bindings)) else []
     for rewrite in (rewritten, *flat, partial(regular, wrt=wrt, order=order, again=again, whole=whole), shifted):
         found = rewrite(facts, builder)
         if any(new is not old for new, old in zip_longest(found, facts.bindings)):

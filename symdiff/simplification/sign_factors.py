@@ -16,18 +16,20 @@ from typing import NamedTuple
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.ir.zeros import is_zero_atom
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
-from symdiff.simplification.piecewise import Direction, Piecewise, directed, kink_of
+from symdiff.simplification.piecewise import Direction, Piecewise, directed
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 _MANY = 4  # kinks that are kept track of in one value
 _LINEAR = {  # operations that hand on factors, and the operands from which
     "mul": slice(0, 2), "add": slice(0, 2), "sub": slice(0, 2), "select": slice(1, 3),
     "neg": slice(0, 1), "cast": slice(0, 1), "div": slice(0, 1),
 }  # fmt: skip
-_ASKING = ("select", "lt", "gt", "eq", "fmax", "fmin")
+_COMPARING = operations("compares")
 ZERO = Constant(0.0)
 Signs = frozenset[int]
 Factors = frozenset[tuple[int, int]]  # directions, and whether signs (0), or shares on one side (1, -1), of their kinks
@@ -37,7 +39,7 @@ NO_TERMS = Signs()
 def watch_signs(builder: Builder, facts: Facts, wrt: Iterable[Atom]) -> None:
     """Have a builder take such products, where the bindings that it differentiates can give some."""
     if builder.signs is None and any(
-        (kink_of(b) or b.op in ("sign", "call")) and not is_complex(b.dtype) for b in facts.bindings
+        (kink_by_rule(b) or b.op in ("sign", "call")) and not is_complex(b.dtype) for b in facts.bindings
     ):
         builder.signs = SignFactors(builder, facts, active_symbols(facts.bindings, wrt))
 
@@ -182,7 +184,7 @@ class SignFactors:
     def _side(self, atom: Atom, at: dict[Atom, float]) -> float:
         """What such a choice is where two values are these; NaN for anything else."""
         made = self.made.get(atom)
-        if made is None or atom in at or made.op not in _ASKING:
+        if made is None or atom in at or not (made.op in _COMPARING or made.op in ("select", "fmax", "fmin")):
             return at.get(atom, atom.value if isinstance(atom, Constant) else math.nan)
         first = self._side(made.operands[0], at)
         if made.op == "select":
