@@ -5,9 +5,10 @@ own iterator, for a number and for a symbol of one; what has parts then stands f
 have few structures, but for their numbers and arrays. Other values have no items by number.
 """
 
+import gc
 import itertools
 import math
-from collections.abc import Callable, MappingView, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _CHOICES = 1_000_000  # of places, which are written out
 _SPREAD = 100  # traced numbers that make an array, each by itself
 _LONG = 10_000_000  # rounds beyond which the values of an index are not worked out
@@ -57,6 +59,7 @@ class Items(NamedTuple):
     item: Callable[[Any], Any]
     goes_on: Callable[[Any], Any] | None = None  # whether there is an item, of which there are at most `count`
     reach: tuple[int, int] = (0, 0)  # the first and last integers that such items may be
+    over: Any = None  # what the loop runs over
 
 
 def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
@@ -74,7 +77,22 @@ def plain_values(values: Any, call: Callable[[Any], Any]) -> Any:
 def items_of(values: Any) -> Items | None:
     """The items of what a loop runs over, by number; None where they have none, or too many."""
     found = _items(values)
-    return None if found is None or (found.count or 0) > _LONG else found
+    return None if found is None or (found.count or 0) > _LONG else found._replace(over=values)
+
+
+def run_over(values: Any) -> Iterator[Any]:
+    """The lists, dicts and objects of which a loop's items are: its rounds have them as they were before it."""
+    stack, seen = [values], dict[int, Any]()
+    while stack:
+        value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen[id(value)] = value
+        if isinstance(value, (Header, *_VIEWS)):
+            stack += value.args if isinstance(value, Header) else gc.get_referents(value)
+        elif not _is_cells(value) and (found := parts_of(value)) is not None:
+            yield value
+            stack += found.parts
 
 
 def _items(values: Any) -> Items | None:
@@ -87,7 +105,7 @@ def _items(values: Any) -> Items | None:
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
-    listed = list(values) if isinstance(values, MappingView) else values
+    listed = list(values) if type(values) in _VIEWS else values
     if type(listed) in (list, tuple) and len(listed) > FEW and (column := _column(listed)) is not None:
         return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
     return None

@@ -26,7 +26,7 @@ from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_deci
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
-from symdiff.tracing.loops.items import Items
+from symdiff.tracing.loops.items import Items, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
@@ -255,6 +255,10 @@ class KeptRounds:
         else:
             self.keeping.open.append(self)
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
+        changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *self.items_of.values())}
+        if changed and any(id(value) in changed for value in run_over(self.items.over)):
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("a round changes what the loop runs over")
         self._finish(outer, count, found, skeletons)
 
     def _takers(self) -> Iterator[Taker]:
