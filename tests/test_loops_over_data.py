@@ -355,3 +355,29 @@ def test_what_rounds_do_to_items_is_what_python_does(f):
     value, derivative = sd.value_and_grad(f, loops="keep")(P)
     np.testing.assert_allclose(value, f(P), rtol=1e-12)
     np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(P), rtol=1e-9)
+
+
+def changes_a_later_value(p):
+    d = {"a": p[0], "b": p[1], "c": p[0], "d": p[1], "e": p[0], "f": p[1]}
+    s = 0.0
+    for v in d.values():
+        d["f"] = d["f"] + v
+        s = s + v
+    return s
+
+
+def changes_a_later_item_by_another_name(p):
+    rows = [[p[0] * i, 1.0] for i in range(12)]
+    s, last = 0.0, rows[11]
+    for row in rows:
+        last[0] = last[0] + row[0]
+        s = s + row[0] * p[1]
+    return s
+
+
+@pytest.mark.parametrize("f", [changes_a_later_value, changes_a_later_item_by_another_name], ids=lambda f: f.__name__)
+def test_loops_whose_rounds_change_what_they_run_over_are_written_out(f):
+    derivative = sd.value_and_grad(f, loops="keep")
+    assert "written out: a round changes what the loop runs over" in sd.trace(f, P, loops="keep").notes["loops"].values()
+    np.testing.assert_allclose(derivative(P)[0], f(P), rtol=1e-12)
+    np.testing.assert_allclose(derivative(P)[1], sd.grad(f, loops="unroll")(P), rtol=1e-9)
