@@ -40,6 +40,7 @@ RATES = {"exp": 1.0, "exp2": math.log(2), "exp10": math.log(10)}
 LOGARITHMS = {"log": 1.0, "log2": 1 / math.log(2), "log10": 1 / math.log(10), "log1p": 1.0}  # by natural ones
 _PASSING = operations("keeps_growth")  # keep one exponential's growth
 _GROWING = operations("keeps_growth", "grows") | {"item", *HEADS}
+_OVERWRITING = operations("overwrites")
 _NONE = Column()
 _MANY = 32  # operations among which factors are looked for
 _TURNED, _UNSEEN = frozenset({-1}), -2  # in place of the number of a factor: a change of sign, and factors not looked at
@@ -141,6 +142,8 @@ class Facts:
             return Fact(0.0, MOST, nan=False, finite=True, whole=True)
         if op == "cast" or moves_by_rule(node):
             return parts[0]
+        if op in _OVERWRITING:
+            return joined(parts[0], parts[-1])
         if op == "mul":
             (base, first), (other, second) = map(self.multiple, operands)
             scale = constant_fact(first * second)

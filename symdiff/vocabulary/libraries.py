@@ -123,6 +123,11 @@ def is_of_graphs(path: str) -> bool:
     return path.startswith(_OF_GRAPHS)
 
 
+def is_ours(path: str) -> bool:
+    """Whether a file is one of symdiff's."""
+    return path.startswith(_ROOT)
+
+
 def is_numpys(path: str) -> bool:
     """Whether a file is one of NumPy's."""
     return path.startswith(_NUMPY)

@@ -55,9 +55,10 @@ class RoundPath(Path):
             outer = builder.captured[self._captures]
             self._captures += 1
             path = outer.builder.path
-            if path is not None and not outer.shape:
+            known = None if path is None else path.fact(outer.atom)
+            if known is not None and (known.whole or not outer.shape):
                 symbol = builder.captures[outer.atom]
-                self._known._narrow(super().number(symbol), path.fact(outer.atom))
+                self._known._narrow(super().number(symbol), known)
         return found
 
     def has_begun(self, builder: Builder, atom: Atom) -> bool:
@@ -70,6 +71,13 @@ class RoundPath(Path):
         if values is None or values.dtype.kind != "f" or np.isnan(values).any():
             return super().fact(atom)
         return Fact(float(values.min()), float(values.max()), nan=False, finite=bool(np.isfinite(values).all()))
+
+    def known(self, atom: Atom) -> bool | None:
+        """Whether a condition holds in all rounds, or on this path; None where that is open."""
+        values = self.in_rounds(atom)
+        if values is None:
+            return self._known.known(self.number(atom))
+        return bool(values.any()) if values.all() or not values.any() else None
 
     def takes(self, atom: Atom) -> None:
         """Take a condition as true: there is no round where it is not."""

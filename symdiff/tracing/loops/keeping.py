@@ -16,8 +16,10 @@ import numpy as np
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
 from symdiff.tracing.state.attempt import Contents
+from symdiff.tracing.state.raising import is_defect
 from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
 from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.libraries import user_line
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out
@@ -85,9 +87,11 @@ class Keeping:
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
-        self.growing: set[tuple[Place, int]] = (
-            set()
-        )  # lists with which rounds do more than append, by their numbers in the loop
+        self.growing: set[tuple[Place, int]] = set()  # lists with which rounds do more than append, by their numbers there
+        self.uneven: set[tuple[Place, str]] = set()  # integers that rounds do not count on by one step, by their names
+        self.filling: dict[str, Place] = {}  # lines that make arrays of integers or truths which rounds of a loop change
+        self.unlisted: set[tuple[Place, str]] = set()  # lists that stay lists, by their names
+        self.plain: dict[int, tuple[Any, str]] = {}  # such arrays as NumPy has them, with their lines
         self.standing: dict[int, Any] = {}  # what stands for lists
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises
@@ -120,6 +124,7 @@ class Keeping:
             del self._within[inner], self.reasons[inner]  # it may be kept in rounds that are none of symbols
         self.reasons[place] = reason
         self.kept.discard(place)
+        self.filling = {line: loop for line, loop in self.filling.items() if loop != place}
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
         return Again()
 
@@ -166,6 +171,21 @@ class Keeping:
             self.open[-1].fresh[id(value)] = value
         return value
 
+    def fills(self, array: np.ndarray) -> bool:
+        """Whether rounds change an array of integers or truths that NumPy has made here: it is to be traced."""
+        line = user_line()
+        if array.dtype in (np.dtype(int), np.dtype(bool)) and line not in self.filling:
+            self.plain[id(array)] = array, line
+        return line in self.filling
+
+    def _fill(self, owner: Any) -> None:
+        """A round changes such an array, or a view of one: it is to be traced."""
+        while isinstance(owner, np.ndarray):
+            if id(owner) in self.plain:
+                self.filling[self.plain[id(owner)][1]] = self.open[-1].place
+                raise Again
+            owner = owner.base
+
     def check_change(self, owner: Any, grows: bool = False) -> None:
         """An object, list or dict is about to be changed in place; `grows`: items are appended to a list."""
         for loop in reversed(self.open):
@@ -176,6 +196,7 @@ class Keeping:
             _, owner = loop.copies.get(id(owner), (None, owner))
             if isinstance(owner, CellType) and loop.is_of_round(owner.cell_contents):
                 continue  # a name of the loop, or of a function that the round has called
+            self._fill(owner)
             if not loop.states.take(owner, grows):
                 raise self.refuse(f"a round changes a {type(owner).__name__} that was there before")
         if id(owner) in self.doubtful:
@@ -185,7 +206,24 @@ class Keeping:
     def check_raised(self, error: Exception, before: int, own: bool) -> None:
         """An exception passes a handler around which so many rounds were open: `own` ones of the function may, in one round."""
         if len(self.open) > before or not own:
-            raise self.refuse(f"{type(error).__name__}: {error}".splitlines()[0]) from None
+            raise self.failed(error) from None
+
+    def doubts(self) -> bool:
+        """Whether rounds have taken integers for counted, which they are not from now on."""
+        guessed = {(loop.place, name) for loop in self.open for name in loop.guessed}
+        self.uneven |= guessed
+        return bool(guessed)
+
+    def failed(self, error: BaseException) -> BaseException:
+        """What is to be raised where a symbolic round raises: it took integers for counted that are not, or the first round is
+        another one, or the loop is not kept; a defect of ours.
+        """
+        if is_defect(error):
+            return error
+        if self.doubts():
+            return Again()
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return self.refuse(reason) if self.peels.get(self.open[-1].place, (0, 0))[0] else self.peel(1, 0, reason)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -194,6 +232,7 @@ class Keeping:
         self.written = 1
         self.unsure.clear()
         self.doubtful.clear()
+        self.plain.clear()
         try:
             yield
         except Again:
@@ -206,7 +245,7 @@ class Keeping:
                 self.reasons.update(self.unsure)
                 raise Again from None
             if self.open:
-                raise self.refuse(f"{type(error).__name__}: {error}".splitlines()[0]) from None
+                raise self.failed(error) from None
             raise
         finally:
             for grown in reversed([*self.standing.values()]):

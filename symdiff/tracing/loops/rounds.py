@@ -6,6 +6,7 @@ turn; that nothing but names of the loop is changed in it; and that the rounds t
 The other loops run as they are, round by round.
 """
 
+import functools
 import math
 import sys
 from collections.abc import Iterator
@@ -34,10 +35,10 @@ from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
 from symdiff.tracing.values.selecting import Selected
-from symdiff.tracing.values.spans import gap, reach
+from symdiff.tracing.values.spans import moves, reach
 from symdiff.tracing.values.storage import Storage, root_of
 from symdiff.tracing.values.stretches import Stretch
-from symdiff.tracing.values.tracer import Tracer, traced_atom
+from symdiff.tracing.values.tracer import Tracer, raises_behind, traced_atom
 from symdiff.vocabulary.libraries import user_line
 
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
@@ -80,18 +81,21 @@ class Told(NamedTuple):
 class _Value:
     """A number or an array that the loop's names hold: how it is handed on, and of which forms it has been."""
 
-    def __init__(self, name: str, begin: Any) -> None:
+    def __init__(self, name: str, begin: Any, uneven: bool = False) -> None:
         self.name = name
         self.begin = begin
         self.step = 0
         self.forms: list[Form] = []
-        self.counts = type(begin) is int
+        self.counts = type(begin) is int and not uneven
         self.fixed = type(begin) in (int, bool)  # as it is, until a round gives something else
         self.reach: tuple[float, float] | None = None  # between which integers it is, as far as rounds were run
-        self.added: tuple[float, float] | None = None  # what a round adds at least and at most, where that tells it
+        self.added: tuple[float, float] | None = None  # what a round adds at least and at most, where it adds to what was there
+        self.base = (math.inf, -math.inf)  # between which integers it begins, or a round says what it is
         self.passes = 0
         if begin is not None and not self.fixed:
             self.forms.append(traced_form(begin))
+            if isinstance(begin, Integer) and all(map(math.isfinite, reach(begin))):
+                self.reach = reach(begin)
 
     def ends(self) -> tuple[float, float]:
         """Where an integer is behind the loop."""
@@ -101,7 +105,7 @@ class _Value:
 
     def is_whole(self) -> bool:
         """Whether it is an integer that is no expression of the index."""
-        return not self.fixed and all(f.whole and not f.shape for f in self.forms)
+        return not self.fixed and all(f.whole for f in self.forms)
 
 
 class KeptRounds:
@@ -134,6 +138,8 @@ class KeptRounds:
         self._goes_on: Any = True
         self._left = False
         self.fresh: dict[int, Any] = {}  # what the round has made, by identity
+        self.errors: dict[Any, Exception] = {}  # what rounds may raise
+        self.guessed: list[str] = []  # integers that this round takes for counted
         self.states = States(self)
         self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
         self._doubted = self.tested  # whether others may have what rounds hand on
@@ -167,6 +173,23 @@ class KeptRounds:
                 found = np.logical_and(found, truth if value else np.logical_not(truth))
             builder = builder.parent
         return found
+
+    def raises(self, condition: Any, error: Exception) -> bool:
+        """What a round raises where a condition holds ends the loop with it, and is raised behind the loop."""
+        atom = traced_atom(condition, self._path.builder, self.origin)
+        known = self._path.known(atom)
+        if known:
+            raise error
+        if known is None:
+            if not self.leaves:
+                if not self.keeping.doubts():
+                    self.keeping.raising.add(self.place)
+                raise Again
+            before = [truth for _, truth in self._raised.values()]
+            alone = functools.reduce(lambda found, truth: np.logical_and(found, np.logical_not(truth)), before, condition)
+            key = type(error), str(error)
+            self._raised[key] = error, np.logical_or(self._raised[key][1], alone) if key in self._raised else alone
+        return known is None
 
     def leave(self) -> None:
         """The loop ends with this round."""
@@ -244,6 +267,7 @@ class KeptRounds:
                 self.states.put_back()
                 skeletons = {name: self._spread(value, name) for name, value in entry.items()}
                 skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
+            skeletons |= {r: _Value("raised", False) for r in map(_Raised, self.errors) if r not in skeletons}
             for store in self._stores():
                 windows = (_Window(store, n) for n in range(store.depth))
                 skeletons |= {
@@ -292,7 +316,7 @@ class KeptRounds:
             index = self.index = Integer(builder, k, PYTHON)
             self.symbols: list[tuple[_Value, Node]] = []
             self._entered: list[tuple[_Value, Tracer]] = []
-            self.fresh, self.copies, self._met = {}, {}, set()
+            self.fresh, self.copies, self._met, self.guessed = {}, {}, set(), []
             self.values = {}
             for name, s in skeletons.items():
                 if isinstance(name, State):
@@ -305,10 +329,13 @@ class KeptRounds:
             self._stand_in(True)
             self.values.update(self.listed)
             for c in self.carried:
-                self.symbols.append((c.value, builder.input(c.value.name, c.begin.shape, c.storage.code)))
-                self.values.update(c.copied(builder, self.symbols[-1][1]))
+                symbol = builder.input(c.value.name, c.begin.shape, c.storage.code)
+                self.symbols.append((c.value, symbol))
+                if c.value.reach is not None:
+                    path.reaches(symbol, *c.value.reach)
+                self.values.update(c.copied(builder, symbol))
             going = builder.input("going", (), "?") if self.leaves else None
-            self._goes_on, self._left = True, False
+            self._goes_on, self._left, self._raised = True, False, {}
             self.moved = True
             item = self._standing(self.items.item(index + first if first else index))
             if self.items.goes_on is not None:
@@ -326,6 +353,9 @@ class KeptRounds:
             for store in self._stores():
                 after.update({_Item(store, n): value for n, value in enumerate(store.items)})
                 after.update({_Window(store, n): value for n, value in enumerate(store.windows())})
+            self.errors.update({key: error for key, (error, _) in self._raised.items()})
+            truths = {key: truth.of_kind(PYTHON) for key, (_, truth) in self._raised.items()}
+            after.update({_Raised(key): truths.get(key, False) for key in self.errors})
             self._part(after, skeletons)
             leaves: list[Any] = []
             spread = {name: self._flat(value, leaves, isinstance(name, State)) for name, value in after.items()}
@@ -334,6 +364,8 @@ class KeptRounds:
             if self.tested:
                 where = self._on_path() if self.endless else True
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
+                for truth in truths.values():
+                    leaves[-1] = np.logical_and(leaves[-1], np.logical_not(truth))
             if given and spread != self._spreads:
                 for one, other in zip(self._spreads.values(), spread.values(), strict=False):
                     self._open(one, other)
@@ -392,7 +424,8 @@ class KeptRounds:
         held = self.frame.f_locals  # another dict would hold them, too
         found: dict[str, Listed] = {}
         for name in self.stored:
-            if type(held.get(name)) is list and name not in self.appended and references(self.frame, name) <= ALONE:
+            listed = type(held.get(name)) is list and (self.place, name) not in self.keeping.unlisted
+            if listed and name not in self.appended and references(self.frame, name) <= ALONE:
                 made = Listed.of(name, self, held[name])
                 if made is not None:
                     found[name], self.items_of[name] = made, held[name]
@@ -410,13 +443,13 @@ class KeptRounds:
 
     def _is_own(self, x: Any) -> bool:
         """Whether a value is an array of the enclosing run's, with memory of its own that nobody has as another array."""
-        if not isinstance(x, Tracer) or not x.shape or isinstance(x, Integer) or x.builder is not self.outer:
+        if not isinstance(x, Tracer) or not x.shape or x.builder is not self.outer:
             return False
         held = x.shared()
         storage = held.storage
         return (
             isinstance(storage, Storage) and storage.builder is self.outer and not storage.refusal
-            and held.place is storage.memory and storage.guard is None and storage.code in "fdFD" and not storage.images
+            and held.place is storage.memory and storage.guard is None and storage.code in "fdFD?" and not storage.images
         )  # fmt: skip
 
     def _carried(self) -> list[CarriedStore]:
@@ -545,7 +578,7 @@ class KeptRounds:
         found = self._opened(value, above)
         if found is not None:
             return self._spread_parts(found._replace(own=value), name, (*above, id(value)))
-        return _Value(name, value) if _is_value(value) else value
+        return _Value(name, value, (self.place, name) in self.keeping.uneven) if _is_value(value) else value
 
     def _spread_parts(self, found: Parts, name: str, above: tuple[int, ...]) -> Parts:
         names = found.names if len(found.names) == len(found.parts) else range(len(found.parts))
@@ -560,6 +593,7 @@ class KeptRounds:
         if not isinstance(spread, _Value):
             return spread
         if spread.fixed:
+            self.guessed += [spread.name] if spread.step else []
             return spread.begin if not spread.step else index * spread.step + spread.begin
         form = spread.forms[0]
         kind = form.kind if len(spread.forms) == 1 else kind_of_several(spread.forms, self._which)
@@ -755,9 +789,12 @@ class KeptRounds:
 
         for n, leaf in enumerate(leaves):
             found: dict[Any, tuple[float, float]] = {}
-            if isinstance(leaf, (int, Integer)) and not np.shape(leaf):
+            if isinstance(leaf, (int, Integer)):
                 found = {"known": reach(leaf), "wide": wide(leaf)}
-                found |= {value: gap(leaf, begin, wide) for value, begin in taken}
+                for value, begin in taken:
+                    if begin.shape == np.shape(leaf):
+                        moved, away = moves(path, leaf, begin, wide, MOST / (self.count or MOST))
+                        found |= {value: moved, (value, "away"): away}
             if n == len(ranges):
                 ranges.append(found)
             else:
@@ -772,18 +809,17 @@ class KeptRounds:
         low, high = value.reach or known
         if value.reach is not None and low <= least and most <= high:
             return True
-        (back, on), wide = ranges.get(value, (-math.inf, math.inf)), ranges.get("wide", (-math.inf, math.inf))
+        (back, on), away = (ranges.get(key, (-math.inf, math.inf)) for key in (value, (value, "away")))
         if value.added is not None:
-            if value.added[0] <= back and on <= value.added[1]:
+            if value.added[0] <= back and on <= value.added[1] and value.base[0] <= away[0] and away[1] <= value.base[1]:
                 return True
             raise self.keeping.refuse("an integer may become too large")
         value.passes += 1
         rounds = MOST if self.count is None else self.count
-        if max(-back, on, 0) * rounds <= MOST:  # by as much in each round
+        if away[0] > -WIDE and away[1] < WIDE:  # by as much in each round, from where it began or was said to be
+            value.base = min(known[0], away[0]), max(known[1], away[1])
             value.added = min(back, 0.0), max(on, 0.0)
-            value.reach = known[0] + value.added[0] * (rounds - 1), known[1] + value.added[1] * (rounds - 1)
-        elif wide[0] > -WIDE and wide[1] < WIDE:
-            value.reach = min(known[0], wide[0]), max(known[1], wide[1])
+            value.reach = value.base[0] + value.added[0] * (rounds - 1), value.base[1] + value.added[1] * (rounds - 1)
         elif value.passes < _PASSES:
             value.reach = min(low, least), max(high, most)
         else:
@@ -854,13 +890,15 @@ class KeptRounds:
                 if value is not None and value.reach is not None and outer.path is not None and results[place].op != "const":
                     outer.path.reaches(results[place], *value.ends())
                 leaves.append(self._behind(outer, results[place], forms))
-        whole = iter(leaves)
+        whole, raised = iter(leaves), {}
         self.values = {}
         for name, s in self._spreads.items():
             if isinstance(name, State):
                 name.into(s, [self._joined(part, whole) for part in s.parts])
             elif isinstance(name, str):
                 self.values[name] = self._joined(s, whole)
+            elif isinstance(name, _Raised):
+                raised[name.key] = self._joined(s, whole)
             elif isinstance(name, (CarriedStore, _Window)):
                 self._joined(s, whole)
         if not self.begins:
@@ -887,6 +925,8 @@ class KeptRounds:
         self.moved = True
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
+        for key, truth in raised.items():
+            raises_behind(truth, self.errors[key])
 
     def _listed_rows(self, items: list[tuple[Any, list[tuple[Atom, list[Form]]]]], count: int) -> Iterator[Any]:
         """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""
@@ -996,6 +1036,13 @@ class _Window:
 
     store: Any
     place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """Whether a round has raised an exception, by its class and text."""
+
+    key: Any
 
 
 _LEAF, _ABSENT = object(), object()

@@ -5,6 +5,7 @@ Python has there: its own cell, that of some rounds before, which are carried, o
 `Again`, places of which this cannot be told.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.loops import Place
 from symdiff.ir.node import Atom
+from symdiff.tracing.loops.keeping import FEW, Again
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, Form, kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom
@@ -153,8 +155,10 @@ class CarriedStore:
         self.copy: Any = None
 
     def _over(self, builder: Builder, atom: Atom) -> Tracer:
-        view = View.over(Storage(builder, atom, self.storage.code))
-        return Tracer.showing(builder, view, self.target.dtype)  # type: ignore[no-any-return]
+        storage = Storage(builder, atom, self.storage.code)
+        storage.counted = self.storage.counted
+        kind = Integer if self.target.whole else Tracer
+        return kind.showing(builder, View.over(storage), self.target.dtype)  # type: ignore[no-any-return]
 
     def met(self) -> None:
         """The array itself is asked for."""
@@ -171,9 +175,8 @@ class CarriedStore:
 
 
 class Listed:
-    """Stands for a list of floating numbers whose items rounds assign to: the cells of an array."""
+    """Stands for a list of floating numbers, of integers or of truths whose items rounds assign to: the cells of an array."""
 
-    __iter__ = None
     __contains__ = None
     __hash__ = None  # type: ignore[assignment]
 
@@ -185,14 +188,17 @@ class Listed:
 
     @classmethod
     def of(cls, name: str, loop: Any, items: list[Any]) -> "Listed | None":
-        """For a list; None for one of other things than floating numbers."""
-        if not items or not all(map(is_floating, items)):
+        """For a list; None for one of other things, and for few integers or truths, which are handed on one by one."""
+        which = {_sort(v) for v in items}
+        if len(which) != 1 or None in which or (which != {"floating"} and len(items) <= FEW):
             return None
         atom = array_of_objects(np.array([*items, None], dtype=object)[:-1], loop.outer, user_line())
-        code = dtype_of_atoms((atom,))
-        view = View.over(Storage(loop.outer, atom, code))
+        whole = which == {"whole"}
+        code = "d" if whole else dtype_of_atoms((atom,))
+        view = View.over(Storage(loop.outer, loop.outer.cast(atom, code) if whole else atom, code))
         kinds = [*(traced_form(v).kind for v in items), *loop.keeping.kinds.get((loop.place, name), ())]
-        return cls(name, loop, Tracer.showing(loop.outer, view, np.dtype(code)), tuple(dict.fromkeys(kinds)))
+        cells = (Integer if whole else Tracer).showing(loop.outer, view, np.dtype(code))
+        return cls(name, loop, cells, tuple(dict.fromkeys(kinds)))
 
     def over(self, cells: Tracer) -> "Listed":
         """The same for other cells."""
@@ -205,17 +211,20 @@ class Listed:
     def __len__(self) -> int:
         return self.cells.shape[0]
 
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, (int, Integer)):
             self._unknown()
         found, kind = self.cells[key], self.kinds[0]
         if not isinstance(found, Tracer):
             return found.item() if kind.python else found
-        forms = [Form(found.dtype.char, "", k, ()) for k in self.kinds]
+        forms = [Form(found.dtype.char, found.form.whole, k, ()) for k in self.kinds]
         return found.of_kind(kind if len(forms) == 1 else kind_of_several(forms, self.loop._undecided))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(key, (int, Integer)) or not is_floating(value):
+        if not isinstance(key, (int, Integer)) or _sort(value) != _sort(self.cells[0]):
             self._unknown()
         kind = traced_form(value).kind
         others = {f.kind for f in kind.several.forms} if kind.several else {kind}
@@ -224,6 +233,9 @@ class Listed:
         self.cells[key] = value
 
     def _unknown(self, *_: Any) -> Any:
+        if self.kinds and _sort(self.cells[0]) != "floating":  # it is handed on item by item
+            self.loop.keeping.unlisted.add((self.loop.place, self.name))
+            raise Again
         raise self.loop.keeping.refuse(f"{user_line()}: a round does more with a list than take and assign floating numbers")
 
     __bool__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
@@ -234,8 +246,12 @@ def bare(value: Any) -> Any:
     return value.cells if isinstance(value, Listed) else value
 
 
-def is_floating(value: Any) -> bool:
-    """Whether a value is one floating number, traced or not."""
+def _sort(value: Any) -> str | None:
+    """What a list holds of which a value is an item: floating numbers, integers or truths; None for others."""
     if isinstance(value, Tracer):
-        return not value.shape and not isinstance(value, Integer) and value.dtype.char in "dD"
-    return type(value) in (float, complex, np.float64, np.complex128)
+        if value.shape:
+            return None
+        return "whole" if value.whole else {"d": "floating", "D": "floating", "?": "truths"}.get(value.dtype.char)
+    if type(value) in (float, complex, np.float64, np.complex128):
+        return "floating"
+    return {int: "whole", np.int64: "whole", bool: "truths", np.bool_: "truths"}.get(type(value))

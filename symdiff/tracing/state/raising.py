@@ -20,7 +20,7 @@ import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.tracing.state.attempt import current
-from symdiff.vocabulary.libraries import is_library, is_of_graphs, name_unless_library, user_line
+from symdiff.vocabulary.libraries import is_library, is_of_graphs, is_ours, name_unless_library, user_line
 
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 _SWALLOWING = frozenset({"ExitStack", "_AssertRaisesContext", "RaisesContext", "RaisesExc"})  # of libraries
@@ -58,13 +58,24 @@ def _is_functions(error: Exception) -> bool:
 
 
 def _note_defect(error: Exception) -> None:
-    """Note an exception out of rooms that only reason about graphs, which the plain function does not raise: the trace ends
-    with it, whatever handlers do.
-    """
-    steps = reversed(list(traceback.walk_tb(error.__traceback__)))
-    ours = itertools.takewhile(lambda step: not name_unless_library(step[0].f_code.co_filename), steps)
-    if not isinstance(error, SymdiffError) and any(is_of_graphs(frame.f_code.co_filename) for frame, _ in ours):
+    """Note a defect of ours: the trace ends with it, whatever handlers do."""
+    if is_defect(error):
         TraceError(f"{user_line()}: {type(error).__name__}: {error}: a defect of symdiff, which f itself does not raise")
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether the plain function does not raise an exception: it comes out of rooms that only reason about graphs, or is one
+    that none of ours raises for Python or NumPy.
+    """
+    if isinstance(error, SymdiffError) or not isinstance(error, Exception):
+        return False
+    steps = reversed(list(traceback.walk_tb(error.__traceback__)))
+    ours = [
+        frame.f_code.co_filename
+        for frame, _ in itertools.takewhile(lambda step: not name_unless_library(step[0].f_code.co_filename), steps)
+    ]
+    never = isinstance(error, (NameError, AssertionError)) and bool(ours) and is_ours(ours[0])
+    return never or any(map(is_of_graphs, ours))
 
 
 def managed(owner: Any, followed: Any = None) -> Any:

@@ -184,12 +184,18 @@ def copied(value: Tracer, place: np.ndarray) -> Tracer:
     return copy  # type: ignore[no-any-return]
 
 
-def filled(builder: Builder, plain: np.ndarray) -> Any:
-    """An array that NumPy made, of numbers or traced numbers, as one to assign to; integers and Booleans stay as they are."""
+def filled(builder: Builder, plain: np.ndarray, counted: bool = False) -> Any:
+    """An array that NumPy made, of numbers or traced numbers, as one to assign to; integers and Booleans stay as they are, but
+    where they are `counted`.
+    """
     builder = home_builder(builder)
     if plain.dtype == object:
         return _of_objects(builder, plain)
-    if plain.dtype.char not in "fdFD":
+    if plain.dtype.kind in "iu" and counted:
+        found = Integer.of(filled(builder, plain.astype(float)))
+        found.note_integers(plain.dtype)
+        return found
+    if plain.dtype.char not in ("fdFD?" if counted else "fdFD"):
         return plain
     held: Any = storage_constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
     if plain.size <= CELLS:

@@ -17,7 +17,7 @@ from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
-from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, truncation, whole_number
+from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, raises_behind, truncation, whole_number
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import EXACT, loses_digits
@@ -226,11 +226,14 @@ def _exact(found: Any, op: str) -> Any:
     known, dtype = traced_range(found), found.own_dtype()
     if dtype.itemsize < 8 or dtype.kind == "u":
         low, high = max(np.iinfo(dtype).min, -EXACT), min(np.iinfo(dtype).max, EXACT)
-        above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
-        if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
-            raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
-    elif op in _GROWING and max(-known.low, known.high) >= EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
-        raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
+        beyond = OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
+        if known.high > high:
+            raises_behind(Tracer._binary(found, "gt", found, high), beyond)
+        if known.low < low:
+            raises_behind(Tracer._binary(found, "lt", found, low), beyond)
+    elif op in _GROWING and max(-known.low, known.high) >= EXACT:
+        large = OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
+        raises_behind(Tracer._binary(found, "ge", abs(found), EXACT), large)
     return found
 
 
@@ -275,10 +278,11 @@ def as_int(x: Tracer) -> Any:
     if x.dtype.kind == "b":
         return Integer.of(x.astype(float).of_kind(PYTHON))
     known = traced_range(x)
-    if not known.is_finite and not np.isfinite(x):
-        if (math.isfinite(known.low) and math.isfinite(known.high)) or np.isnan(x):
-            raise ValueError("cannot convert float NaN to integer")
-        raise OverflowError("cannot convert float infinity to integer")
+    if not known.is_finite:
+        if known.nan:
+            raises_behind(np.isnan(x), ValueError("cannot convert float NaN to integer"))
+        if not (math.isfinite(known.low) and math.isfinite(known.high)):
+            raises_behind(np.isinf(x), OverflowError("cannot convert float infinity to integer"))
     return Integer.of((_in_double(x._unary("trunc")) + 0.0).of_kind(PYTHON))
 
 

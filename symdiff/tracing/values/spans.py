@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.ir.building import Builder
-from symdiff.ir.node import Atom
+from symdiff.ir.node import Atom, Node
 from symdiff.simplification.intervals import whole_ends
 from symdiff.tracing.values.integers import Integer, traced_range
 from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.traits import operations
 
 _STEPS = 256  # operations that are looked through
+_OVERWRITING, _GATHERING = operations("overwrites"), operations("gathers")
 
 
 class Span(NamedTuple):
@@ -119,7 +121,7 @@ def gap(a: Any, b: Any, reached: Callable[[Any], tuple[float, float]] = reach) -
             total += int(atom) * times
         elif atom.op == "const":
             total += int(atom.params) * times
-        elif atom.op in ("add", "sub", "neg", "cast"):
+        elif atom.op in ("add", "sub", "neg", "cast") or atom.op == "reshape":
             signs = {"sub": (1, -1), "neg": (-1,)}.get(atom.op, (1, 1))
             stack += [(builder, o, times * s) for o, s in zip(atom.operands, signs, strict=False)]
         elif atom.op == "mul" and (found := [o for o in atom.operands if o.op == "const"]):
@@ -136,6 +138,64 @@ def gap(a: Any, b: Any, reached: Callable[[Any], tuple[float, float]] = reach) -
             ends = [times * end for end in reached(Tracer(builder, atom))]
             low, high = low + min(ends), high + max(ends)
     return (-math.inf, math.inf) if stack else (low, high)
+
+
+def moves(path: Any, found: Any, begin: Tracer, reached: Callable[[Any], tuple[float, float]], most: float) -> tuple[Any, Any]:
+    """How far an integer, or the cells of an array of them, may be from where they were, as far as they are no farther from
+    there than `most`; and the least and the largest that the others may be.
+    """
+    builder, low, high, away = path.builder, 0.0, 0.0, (math.inf, -math.inf)
+
+    def include(cells: list[tuple[Any, Any]]) -> None:
+        nonlocal low, high, away
+        far, near = away, (0.0, 0.0)
+        for cell, before in cells:
+            ends = (math.inf, math.inf) if before is None else gap(cell, before, reached)
+            if max(-ends[0], ends[1]) <= most:
+                near = min(near[0], ends[0]), max(near[1], ends[1])
+            else:
+                ends = reached(cell)
+                far = min(far[0], ends[0] + low), max(far[1], ends[1] + high)
+        low, high, away = low + near[0], high + near[1], far
+
+    if not begin.shape or not isinstance(found, Tracer) or found.builder is not builder:
+        include([(found, None if begin.shape else begin)])
+        return (low, high), away
+    atom, first = found.atom, path.number(begin.atom)
+    while path.number(atom) != first:
+        if atom.op == "reshape":
+            atom = atom.operands[0]
+        elif atom.op in _OVERWRITING:
+            x, *at, y = atom.operands
+            include([(Tracer(builder, y), _cell_before(path, y, x, at[0] if at else None))])
+            atom = x
+        else:
+            cells = enumerate(atom.operands) if atom.op == "array" else [(None, atom)]
+            include([(Tracer(builder, y), _cell_before(path, y, begin.atom, n)) for n, y in cells if y.op != "const"])
+            include([(int(y.params), None) for y in atom.operands if y.op == "const"])
+            break
+    return (low, high), away
+
+
+def _cell_before(path: Any, value: Atom, array: Atom, place: Any) -> Any:
+    """What a value is computed of that is the cell of an array at a place; None where there is none."""
+
+    def number(atom: Atom) -> int:
+        while atom.op == "reshape":
+            atom = atom.operands[0]
+        return path.number(atom)  # type: ignore[no-any-return]
+
+    stack, seen = [value], set[Atom]()
+    while stack:
+        atom = stack.pop()
+        if atom in seen or atom.op == "const":
+            continue
+        seen.add(atom)
+        same = atom.op in _GATHERING and isinstance(place, Node) and number(atom.operands[1]) == number(place)
+        if (same or (atom.op == "item" and atom.params == place)) and number(atom.operands[0]) == number(array):
+            return Tracer(path.builder, atom)
+        stack += atom.operands
+    return None
 
 
 def _captured(builder: Builder, atom: Atom) -> Any:

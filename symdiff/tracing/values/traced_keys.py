@@ -22,7 +22,7 @@ from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
 from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
 from symdiff.tracing.values.storage import Lens, Storage, View, read_late, same_key, storage_memory
 from symdiff.tracing.values.stretches import Stretch, as_it_is, indexed, stretched_key
-from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import Tracer, raises_behind, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import loses_digits
 
@@ -46,7 +46,9 @@ def is_traced_key(key: Any) -> bool:
 
 def item_of(cells: Any, key: Integer) -> Any:
     """`cells[key]` of a list or tuple: of numbers a traced one, of anything else the item at the key, which must be known."""
-    if not cells or not all(isinstance(c, (int, float, complex, np.number, np.bool_)) or _is_number(c) for c in cells):
+    numbers = all(isinstance(c, (int, float, complex, np.number, np.bool_)) or _is_number(c) for c in cells)
+    truths = all(type(c) is bool or (isinstance(c, Tracer) and c.dtype.kind == "b" and not c.shape) for c in cells)
+    if not cells or not (numbers or truths):
         return cells[key.decided()]
     objects = np.empty(len(cells), dtype=object)
     objects[:] = cells
@@ -297,8 +299,9 @@ def _from_front(place: Integer, n: int, axis: int) -> Any:
     safe = not known.nan and -n <= known.low and known.high < n
     beyond = None if safe else np.logical_not(place < n) if known.nan else place >= n
     outside = None if safe else beyond if known.low >= -n else np.logical_or(place < -n, beyond)
-    if outside is not None and np.any(outside):
-        raise IndexError(f"index is out of bounds for axis {axis} with size {n}")
+    if outside is not None and raises_behind(outside, IndexError(f"index is out of bounds for axis {axis} with size {n}")):
+        place = Integer.of(np.where(outside, 0.0, place))
+        known = traced_range(place)
     from_front = Tracer._binary(place, "add", place, n)  # which fits, as the places do
     return place if known.low >= 0 else Integer.of(np.where(place < 0, from_front, place))
 
@@ -413,11 +416,13 @@ def _write_rows(target: Any, places: list[Any], axes: int, value: Any, origin: s
     assert grid is not None
     _check_shown_once(target)
     cells = (*grid.at.shape, *rest)
+    whole = isinstance(target, Integer) and is_integer_value(value)
     value = np.broadcast_to(value, cells) if np.ndim(value) else value
     row = builder.cast(traced_atom(value, builder, origin), target.dtype.char)
     rows = arrays.reshape(traced_atom(target, builder, origin), (grid.size, *rest))
     found = arrays.bind("assign_at", rows, grid.at, arrays.broadcast_to(row, cells))
-    target[...] = Tracer(builder, arrays.reshape(found, target.shape))  # type: ignore[arg-type]
+    written = Tracer(builder, arrays.reshape(found, target.shape))  # type: ignore[arg-type]
+    target[...] = Integer.of(written) if whole else written
 
 
 def _write_where(target: Any, written: list[Any], bounded: list[Any], value: Any) -> None:

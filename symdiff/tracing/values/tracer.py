@@ -116,6 +116,18 @@ def home_builder(builder: Builder) -> Builder:
     return inner if inner.level > builder.level and inner.path is not None and inner.path.is_round else builder
 
 
+def raises_behind(condition: Any, error: Exception) -> bool:
+    """Raise an exception where a condition holds; or, in a round of a loop, whether its values are taken where it does not
+    hold alone, and the exception is raised behind the loop.
+    """
+    path = active_builders()[-1].path if active_builders() else None
+    if isinstance(condition, Tracer) and path is not None and path.is_round and not awaits():
+        return path.loop.raises(np.any(condition), error)  # type: ignore[no-any-return]
+    if np.any(condition):
+        raise error
+    return False
+
+
 def traced_atom(value: Any, builder: Builder, origin: str, rounds: bool = False) -> Atom:
     """A value as an operand: a symbol of this builder, a captured one of an enclosing trace, or a constant. Integers that no
     double holds are operands of what `rounds` them, as NumPy and Python do beside floating-point numbers.
