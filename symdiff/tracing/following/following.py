@@ -523,6 +523,9 @@ def _handing(f: Anything) -> Anything:
         return f
 
     def handing(*args: Any, **kwargs: Any) -> Any:
+        attempt = current()
+        for value in args if attempt is not None and attempt.keeping is not None else ():
+            attempt.keeping.note_taken(value)  # type: ignore[union-attr]
         return f(*map(_handed, args), **{k: _handed(v) for k, v in kwargs.items()})
 
     return handing

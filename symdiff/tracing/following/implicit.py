@@ -67,6 +67,9 @@ def follow_special_method(name: str, function: Callable[..., Any], call: Call) -
 
     def asked(*args: Any, **kwargs: Any) -> Any:
         method = _method(args[0], f"__{name}__") if args else None
+        attempt = current()
+        if name == "next" and args and attempt is not None and attempt.keeping is not None:
+            attempt.keeping.note_taken(args[0])
         return function(*args, **kwargs) if method is None else call(method)(*args, **kwargs)
 
     return asked
@@ -242,6 +245,8 @@ def joined_by(owner: Any, key: Any) -> Any:
 def iterated(call: Call, values: Any) -> Any:
     """What a loop runs over."""
     attempt = current()
+    if attempt is not None and attempt.keeping is not None:
+        attempt.keeping.note_taken(values)
     values = paced(values, attempt.patient) if attempt is not None and attempt.patient else values
     if attempt is not None and not attempt.thorough:
         return values

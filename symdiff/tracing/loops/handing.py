@@ -54,6 +54,8 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     frame = sys._getframe(1)
     where = (frame.f_code.co_filename, *found.place)
+    if keeping is not None:
+        keeping.note_taken(values)
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:

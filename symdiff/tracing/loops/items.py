@@ -16,7 +16,6 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import active_builders
-from symdiff.tracing.loops.keeping import FEW
 from symdiff.tracing.loops.parts import parts_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
@@ -26,6 +25,7 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_WAYS = 8  # structures of items, by which rounds go on
 _CHOICES = 1_000_000  # of places, which are written out
 _SPREAD = 100  # traced numbers that make an array, each by itself
 _LONG = 10_000_000  # rounds beyond which the values of an index are not worked out
@@ -36,7 +36,13 @@ _CHOOSING: dict[Any, Callable[..., int]] = {
     itertools.permutations: math.perm,
     itertools.combinations_with_replacement: lambda n, r: math.comb(n + r - 1, r) if n else 0,
 }  # with how many choices there are
-_HEADS = (range, zip, enumerate, reversed, map, itertools.pairwise, itertools.product, *_CHOOSING, np.ndenumerate, np.ndindex)
+_PARTS = (itertools.chain, itertools.cycle, itertools.islice, itertools.repeat, itertools.count, itertools.accumulate)
+_HEADS = (
+    range, zip, enumerate, reversed, map, itertools.pairwise, itertools.product, *_CHOOSING, *_PARTS, np.ndenumerate,
+    np.ndindex,
+)  # fmt: skip
+_STEPPING = (zip, enumerate, type(reversed([])), *(type(iter(v)) for v in ([], (), "", range(0), range(1 << 70))))
+_ENDLESS = 1 << 62  # rounds
 
 
 class Header(NamedTuple):
@@ -88,16 +94,23 @@ def run_over(values: Any) -> Iterator[Any]:
         if id(value) in seen:
             continue
         seen[id(value)] = value
-        if isinstance(value, (Header, *_VIEWS)):
+        if isinstance(value, (Header, *_VIEWS, *_STEPPING)):
             stack += value.args if isinstance(value, Header) else gc.get_referents(value)
         elif not _is_cells(value) and (found := parts_of(value)) is not None:
             yield value
             stack += found.parts
 
 
+def is_stepping(values: Any) -> bool:
+    """Whether what a loop runs over is an iterator, which others may have, too."""
+    return isinstance(values, _STEPPING)
+
+
 def _items(values: Any) -> Items | None:
     if isinstance(values, Header):
         return _of_header(*values)
+    if isinstance(values, _STEPPING):
+        return _of_iterator(*values.__reduce__())
     if type(values) is range:
         start, step = values.start, values.step
         return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
@@ -105,8 +118,8 @@ def _items(values: Any) -> Items | None:
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
-    listed = list(values) if type(values) in _VIEWS else values
-    if type(listed) in (list, tuple) and len(listed) > FEW and (column := _column(listed)) is not None:
+    listed = list(values) if type(values) in (*_VIEWS, str) else values
+    if type(listed) in (list, tuple) and (column := _column(listed)) is not None:
         return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
     return None
 
@@ -117,14 +130,14 @@ def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
     which = []
     for value in values:
         which.append(ways.setdefault(_structure(value), (len(ways), value))[0])
-        if len(ways) > FEW:
+        if len(ways) > _WAYS:
             return None
     found: list[Any] = [
         _of_structure([v if w == way else first for v, w in zip(values, which, strict=True)]) for way, first in ways.values()
     ]
     if None in found:
         return None
-    return found[0] if len(found) == 1 else lambda k: found[item_of(which, k).decided()](k)
+    return (found or [lambda k: None])[0] if len(found) < 2 else lambda k: found[item_of(which, k).decided()](k)
 
 
 def _structure(value: Any) -> Any:
@@ -215,6 +228,8 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
         return _of_ends(args)
     if function in (np.ndenumerate, np.ndindex):
         return _of_places(function, args)
+    if function in _PARTS:
+        return _of_parts(function, args)
     inner = [_items(a) for a in (args[1:] if function is map else args[:1] if function in (enumerate, *_CHOOSING) else args)]
     if (
         any(i is None or i.goes_on for i in inner)
@@ -243,6 +258,48 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
     if len(args) > 2 or type(start) is not int:
         return None
     return Items(of.count, lambda k: (start + k if type(k) is int else _affine(k, start, 1), of.item(k)))
+
+
+def _of_iterator(function: Any, args: tuple[Any, ...], place: Any = 0) -> Items | None:
+    """The items that an iterator still has."""
+    if function not in (iter, reversed):
+        steps = [a for a in args if is_stepping(a)]
+        known = len(set(map(id, steps))) == len(steps) and not place and not any(isinstance(a, (zip, enumerate)) for a in steps)
+        return _of_header(function, args, {}, lambda f: f) if known else None
+    of, at = _items(args[0]), place or 0
+    if of is None or of.count is None or of.goes_on is not None:
+        return None
+    if function is reversed:
+        return Items(at + 1 if args[0] else 0, lambda k: of.item(k * -1 + at))
+    return Items(of.count - at, lambda k: of.item(k + at))
+
+
+def _of_parts(function: Any, args: tuple[Any, ...]) -> Items | None:
+    """The items of what joins, repeats, picks or adds those of others."""
+    if function is itertools.repeat:
+        value = args[0] if args and not isinstance(args[0], Header) else None
+        count = args[1] if len(args) == 2 else _ENDLESS
+        return Items(max(count, 0), lambda k: value) if type(count) is int and value is not None else None
+    if function is itertools.count:
+        start, step = (*args, *(0, 1)[len(args) :])
+        return Items(_ENDLESS, lambda k: k * step + start) if type(start) is type(step) is int else None
+    inner = [_items(a) for a in (args if function is itertools.chain else args[:1])]
+    if not inner or any(i is None or i.goes_on or i.count is None for i in inner):
+        return None
+    of, count, rest = inner[0], inner[0].count, args[1:]  # type: ignore[union-attr]
+    if function is itertools.cycle:
+        return Items(_ENDLESS if count else 0, lambda k: of.item(k % count))  # type: ignore[union-attr]
+    if function is itertools.islice:
+        if not all(v is None or (type(v) is int and v >= 0) for v in rest):
+            return None
+        places = range(count)[slice(*rest)]
+        return Items(len(places), lambda k: of.item(k * places.step + places.start))  # type: ignore[union-attr]
+    if sum(i.count for i in inner) > _LONG:  # type: ignore[union-attr, misc]
+        return None
+    listed = [i.item(k) for i in inner for k in range(i.count)]  # type: ignore[union-attr, arg-type]
+    if function is itertools.accumulate:
+        listed = list(itertools.accumulate(listed)) if not rest and all(type(v) in (int, float) for v in listed) else []
+    return _items(listed)
 
 
 def _of_choices(inner: Sequence[Any], count: int, function: Any, *args: Any) -> Items | None:

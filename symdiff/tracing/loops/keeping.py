@@ -186,6 +186,11 @@ class Keeping:
                 raise Again
             owner = owner.base
 
+    def note_taken(self, values: Any) -> None:
+        """A round takes items of what may be an iterator from before."""
+        if self.open and hasattr(type(values), "__next__"):
+            self.open[-1].taken.append(values)
+
     def check_change(self, owner: Any, grows: bool = False) -> None:
         """An object, list or dict is about to be changed in place; `grows`: items are appended to a list."""
         for loop in reversed(self.open):

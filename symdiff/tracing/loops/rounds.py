@@ -7,11 +7,14 @@ The other loops run as they are, round by round.
 """
 
 import functools
+import gc
+import itertools
 import math
 import sys
+import types
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +30,7 @@ from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_deci
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
-from symdiff.tracing.loops.items import Items, run_over
+from symdiff.tracing.loops.items import Items, is_stepping, items_of, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
@@ -57,6 +60,7 @@ def _alone() -> int:
     return references(sys._getframe(), "alone") + len(alone)
 
 
+_LISTED = sys.getrefcount([object()][0]) + 1  # references to what a list holds
 ALONE = _alone()  # references to a list that only a name holds
 
 
@@ -118,6 +122,7 @@ class KeptRounds:
         self.names, self.targets, self.appended = told.names, told.targets, told.appended
         self.all_names = told.names
         self.stored, self.added = told.stored, told.added
+        self.known = {*told.names, *told.reached}
         self.reached = tuple(n for n in told.reached if n not in (*told.stored, *told.added, *told.appended))
         code = frame.f_code
         self.shared = {*told.names}.difference(code.co_varnames, code.co_cellvars, code.co_freevars)  # with the module
@@ -139,6 +144,7 @@ class KeptRounds:
         self._left = False
         self.fresh: dict[int, Any] = {}  # what the round has made, by identity
         self.errors: dict[Any, Exception] = {}  # what rounds may raise
+        self.taken: list[Any] = []  # iterators of which the round has taken items
         self.guessed: list[str] = []  # integers that this round takes for counted
         self.states = States(self)
         self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
@@ -210,6 +216,10 @@ class KeptRounds:
     def _run(self) -> Iterator[Any]:
         first, last = self.keeping.peels.get(self.place, (0, 0))
         count = self.items.count
+        if is_stepping(self.items.over):
+            yield from self._stepped(self.items.over, count, first, last)
+            self.frame = None
+            return
         if count is None or self.tested:
             yield from self._kept(0, count)
             self.frame = None
@@ -225,6 +235,24 @@ class KeptRounds:
             self.unbound = [name for name in self.unbound if name not in self.targets]
         yield from map(self.items.item, range(count - last, count))
         self.frame = None
+
+    def _stepped(self, values: Iterator[Any], count: Any, first: int, last: int) -> Iterator[Any]:
+        """The rounds over an iterator, which goes on with them."""
+        if self.tested or self.keeping.is_few(count - first - last):
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("few rounds are alike, or a round may leave the iterator that it takes items of")
+        yield from itertools.islice(values, first)
+        found = items_of(values)
+        if found is None or found.count != count - first:
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("a round takes items of the iterator that the loop runs over")
+        self.items = found
+        yield from self._kept(0, count - first - last)
+        deque(itertools.islice(values, count - first - last), maxlen=0)
+        if last:
+            self.values = {name: value for name, value in self.values.items() if name not in self.targets}
+            self.unbound = [name for name in self.unbound if name not in self.targets]
+        yield from values
 
     # -- rounds of symbols
 
@@ -294,9 +322,20 @@ class KeptRounds:
 
     def _check_reach(self) -> None:
         for name, value in self.frame.f_locals.items():
-            if not name.startswith(".") and hasattr(type(value), "__next__") and value is not self:
+            own = value is self or value is self.items.over or name not in self.known
+            if not name.startswith(".") and hasattr(type(value), "__next__") and not own:
                 self.keeping.open.append(self)
                 raise self.keeping.refuse(f"a round may take items of the iterator {name}")
+
+    def _check_taken(self) -> None:
+        """What a round has taken items of is the round's own: nobody else has it."""
+        while self.taken:
+            own = self.frame.f_locals
+            if sys.getrefcount(self.taken[-1]) > _LISTED:
+                holders = [h for h in gc.get_referrers(self.taken[-1]) if h is not self.taken and h is not own]
+                if any(type(h) not in (types.FrameType, Items) for h in holders):
+                    raise self.keeping.refuse("a round takes items of an iterator that was there before")
+            self.taken.pop()
 
     def _paths(self, outer: Builder, first: int, count: int | None, skeletons: dict[str, Any]) -> Iterator[Any]:
         """One round of symbols for each way that its conditions turn, and what they give, joined."""
@@ -316,7 +355,7 @@ class KeptRounds:
             index = self.index = Integer(builder, k, PYTHON)
             self.symbols: list[tuple[_Value, Node]] = []
             self._entered: list[tuple[_Value, Tracer]] = []
-            self.fresh, self.copies, self._met, self.guessed = {}, {}, set(), []
+            self.fresh, self.copies, self._met, self.guessed, self.taken = {}, {}, set(), [], []
             self.values = {}
             for name, s in skeletons.items():
                 if isinstance(name, State):
@@ -342,6 +381,7 @@ class KeptRounds:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
             yield item
+            self._check_taken()
             if not all(taker.waits for taker in self._takers()):
                 raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
@@ -635,7 +675,7 @@ class KeptRounds:
         if found is None and (value in self.states or not self.is_of_round(value)):
             if hasattr(type(value), "__next__"):
                 raise self.keeping.refuse("a round makes an iterator that is not used up in it")
-            if type(value) is FunctionType and any(map(self.is_of_round, _kept_by(value))):
+            if type(value) is types.FunctionType and any(map(self.is_of_round, _kept_by(value))):
                 raise self.keeping.refuse("a round hands on a function that it makes")
             return _Same(value)
         if found is None:
@@ -1053,7 +1093,7 @@ def _arrays(value: Any) -> Iterator[Tracer]:
     return (x for x in leaves_of(value) if isinstance(x, Tracer) and (x.shape or x.held is not None))
 
 
-def _kept_by(f: FunctionType) -> list[Any]:
+def _kept_by(f: types.FunctionType) -> list[Any]:
     """What a function has besides its code."""
     return [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values(), *(f.__closure__ or ())]
 
