@@ -333,7 +333,8 @@ class KeptRounds:
             own = self.frame.f_locals
             if sys.getrefcount(self.taken[-1]) > _LISTED:
                 holders = [h for h in gc.get_referrers(self.taken[-1]) if h is not self.taken and h is not own]
-                if any(type(h) not in (types.FrameType, Items) for h in holders):
+                around = [loop.items for loop in self.keeping.open]
+                if any(type(h) is not types.FrameType and (type(h) is not Items or any(h is i for i in around)) for h in holders):
                     raise self.keeping.refuse("a round takes items of an iterator that was there before")
             self.taken.pop()
 
