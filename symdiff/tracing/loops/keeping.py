@@ -89,6 +89,7 @@ class Keeping:
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
         self.growing: set[tuple[Place, int]] = set()  # lists with which rounds do more than append, by their numbers there
         self.uneven: set[tuple[Place, str]] = set()  # integers that rounds do not count on by one step, by their names
+        self.several: dict[tuple[Place, str], list[Any]] = {}  # names that hold one of several structures, and these
         self.filling: dict[str, Place] = {}  # lines that make arrays of integers or truths which rounds of a loop change
         self.unlisted: set[tuple[Place, str]] = set()  # lists that stay lists, by their names
         self.plain: dict[int, tuple[Any, str]] = {}  # such arrays as NumPy has them, with their lines

@@ -47,6 +47,7 @@ from symdiff.vocabulary.libraries import user_line
 _NUMBERS = (float, complex, np.floating, np.complexfloating)
 WIDE = 2.0**52  # integers that rounds hand on are taken to be within
 _PASSES = 6  # rounds in symbols until it is known where integers stay
+_WAYS = 4  # structures that a name may hold
 _TRIES = 12  # rounds in symbols until types and counters are known
 
 
@@ -147,6 +148,8 @@ class KeptRounds:
         self.taken: list[Any] = []  # iterators of which the round has taken items
         self.guessed: list[str] = []  # integers that this round takes for counted
         self.states = States(self)
+        self._met: set[int] = set()
+        self._path: Any = None
         self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
         self._doubted = self.tested  # whether others may have what rounds hand on
         self._rounds = self._run()
@@ -293,7 +296,7 @@ class KeptRounds:
         for _ in range(_TRIES):
             if self.states.found or not skeletons:
                 self.states.put_back()
-                skeletons = {name: self._spread(value, name) for name, value in entry.items()}
+                skeletons = {name: self._begun(value, name) for name, value in entry.items()}
                 skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
             skeletons |= {r: _Value("raised", False) for r in map(_Raised, self.errors) if r not in skeletons}
             for store in self._stores():
@@ -399,7 +402,13 @@ class KeptRounds:
             after.update({_Raised(key): truths.get(key, False) for key in self.errors})
             self._part(after, skeletons)
             leaves: list[Any] = []
-            spread = {name: self._flat(value, leaves, isinstance(name, State)) for name, value in after.items()}
+            spread: dict[Any, Any] = {}
+            shapes: dict[Any, list[Any]] = {}
+            for name, value in after.items():
+                begun = len(leaves)
+                several = (self.place, name) in self.keeping.several
+                spread[name] = self._way(name, value, leaves) if several else self._flat(value, leaves, isinstance(name, State))
+                shapes[name] = [np.shape(v) for v in leaves[begun:]]
             leaves += [c.copy for c in self.carried]
             spread.update(dict.fromkeys(self.carried, _LEAF))
             if self.tested:
@@ -407,12 +416,15 @@ class KeptRounds:
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
                 for truth in truths.values():
                     leaves[-1] = np.logical_and(leaves[-1], np.logical_not(truth))
-            if given and spread != self._spreads:
+            if given and (spread != self._spreads or shapes != self._shapes):
                 for one, other in zip(self._spreads.values(), spread.values(), strict=False):
                     self._open(one, other)
                     self._open(other, one)
+                for name in spread.keys() & self._spreads.keys():
+                    if (spread[name], shapes[name]) != (self._spreads[name], self._shapes[name]):
+                        raise self._other(name, "the ways through a round give values of different structures")
                 raise self.keeping.refuse("the ways through a round give values of different structures")
-            self._spreads = spread
+            self._spreads, self._shapes = spread, shapes
             atoms = [traced_atom(v, builder, self.origin) for v in leaves]
             if going is not None:
                 atoms[-2] = going if atoms[-2].op == "const" and atoms[-2].params else builder.emit("and", (going, atoms[-2]))
@@ -428,10 +440,6 @@ class KeptRounds:
         path, run = runs[0]
         if len(runs) > 1:
             self.keeping.open.append(self)
-            for others in given[1:]:
-                for a, b in zip(given[0], others, strict=True):
-                    if np.shape(a) != np.shape(b):
-                        raise self.keeping.refuse("the ways through a round give arrays of different shapes")
             run = joined_runs(values, runs, ends)
             path.builder = run.builder
             run = Run(run.builder, run.outputs, None)
@@ -626,11 +634,76 @@ class KeptRounds:
         called = [f"{name}{n}" if name else str(n) if str(n).isidentifier() else f"c{n}" for n in names]
         return found._replace(parts=tuple([self._spread(v, n, above) for n, v in zip(called, found.parts, strict=True)]))
 
+    # -- names that hold one of several structures
+
+    def _other(self, name: Any, reason: str) -> BaseException:
+        """What is to be raised where a name may hold another structure in another round."""
+        if not isinstance(name, str) or (self.place, name) in self.keeping.several:
+            return self.keeping.refuse(reason)
+        self.keeping.several[self.place, name] = []
+        return Again()
+
+    def _peeled(self, reason: str) -> BaseException:
+        """What is to be raised where a name holds another structure behind a round than before: in the first one, or in others."""
+        if not self.asked and not self.keeping.peels.get(self.place, (0, 0))[0]:
+            return self.keeping.peel(1, 0, reason)
+        return self._other(self._name, reason)
+
+    def _begun(self, value: Any, name: str) -> Any:
+        """What a name holds before the loop, taken apart; the other structures that it may hold begin with zeros."""
+        ways = self.keeping.several.get((self.place, name))
+        if ways is None:
+            return self._spread(value, name)
+        own = self._which_way(name, value, [])
+        which = _Value(f"{name}_way", own, True)
+        begun = []
+        for n, (structure, forms) in enumerate(ways):
+            called = f"{name}{n}"
+            begun.append(self._spread(value, called) if n == own else _of_zeros(structure, iter(forms), called))
+        return _Several(which, tuple(begun))
+
+    def _which_way(self, name: str, value: Any, leaves: list[Any]) -> int:
+        """The number of the structure of what a name holds."""
+        ways = self.keeping.several[self.place, name]
+        found = self._flat(value, leaves)
+        shapes = [np.shape(v) for v in leaves]
+        for n, (structure, forms) in enumerate(ways):
+            if structure == found and [f.shape for f in forms] == shapes:
+                return n
+        if len(ways) == _WAYS or (isinstance(found, Parts) and not _is_frozen(found)):
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("the ways through a round give values of different structures")
+        ways.append((found, [traced_form(v) for v in leaves]))
+        return len(ways) - 1
+
+    def _way(self, name: str, value: Any, leaves: list[Any]) -> Any:
+        """What a name holds behind a round, and zeros for the other structures."""
+        own: list[Any] = []
+        ways = self.keeping.several[self.place, name]
+        known = len(ways)
+        which = self._which_way(name, value, own)
+        if which == known:
+            raise Again
+        leaves.append(which)
+        for n, (_, forms) in enumerate(ways):
+            leaves += own if n == which else [self._zero(f) for f in forms]
+        return _Several(_LEAF, tuple([structure for structure, _ in ways]))
+
+    def _zero(self, form: Form) -> Any:
+        builder = self._path.builder
+        atom: Any = zero_of(form.code)
+        if form.shape:
+            atom = Arrays(builder, self.origin).broadcast_to(atom, form.shape)
+        return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
+
     def _symbolic(self, spread: Any, builder: Builder, index: Any) -> Any:
         if isinstance(spread, Parts):
             copy = spread.together([self._symbolic(s, builder, index) for s in spread.parts])
             self.copies[id(copy)] = copy, spread.own
             return copy
+        if isinstance(spread, _Several):
+            which, *ways = [self._symbolic(s, builder, index) for s in (spread.which, *spread.ways)]
+            return ways[which if type(which) is int else which.decided()]
         if not isinstance(spread, _Value):
             return spread
         if spread.fixed:
@@ -665,7 +738,8 @@ class KeptRounds:
 
     def is_of_round(self, value: Any) -> bool:
         """Whether a value has traced parts that the round has computed, or been given."""
-        return any(isinstance(v, Tracer) and v.builder is self._path.builder for v in leaves_of(value, self.states))
+        builder = None if self._path is None else self._path.builder
+        return any(isinstance(v, Tracer) and v.builder is builder for v in leaves_of(value, self.states))
 
     def _flat(self, value: Any, leaves: list[Any], whole: bool = False, above: tuple[int, ...] = ()) -> Any:
         """The structure of what a name holds behind a round, its numbers and arrays to the leaves; `whole`: of a state."""
@@ -707,6 +781,7 @@ class KeptRounds:
                 self._give(name, spread, place, found)
                 continue
             before = name.value if isinstance(name, CarriedStore) else skeletons.get(name, _ABSENT)
+            self._name = name
             agrees &= self._compared(before, spread, place, found)
         for store in self._stores():
             agrees &= store.agrees()
@@ -735,24 +810,27 @@ class KeptRounds:
 
     def _compared(self, before: Any, spread: Any, place: Iterator[int], found: Any) -> bool:
         run, path, _, forms, given = found
+        if isinstance(spread, _Several):
+            pairs = zip((before.which, *before.ways), (spread.which, *spread.ways), strict=True)
+            return all([self._compared(b, s, place, found) for b, s in pairs])
         if isinstance(spread, Parts):
             parts: Any = [_ABSENT] * len(spread.parts)
             if before is not _ABSENT:
                 self._open(_Same(before), spread)
                 alike = isinstance(before, Parts) and before[:2] == spread[:2] and len(before.parts) == len(spread.parts)
                 if not alike:
-                    raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
+                    raise self._peeled("rounds hand on values of different structures")
                 parts = before.parts
             agrees = [self._compared(b, s, place, found) for b, s in zip(parts, spread.parts, strict=True)]
             return all(agrees)
         if isinstance(spread, _Same):
             if before is not _ABSENT and (isinstance(before, (_Value, Parts)) or spread != _Same(before)):
                 self._open(_Same(before), spread)
-                raise self.keeping.peel(1, 0, "rounds hand on other things than numbers and arrays")
+                raise self._peeled("rounds hand on other things than numbers and arrays")
             return True
         n = next(place)
         if before is not _ABSENT and not isinstance(before, _Value):
-            raise self.keeping.peel(1, 0, "rounds hand on values of different structures")
+            raise self._peeled("rounds hand on values of different structures")
         value = None if before is _ABSENT else before
         atom = run.outputs[n].atom
         self.handed.append((value, atom, forms[n], given[n]))
@@ -787,7 +865,7 @@ class KeptRounds:
                 if one not in value.forms:
                     value.forms.append(one)
         if len({f.code for f in value.forms}) > 1 or len({f.shape for f in value.forms}) > 1:
-            raise self.keeping.peel(1, 0, "rounds hand on values of different dtypes or shapes")
+            raise self._peeled("rounds hand on values of different dtypes or shapes")
         within = not all(f.whole for f in value.forms) or self._reaches(value, self._ranges[atom])
         return within and len(value.forms) == known
 
@@ -990,6 +1068,9 @@ class KeptRounds:
         return self._behind(self.outer, self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin), forms)
 
     def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
+        if isinstance(spread, _Several):
+            which, *ways = [self._joined(s, leaves) for s in (spread.which, *spread.ways)]
+            return ways[which if type(which) is int else which.decided()]
         if not isinstance(spread, Parts):
             if spread is not _LEAF and self.stands(spread.value):
                 return spread.value.owner
@@ -1048,6 +1129,13 @@ class KeptRounds:
         raise self.keeping.refuse("the type of a value behind it depends on conditions in it")
 
 
+class _Several(NamedTuple):
+    """What holds one of several structures: the number of that, and these."""
+
+    which: Any
+    ways: tuple[Any, ...]
+
+
 class _Same:
     """What is no number and no array: the same object, or an equal constant of Python's."""
 
@@ -1087,6 +1175,24 @@ class _Raised:
 
 
 _LEAF, _ABSENT = object(), object()
+
+
+def _is_frozen(found: Any) -> bool:
+    """Whether a structure is made of tuples alone."""
+    return not isinstance(found, Parts) or (issubclass(found.kind, tuple) and all(map(_is_frozen, found.parts)))
+
+
+def _of_zeros(structure: Any, forms: Iterator[Form], name: str) -> Any:
+    """A structure of zeros, which nobody reads."""
+    if isinstance(structure, Parts):
+        return structure._replace(parts=tuple([_of_zeros(s, forms, f"{name}{n}") for n, s in enumerate(structure.parts)]))
+    if structure is not _LEAF:
+        return structure.value
+    form = next(forms)
+    made = _Value(name, np.zeros(form.shape, form.code) if form.shape else np.zeros((), form.code).item())
+    made.fixed, made.counts, made.forms = False, False, [form]
+    made.reach = (0.0, 0.0) if form.whole else None
+    return made
 
 
 def _arrays(value: Any) -> Iterator[Tracer]:
