@@ -102,6 +102,7 @@ class Path:
         self._known = Conditions(values)
         self._concrete: _Concrete | None = None
         self._asked = 0
+        self.moved: dict[Atom, tuple[Atom, tuple[float, float]]] = {}  # integers of loops: where they began, how far they went
         self.counted = 0  # loops so far whose rounds are counted
 
     @property

@@ -39,7 +39,7 @@ class RoundPath(Path):
         self.builder = builder
         self._indices: dict[Atom, Any] = {k: None if rounds is None else np.arange(float(rounds))}
         self._affine: dict[Atom, Any] = {k: (0, 1)}
-        self._captures = 0
+        self._captures, self._rounds = 0, rounds
         self._begun: dict[Builder, int] = {}  # the bindings of enclosing builders before the round
         outer = builder.parent
         while outer is not None:
@@ -84,8 +84,17 @@ class RoundPath(Path):
         self._known.learn(self.number(atom), True)
 
     def beyond(self, atoms: list[Atom], most: float) -> Callable[[Atom], tuple[float, float]]:
-        """Where integers are, by what computes them, if some are known to be at most so large, and nothing else is known."""
-        known = Conditions(self.values)
+        """Where integers are, by what computes them, if some are known to be at most so large, and nothing else is known but
+        which round it is, and what is known outside.
+        """
+        known, builder = Conditions(self.values), self.builder
+        assert builder is not None
+        if self._rounds is not None:
+            known._narrow(self.number(builder.inputs[0].node), Fact(0.0, self._rounds - 1.0, nan=False, finite=True, whole=True))
+        for outer, symbol in zip(builder.captured, builder.captures.values(), strict=True):
+            found = None if outer.builder.path is None else outer.builder.path.fact(outer.atom)
+            if found is not None and found.whole:
+                known._narrow(self.number(symbol), found)
         for atom in atoms:
             known._narrow(self.number(atom), Fact(-most, most, nan=False, finite=True, whole=True))
 

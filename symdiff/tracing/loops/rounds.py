@@ -1008,6 +1008,9 @@ class KeptRounds:
             else:
                 if value is not None and value.reach is not None and outer.path is not None and results[place].op != "const":
                     outer.path.reaches(results[place], *value.ends())
+                    if value.added is not None and value.base == reach(value.begin) and isinstance(value.begin, Integer):
+                        went = value.added[0] * (count or MOST), value.added[1] * (count or MOST)
+                        outer.path.moved[results[place]] = traced_atom(value.begin, outer, self.origin), went
                 leaves.append(self._behind(outer, results[place], forms))
         whole, raised = iter(leaves), {}
         self.values = {}

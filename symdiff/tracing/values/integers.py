@@ -226,14 +226,11 @@ def _exact(found: Any, op: str) -> Any:
     known, dtype = traced_range(found), found.own_dtype()
     if dtype.itemsize < 8 or dtype.kind == "u":
         low, high = max(np.iinfo(dtype).min, -EXACT), min(np.iinfo(dtype).max, EXACT)
-        beyond = OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
-        if known.high > high:
-            raises_behind(Tracer._binary(found, "gt", found, high), beyond)
-        if known.low < low:
-            raises_behind(Tracer._binary(found, "lt", found, low), beyond)
-    elif op in _GROWING and max(-known.low, known.high) >= EXACT:
-        large = OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
-        raises_behind(Tracer._binary(found, "ge", abs(found), EXACT), large)
+        above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
+        if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
+            raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
+    elif op in _GROWING and max(-known.low, known.high) >= EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
+        raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
     return found
 
 

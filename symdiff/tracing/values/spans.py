@@ -5,13 +5,13 @@ those beyond an axis are cut off. Integers are compared by what they are made of
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from symdiff.ir.building import Builder
-from symdiff.ir.node import Atom, Node
+from symdiff.ir.node import Atom
 from symdiff.simplification.intervals import whole_ends
 from symdiff.tracing.values.integers import Integer, traced_range
 from symdiff.tracing.values.tracer import Tracer
@@ -111,7 +111,7 @@ def gap(a: Any, b: Any, reached: Callable[[Any], tuple[float, float]] = reach) -
     """The least and the largest that a - b may be, by what both are made of, and what these parts may be."""
     if not isinstance(a, Tracer) and not isinstance(b, Tracer):
         return a - b, a - b
-    total, parts = 0, {}
+    total, parts, low, high = 0, {}, 0.0, 0.0
     stack = [(v.builder, v.atom, s) if isinstance(v, Tracer) else (None, v, s) for v, s in ((a, 1), (b, -1))]
     for _ in range(_STEPS):
         if not stack:
@@ -129,10 +129,14 @@ def gap(a: Any, b: Any, reached: Callable[[Any], tuple[float, float]] = reach) -
             stack.append((builder, other, times * int(found[0].params)))
         elif (outer := _captured(builder, atom)) is not None:
             stack.append((outer.builder, outer.atom, times))
+        elif builder.path is not None and atom in builder.path.moved:
+            atom, ends = builder.path.moved[atom]
+            stack.append((builder, atom, times))
+            low, high = low + min(times * e for e in ends), high + max(times * e for e in ends)
         else:
             key = builder, builder.path.number(atom) if builder.path is not None else atom
             parts[key] = atom, parts[key][1] + times if key in parts else times
-    low = high = float(total)
+    low, high = low + total, high + total
     for (builder, _), (atom, times) in parts.items():
         if times:
             ends = [times * end for end in reached(Tracer(builder, atom))]
@@ -141,12 +145,12 @@ def gap(a: Any, b: Any, reached: Callable[[Any], tuple[float, float]] = reach) -
 
 
 def moves(path: Any, found: Any, begin: Tracer, reached: Callable[[Any], tuple[float, float]], most: float) -> tuple[Any, Any]:
-    """How far an integer, or the cells of an array of them, may be from where they were, as far as they are no farther from
-    there than `most`; and the least and the largest that the others may be.
+    """How far an integer, or the cells of an array of them, may be beyond what was there before, as far as they are no farther
+    from that than `most`; and the least and the largest that the others may be.
     """
     builder, low, high, away = path.builder, 0.0, 0.0, (math.inf, -math.inf)
 
-    def include(cells: list[tuple[Any, Any]]) -> None:
+    def include(cells: Iterable[tuple[Any, Any]]) -> None:
         nonlocal low, high, away
         far, near = away, (0.0, 0.0)
         for cell, before in cells:
@@ -166,36 +170,34 @@ def moves(path: Any, found: Any, begin: Tracer, reached: Callable[[Any], tuple[f
         if atom.op == "reshape":
             atom = atom.operands[0]
         elif atom.op in _OVERWRITING:
-            x, *at, y = atom.operands
-            include([(Tracer(builder, y), _cell_before(path, y, x, at[0] if at else None))])
-            atom = x
+            include([_beside(path, atom.operands[-1], first)])
+            atom = atom.operands[0]
+        elif atom in path.moved:
+            atom, ends = path.moved[atom]
+            low, high = low + ends[0], high + ends[1]
         else:
-            cells = enumerate(atom.operands) if atom.op == "array" else [(None, atom)]
-            include([(Tracer(builder, y), _cell_before(path, y, begin.atom, n)) for n, y in cells if y.op != "const"])
-            include([(int(y.params), None) for y in atom.operands if y.op == "const"])
+            include(_beside(path, y, first) for y in (atom.operands if atom.op == "array" else [atom]))
             break
     return (low, high), away
 
 
-def _cell_before(path: Any, value: Atom, array: Atom, place: Any) -> Any:
-    """What a value is computed of that is the cell of an array at a place; None where there is none."""
-
-    def number(atom: Atom) -> int:
-        while atom.op == "reshape":
-            atom = atom.operands[0]
-        return path.number(atom)  # type: ignore[no-any-return]
-
+def _beside(path: Any, value: Atom, array: int) -> tuple[Any, Any]:
+    """A value beside a cell of an array, by its number, that it is computed of; None where there is none."""
+    if value.op == "const":
+        return int(value.params), None
     stack, seen = [value], set[Atom]()
     while stack:
         atom = stack.pop()
         if atom in seen or atom.op == "const":
             continue
         seen.add(atom)
-        same = atom.op in _GATHERING and isinstance(place, Node) and number(atom.operands[1]) == number(place)
-        if (same or (atom.op == "item" and atom.params == place)) and number(atom.operands[0]) == number(array):
-            return Tracer(path.builder, atom)
+        of = atom.operands[0] if atom.op == "item" or atom.op in _GATHERING else None
+        while of is not None and (of.op == "reshape" or of.op in _OVERWRITING):
+            of = of.operands[0]
+        if of is not None and path.number(of) == array:
+            return Tracer(path.builder, value), Tracer(path.builder, atom)
         stack += atom.operands
-    return None
+    return Tracer(path.builder, value), None
 
 
 def _captured(builder: Builder, atom: Atom) -> Any:
