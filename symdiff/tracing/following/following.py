@@ -55,6 +55,7 @@ from symdiff.tracing.library.shaping import instead_of_vectorize
 from symdiff.tracing.loops.gates import check_kept_call, must_show
 from symdiff.tracing.loops.handing import made, rounds, storing, summed
 from symdiff.tracing.loops.items import header
+from symdiff.tracing.loops.iterators import WRITTEN, written_in_python
 from symdiff.tracing.loops.rewriting import NAMES, Kept
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
 from symdiff.tracing.state.raising import handled
@@ -136,14 +137,15 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return _ruled(f, rule, attempt)
     if is_cupy_function(f):
         return instead_of_cupy(f, follow)
-    if kind is types.FunctionType and not is_library(f.__code__.co_filename):
+    if kind is types.FunctionType and (f in WRITTEN or not is_library(f.__code__.co_filename)):
         return _cloned(f, attempt)
     asks = key[0] == "builtins" and key[1] in SPECIAL
     row = STANDING.get(f) if kind in _HASHED or kind is type or isinstance(f, type) else None
     found = row.stand if row is not None and row.always else f
     if attempt.thorough and key[0] == "builtins" and key[1] in _ITERATING:
         found = _iterating(_calling(found, _CALLING[key]) if key in _CALLING else found)
-        return _making(found, attempt) if key[1] in _NEW else found
+        found = _making(found, attempt) if key[1] in _NEW else found
+        return _written(f, found) if f is list and attempt.keeping is not None else found
     if key in _CALLING or found is not f:
         found = _calling(found, _CALLING[key]) if key in _CALLING else found
         found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
@@ -543,6 +545,16 @@ _CARRIED = (
 def _iterating(f: Anything) -> Anything:
     """A function that runs over its arguments: the user's own iterators are followed."""
     return lambda *args, **kwargs: f(*(iterated(follow, a) for a in args), **kwargs)
+
+
+def _written(f: Any, found: Anything) -> Anything:
+    """A function of Python's as one in Python, where this is to be followed."""
+
+    def written(*args: Any, **kwargs: Any) -> Any:
+        own = written_in_python(f, args, kwargs)
+        return found(*args, **kwargs) if own is None else follow(own)(*args)
+
+    return written
 
 
 def _making(f: Anything, attempt: Attempt) -> Anything:

@@ -26,7 +26,7 @@ from symdiff.tracing.state.raising import handled, managed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import asked
 from symdiff.tracing.values.texts import Text, format_traced, join_traced_texts, of_text
-from symdiff.tracing.values.traced_keys import is_traced_key, item_of, read
+from symdiff.tracing.values.traced_keys import is_traced_key, item_of, read, value_of
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import is_library, user_line
@@ -222,6 +222,8 @@ def item(call: Call, owner: Any, key: Any) -> Any:
         return read(owner, key, user_line())
     if kind in (list, tuple) and isinstance(key, Integer):
         return item_of(owner, key)
+    if kind is dict and isinstance(key, Integer) and (found := value_of(owner, key)) is not None:
+        return found
     method = _method(owner, "__getitem__")
     if method is not None:
         return call(method)(owner, key)

@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import active_builders
+from symdiff.tracing.loops.iterators import written_in_python
 from symdiff.tracing.loops.parts import parts_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
@@ -39,7 +40,7 @@ _CHOOSING: dict[Any, Callable[..., int]] = {
 _PARTS = (itertools.chain, itertools.cycle, itertools.islice, itertools.repeat, itertools.count, itertools.accumulate)
 _HEADS = (
     range, zip, enumerate, reversed, map, itertools.pairwise, itertools.product, *_CHOOSING, *_PARTS, np.ndenumerate,
-    np.ndindex,
+    np.ndindex, filter, itertools.starmap,
 )  # fmt: skip
 _STEPPING = (zip, enumerate, type(reversed([])), *(type(iter(v)) for v in ([], (), "", range(0), range(1 << 70))))
 _ENDLESS = 1 << 62  # rounds
@@ -71,8 +72,15 @@ class Items(NamedTuple):
 def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
     """`function(*args)` in the head of a loop: a `Header` where it is one of `_HEADS`."""
     if any(function is f for f in _HEADS):
-        return Header(function, args, options, call)
+        found = Header(function, args, options, call)
+        own = written_in_python(function, args, options)
+        return found if own is None or _items(found) is not None else call(own)(*(_as_listed(a, call) for a in args))
     return call(function)(*(plain_values(a, call) for a in args), **options)
+
+
+def _as_listed(value: Any, call: Callable[[Any], Any]) -> Any:
+    """A call that has not been made, as what runs over its items by number where there are some."""
+    return plain_values(value, call)
 
 
 def plain_values(values: Any, call: Callable[[Any], Any]) -> Any:
@@ -237,6 +245,8 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
         or (options.get("strict") and len({i.count for i in inner if i}) > 1)
     ):
         return None
+    if function in (filter, itertools.starmap):
+        return None
     counts: list[int] = [i.count for i in inner]  # type: ignore[union-attr, misc]
     if function is zip:
         return Items(min(counts), lambda k: tuple([i.item(k) for i in inner]))  # type: ignore[union-attr]
@@ -298,7 +308,9 @@ def _of_parts(function: Any, args: tuple[Any, ...]) -> Items | None:
         return None
     listed = [i.item(k) for i in inner for k in range(i.count)]  # type: ignore[union-attr, arg-type]
     if function is itertools.accumulate:
-        listed = list(itertools.accumulate(listed)) if not rest and all(type(v) in (int, float) for v in listed) else []
+        if rest or not all(type(v) in (int, float) for v in listed):
+            return None
+        listed = list(itertools.accumulate(listed))
     return _items(listed)
 
 

@@ -20,7 +20,7 @@ _UNKEPT: dict[type, str] = {
 }
 _HEADS = (
     "range zip enumerate reversed map pairwise product combinations permutations combinations_with_replacement ndenumerate "
-    "ndindex chain cycle islice repeat count accumulate"
+    "ndindex chain cycle islice repeat count accumulate filter starmap"
 ).split()  # calls that the head of a loop makes round by round
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -56,6 +56,28 @@ def item_of(cells: Any, key: Integer) -> Any:
     return Integer.of(found) if all(map(is_integer_value, cells)) and found.dtype.kind != "b" else found
 
 
+def value_of(table: dict[Any, Any], key: Integer) -> Any:
+    """`table[key]` where the keys are integers that lie close together; None for other tables."""
+    if key.shape or not table or not all(type(k) is int for k in table):
+        return None
+    least, most = min(table), max(table)
+    if most - least >= _SPARSE * len(table):
+        return None
+    places = [-1] * (most - least + 1)
+    for place, k in enumerate(table):
+        places[k - least] = place
+    missing = KeyError(f"{user_line()}: a traced key")
+    at, known = Integer.of(Tracer._binary(key, "sub", key, least)), traced_range(key)
+    if known.nan or known.low < least or known.high > most:
+        outside = np.logical_not(np.logical_and(at >= 0, at < len(places)))
+        if raises_behind(outside, missing):
+            at = Integer.of(np.where(outside, 0.0, at))
+    place = item_of(places, at)
+    if -1 in places and raises_behind(place < 0, missing):
+        place = Integer.of(np.where(place < 0, 0.0, place))
+    return item_of([*table.values()], place)
+
+
 def _is_number(cell: Any) -> bool:
     return isinstance(cell, Tracer) and cell.shape == () and cell.dtype.kind != "b"
 
@@ -193,6 +215,9 @@ def _loaded(x: Any, bounded: list[Any], builder: Any, origin: str) -> Any:
         return bind_item(arrays, atom, atoms)
     found = arrays.bind("gather", arrays.reshape(atom, (grid.size, *atom.shape[grid.axes :])), grid.at)
     return bind_item(arrays, found, grid.rest) if any(p != slice(None) for p in grid.rest) else found
+
+
+_SPARSE = 8  # integers among which one is a key
 
 
 class Grid(NamedTuple):
