@@ -32,7 +32,8 @@ class AsWritten:
         self._left = False
 
     def __iter__(self) -> Iterator[Any]:
-        for value in self._values:
+        values, self._values = self._values, None  # a generator that nobody has any more ends with its loop
+        for value in values:
             yield value
             if self._left:
                 return

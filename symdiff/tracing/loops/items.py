@@ -74,13 +74,8 @@ def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any
     if any(function is f for f in _HEADS):
         found = Header(function, args, options, call)
         own = written_in_python(function, args, options)
-        return found if own is None or _items(found) is not None else call(own)(*(_as_listed(a, call) for a in args))
+        return found if own is None or _items(found) is not None else call(own)(*(plain_values(a, call) for a in args))
     return call(function)(*(plain_values(a, call) for a in args), **options)
-
-
-def _as_listed(value: Any, call: Callable[[Any], Any]) -> Any:
-    """A call that has not been made, as what runs over its items by number where there are some."""
-    return plain_values(value, call)
 
 
 def plain_values(values: Any, call: Callable[[Any], Any]) -> Any:
@@ -244,8 +239,6 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
         or not inner
         or (options.get("strict") and len({i.count for i in inner if i}) > 1)
     ):
-        return None
-    if function in (filter, itertools.starmap):
         return None
     counts: list[int] = [i.count for i in inner]  # type: ignore[union-attr, misc]
     if function is zip:

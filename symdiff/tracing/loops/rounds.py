@@ -33,7 +33,7 @@ from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_stepping, items_of, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping, work_of_binding
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
-from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
+from symdiff.tracing.loops.states import Held, Left, State, States, Taker, parts_in
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
@@ -144,7 +144,7 @@ class KeptRounds:
         self._goes_on: Any = True
         self._left = False
         self.fresh: dict[int, Any] = {}  # what the round has made, by identity
-        self.errors: dict[Any, Exception] = {}  # what rounds may raise
+        self.errors: dict[Any, BaseException] = {}  # what rounds may raise
         self.taken: list[Any] = []  # iterators of which the round has taken items
         self.guessed: list[str] = []  # integers that this round takes for counted
         self.states = States(self)
@@ -199,6 +199,16 @@ class KeptRounds:
             key = type(error), str(error)
             self._raised[key] = error, np.logical_or(self._raised[key][1], alone) if key in self._raised else alone
         return known is None
+
+    def left_by(self, taker: Taker) -> None:
+        """The loop ends with this round, and nothing behind it is done: what takes its items has been left."""
+        known = [state for state, _ in self.states.known.values() if not isinstance(state.owner, Held)]
+        if known or self.carried or any(self._stores()) or any(t.handles() for t in self.takers()):
+            raise self.keeping.refuse("what takes what a round yields may be left")
+        if not self.leaves:
+            self.keeping.raising.add(self.place)
+            raise Again
+        self._raised[Left, ""] = Left(taker), True
 
     def leave(self) -> None:
         """The loop ends with this round."""
@@ -274,7 +284,7 @@ class KeptRounds:
         entry = {n: v for n, v in self._bound().items() if n not in self.targets}
         for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing)]:
             self.states.take(value, True)
-        for taker in self._takers():
+        for taker in self.takers():
             self.states.take(held := Held(taker))
             code = taker.frame.f_code
             if not set(taker.behind) & set(taker.names) <= set(held.names) or {*code.co_cellvars, *code.co_freevars} & set(
@@ -316,7 +326,7 @@ class KeptRounds:
             raise self.keeping.refuse("a round changes what the loop runs over")
         self._finish(outer, count, found, skeletons)
 
-    def _takers(self) -> Iterator[Taker]:
+    def takers(self) -> Iterator[Taker]:
         """The loops that take what this one yields, and those that take what these yield."""
         taker = self.keeping.takers.get(self.frame) if self.yields else None
         while taker is not None:
@@ -386,7 +396,7 @@ class KeptRounds:
                 self.ends(self.items.goes_on(item))
             yield item
             self._check_taken()
-            if not all(taker.waits for taker in self._takers()):
+            if not all(taker.waits for taker in self.takers()):
                 raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
                 active_builders().pop()
@@ -398,7 +408,7 @@ class KeptRounds:
                 after.update({_Item(store, n): value for n, value in enumerate(store.items)})
                 after.update({_Window(store, n): value for n, value in enumerate(store.windows())})
             self.errors.update({key: error for key, (error, _) in self._raised.items()})
-            truths = {key: truth.of_kind(PYTHON) for key, (_, truth) in self._raised.items()}
+            truths = {key: truth is True or truth.of_kind(PYTHON) for key, (_, truth) in self._raised.items()}
             after.update({_Raised(key): truths.get(key, False) for key in self.errors})
             self._part(after, skeletons)
             leaves: list[Any] = []
@@ -415,7 +425,7 @@ class KeptRounds:
                 where = self._on_path() if self.endless else True
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
                 for truth in truths.values():
-                    leaves[-1] = np.logical_and(leaves[-1], np.logical_not(truth))
+                    leaves[-1] = truth is not True and np.logical_and(leaves[-1], np.logical_not(truth))
             if given and (spread != self._spreads or shapes != self._shapes):
                 for one, other in zip(self._spreads.values(), spread.values(), strict=False):
                     self._open(one, other)
@@ -461,7 +471,7 @@ class KeptRounds:
             pair = (grown.owner, grown) if begins else (grown, grown.owner)
             found = self._held()
             self.values |= {n: pair[1] for n in self.all_names if found.get(n) is pair[0] and n not in self.names}
-            for taker in self._takers():
+            for taker in self.takers():
                 taker.hold(*pair)
 
     def stands(self, value: Any) -> bool:
@@ -1048,7 +1058,10 @@ class KeptRounds:
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
         for key, truth in raised.items():
-            raises_behind(truth, self.errors[key])
+            if not isinstance(self.errors[key], Left):
+                raises_behind(truth, self.errors[key])  # type: ignore[arg-type]
+            elif truth:
+                raise self.errors[key]
 
     def _listed_rows(self, items: list[tuple[Any, list[tuple[Atom, list[Form]]]]], count: int) -> Iterator[Any]:
         """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""

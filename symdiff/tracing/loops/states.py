@@ -5,11 +5,22 @@ back, and in the next round of symbols it holds symbols from the beginning. Guar
 in the rounds and behind them.
 """
 
+import dis
+import gc
+import types
 from collections.abc import Iterable
 from typing import Any
 
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.parts import Parts, parts_of
+
+
+class Left(BaseException):
+    """A generator is not gone on with, for its taker has been left."""
+
+    def __init__(self, taker: Any) -> None:
+        super().__init__()
+        self.taker = taker
 
 
 class Taker:
@@ -42,14 +53,30 @@ class Taker:
         self.waits = True
         try:
             return next(self._generator)
+        except Left as left:
+            if left.taker is not self:
+                raise
+            self._left = True
+            raise StopIteration from None
         finally:
             self.waits = False
 
     def leave(self) -> None:
         """The loop ends with this round."""
-        if self.keeping.open:
+        if not self.keeping.open:
+            self._left = True
+            del self.keeping.takers[self._generator.gi_frame], self._generator  # which ends, if nobody else has it
+        elif self not in self.keeping.open[-1].takers():
             raise self.keeping.refuse("what takes what a round yields may be left")
-        self._left = True
+        else:
+            self.keeping.open[-1].left_by(self)
+
+    def handles(self) -> bool:
+        """Whether the generator does more when it is left than to end, or others have it, who may go on."""
+        generator, own = self._generator, vars(self)
+        named = id(generator) in set(map(id, self.frame.f_locals.values()))
+        holders = [h for h in gc.get_referrers(generator) if h is not own and h is not self and type(h) is not types.FrameType]
+        return named or bool(holders) or any(step.opname == "PUSH_EXC_INFO" for step in dis.get_instructions(self._generator.gi_code))
 
     def held(self) -> dict[str, Any]:
         """What its names hold, apart from those that the loop binds to what is yielded."""
