@@ -203,7 +203,8 @@ class KeptRounds:
     def left_by(self, taker: Taker) -> None:
         """The loop ends with this round, and nothing behind it is done: what takes its items has been left."""
         known = [state for state, _ in self.states.known.values() if not isinstance(state.owner, Held)]
-        if known or self.carried or any(self._stores()) or any(t.handles() for t in self.takers()):
+        frames = [t.frame for t in self.takers()]
+        if known or self.carried or any(self._stores()) or any(t.handles(frames) for t in self.takers()):
             raise self.keeping.refuse("what takes what a round yields may be left")
         if not self.leaves:
             self.keeping.raising.add(self.place)

@@ -13,6 +13,7 @@ from typing import Any
 
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.parts import Parts, parts_of
+from symdiff.vocabulary.libraries import is_ours
 
 
 class Left(BaseException):
@@ -71,10 +72,11 @@ class Taker:
         else:
             self.keeping.open[-1].left_by(self)
 
-    def handles(self) -> bool:
+    def handles(self, frames: list[Any]) -> bool:
         """Whether the generator does more when it is left than to end, or others have it, who may go on."""
         generator, own = self._generator, vars(self)
-        named = id(generator) in set(map(id, self.frame.f_locals.values()))
+        users = [frame for frame in frames if not is_ours(frame.f_code.co_filename)]
+        named = id(generator) in {id(value) for frame in users for value in frame.f_locals.values()}
         holders = [h for h in gc.get_referrers(generator) if h is not own and h is not self and type(h) is not types.FrameType]
         return named or bool(holders) or any(step.opname == "PUSH_EXC_INFO" for step in dis.get_instructions(self._generator.gi_code))
 
