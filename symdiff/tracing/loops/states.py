@@ -7,7 +7,6 @@ in the rounds and behind them.
 
 import dis
 import gc
-import types
 from collections.abc import Iterable
 from typing import Any
 
@@ -74,11 +73,12 @@ class Taker:
 
     def handles(self, frames: list[Any]) -> bool:
         """Whether the generator does more when it is left than to end, or others have it, who may go on."""
-        generator, own = self._generator, vars(self)
+        generator, known = self._generator, [self, vars(self), *(frame.f_locals for frame in frames)]
         users = [frame for frame in frames if not is_ours(frame.f_code.co_filename)]
         named = id(generator) in {id(value) for frame in users for value in frame.f_locals.values()}
-        holders = [h for h in gc.get_referrers(generator) if h is not own and h is not self and type(h) is not types.FrameType]
-        return named or bool(holders) or any(step.opname == "PUSH_EXC_INFO" for step in dis.get_instructions(self._generator.gi_code))
+        known += [taker._generator for taker in self.keeping.takers.values() if is_ours(taker._generator.gi_code.co_filename)]
+        others = set(map(id, gc.get_referrers(generator))).difference(map(id, known), map(id, frames))
+        return named or bool(others) or any(step.opname == "PUSH_EXC_INFO" for step in dis.get_instructions(self._generator.gi_code))
 
     def held(self) -> dict[str, Any]:
         """What its names hold, apart from those that the loop binds to what is yielded."""
