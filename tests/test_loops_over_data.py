@@ -68,6 +68,7 @@ LAYERS = [Layer(0.1 * t) for t in TIMES]
 MIXED = [1, 2.5] * 30
 FUNCTIONS = [np.sin, np.cos, np.tanh] * 20
 ONE = Layer(0.3)
+PLACES = {3: 0.2, 1: 0.5, 0: -1.0, 2: 3.0}
 PART = functools.partial(lambda a, x: np.sin(a * x), 0.4)
 
 
@@ -254,7 +255,107 @@ def changes_copies(p):
     return state["x"] * other.t * other.weight
 
 
+def over_the_rest(p):
+    it = iter(PAIRS)
+    before, s = next(it)[0], 0.0
+    for t, n in it:
+        s += p[0] * abs(t - p[1] * before) * n
+        before = t
+    return s
+
+
+def over_a_bound_zip(p):
+    s, pairs = 0.0, zip(TIMES.tolist(), COUNTS.tolist(), strict=False)
+    next(pairs)
+    for t, n in pairs:
+        s += (p[0] * t - p[1] * n) ** 2
+    return s + len(list(pairs))
+
+
+def over_fresh_iterators(p):
+    s = 0.0
+    for k in range(20):
+        it = iter(PAIRS)
+        first = next(it)
+        for t, _ in it:
+            s += p[0] * t * first[0] + k * p[1]
+    return s
+
+
+def over_chains(p):
+    s, times = 0.0, TIMES.tolist()
+    for t in itertools.chain(times, [p[1]], range(4)):
+        s = 0.9 * s + t * p[0]
+    for t, sign, name in zip(itertools.islice(times, 1, None, 2), itertools.cycle([1, -1]), itertools.cycle("xyz"), strict=False):
+        s += t * sign * p[0] if name == "y" else t * p[1]
+    for total, n, q in zip(itertools.accumulate(times), itertools.count(1), itertools.repeat(p), strict=False):
+        s += total / n * q[0] * q[1]
+    return s
+
+
+def over_filters(p):
+    s = 0.0
+    for t in filter(lambda t: t * p[0] > 0.4, TIMES.tolist()):
+        s += t * p[1]
+    return s
+
+
+def over_folds(p):
+    s = 0.0
+    for total in itertools.accumulate(TIMES.tolist(), lambda a, b: p[0] * a + b):
+        s += total * p[1]
+    return s
+
+
+def over_a_listed_generator(p):
+    def smoothed():
+        x = p[0]
+        for t in TIMES.tolist():
+            x = 0.9 * x + t * p[1]
+            yield x
+
+    found = list(smoothed())
+    return found[-1] * found[3] + len(found)
+
+
+def over_numbered_generators(p):
+    def powers():
+        x = p[0]
+        for _ in range(60):
+            yield x
+            x = math.sin(x) + 0.01 * p[1]
+
+    s = 0.0
+    for i, x in enumerate(powers(), 3):
+        s += i * x
+    return s
+
+
+def until_a_generator_is_small(p):
+    def halves():
+        x = p[0]
+        while True:
+            yield x
+            x = 0.95 * x + 0.001 * p[1]
+
+    s = 0.0
+    for x in halves():
+        if x < 0.1:
+            break
+        s += x
+    return s
+
+
+def looked_up(p):
+    s = 0.0
+    for _, n in PAIRS:
+        s += PLACES[n] * p[0] + p[1]
+    return s
+
+
 KEPT = [
+    over_the_rest, over_a_bound_zip, over_fresh_iterators, over_chains, over_filters, over_folds, over_a_listed_generator,
+    over_numbered_generators, until_a_generator_is_small, looked_up,
     over_pairs, over_records, over_objects, over_matrices, over_labels, over_truths, over_values_of_a_dict,
     over_members_of_an_enum, over_layers, over_integers_and_floats, over_functions, over_a_list_of_an_array,
     over_rows_behind_one_another, over_products, over_combinations, over_places, over_what_a_function_gives, asks_for_a_type,
@@ -289,6 +390,7 @@ CHANGES = {
     over_layers: lambda: setattr(LAYERS[-1], "w", 7.0),
     over_integers_and_floats: lambda: MIXED.append(3.0),
     over_functions: lambda: set_item(FUNCTIONS, 40, np.exp),
+    looked_up: lambda: set_item(PLACES, 1, 7.0),
     calls_objects: lambda: setattr(ONE, "w", 7.0),
 }
 
@@ -381,3 +483,92 @@ def test_loops_whose_rounds_change_what_they_run_over_are_written_out(f):
     assert "written out: a round changes what the loop runs over" in sd.trace(f, P, loops="keep").notes["loops"].values()
     np.testing.assert_allclose(derivative(P)[0], f(P), rtol=1e-12)
     np.testing.assert_allclose(derivative(P)[1], sd.grad(f, loops="unroll")(P), rtol=1e-9)
+
+
+class Box:
+    def __init__(self, values):
+        self.rest = iter(values)
+
+    def taken(self):
+        for v in self.rest:
+            return v
+
+
+def takes_in_a_method(p):
+    box, s = Box(TIMES.tolist()), 0.0
+    for k in range(40):
+        s += p[0] * box.taken() * k
+    return s
+
+
+def takes_in_a_slice(p):
+    box, s = Box(TIMES.tolist()), 0.0
+    for _ in range(20):
+        a, b = itertools.islice(box.rest, 2)
+        s += p[0] * a - p[1] * b
+    return s
+
+
+def takes_beside(p):
+    it, s = iter(TIMES.tolist()), 0.0
+    for t in it:
+        if t > 3.0:
+            s -= next(it, 0.0) * p[1]
+        s += p[0] * t
+    return s
+
+
+def takes_twice(p):
+    it, s = iter(TIMES.tolist()), 0.0
+    for a, b in zip(it, it, strict=True):
+        s += p[0] * a - p[1] * b
+    return s
+
+
+def leaves_for_another(p):
+    def powers():
+        x = p[0]
+        while True:
+            yield x
+            x *= 0.95
+
+    found, s, t = powers(), 0.0, 0.0
+    for x in found:
+        if x < 0.2:
+            break
+        s += x
+    for y in found:
+        if y < 0.1:
+            break
+        t += y * p[1]
+    return s + t
+
+
+def leaves_what_ends(p):
+    def powers(ends):
+        x = p[0]
+        try:
+            while True:
+                yield x
+                x *= 0.9
+        finally:
+            ends.append(5.0)
+
+    s, ends = 0.0, []
+    for x in powers(ends):
+        if x < 0.1:
+            break
+        s += x
+    return s + sum(ends) * p[1]
+
+
+ITERATED = [takes_in_a_method, takes_in_a_slice, takes_beside, takes_twice, leaves_for_another, leaves_what_ends]
+
+
+@pytest.mark.parametrize("f", ITERATED, ids=lambda f: f.__name__)
+def test_iterators_from_before_are_taken_from_round_by_round(f):
+    told = sd.trace(f, P, loops="keep").notes["loops"].values()
+    assert not any(v == "kept" or "probe" in v for v in told), told
+    value, derivative = sd.value_and_grad(f, loops="keep")(P)
+    np.testing.assert_allclose(value, f(P), rtol=1e-12)
+    np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(P), rtol=1e-9)

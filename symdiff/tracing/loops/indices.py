@@ -90,7 +90,9 @@ class RoundPath(Path):
         known, builder = Conditions(self.values), self.builder
         assert builder is not None
         if self._rounds is not None:
-            known._narrow(self.number(builder.inputs[0].node), Fact(0.0, self._rounds - 1.0, nan=False, finite=True, whole=True))
+            known._narrow(
+                self.number(builder.inputs[0].node), Fact(0.0, self._rounds - 1.0, nan=False, finite=True, whole=True)
+            )
         for outer, symbol in zip(builder.captured, builder.captures.values(), strict=True):
             found = None if outer.builder.path is None else outer.builder.path.fact(outer.atom)
             if found is not None and found.whole:

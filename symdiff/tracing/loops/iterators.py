@@ -43,7 +43,7 @@ def listed(values: Iterable[Any]) -> list[Any]:
     """`list`."""
     found = []
     for value in values:
-        found.append(value)  # noqa: PERF402
+        found.append(value)
     return found
 
 

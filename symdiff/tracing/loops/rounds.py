@@ -348,7 +348,9 @@ class KeptRounds:
             if sys.getrefcount(self.taken[-1]) > _LISTED:
                 holders = [h for h in gc.get_referrers(self.taken[-1]) if h is not self.taken and h is not own]
                 around = [loop.items for loop in self.keeping.open]
-                if any(type(h) is not types.FrameType and (type(h) is not Items or any(h is i for i in around)) for h in holders):
+                if any(
+                    type(h) is not types.FrameType and (type(h) is not Items or any(h is i for i in around)) for h in holders
+                ):
                     raise self.keeping.refuse("a round takes items of an iterator that was there before")
             self.taken.pop()
 
@@ -823,7 +825,8 @@ class KeptRounds:
         run, path, _, forms, given = found
         if isinstance(spread, _Several):
             pairs = zip((before.which, *before.ways), (spread.which, *spread.ways), strict=True)
-            return all([self._compared(b, s, place, found) for b, s in pairs])
+            agrees = [self._compared(b, s, place, found) for b, s in pairs]
+            return all(agrees)
         if isinstance(spread, Parts):
             parts: Any = [_ABSENT] * len(spread.parts)
             if before is not _ABSENT:

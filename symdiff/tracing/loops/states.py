@@ -78,7 +78,11 @@ class Taker:
         named = id(generator) in {id(value) for frame in users for value in frame.f_locals.values()}
         known += [taker._generator for taker in self.keeping.takers.values() if is_ours(taker._generator.gi_code.co_filename)]
         others = set(map(id, gc.get_referrers(generator))).difference(map(id, known), map(id, frames))
-        return named or bool(others) or any(step.opname == "PUSH_EXC_INFO" for step in dis.get_instructions(self._generator.gi_code))
+        return (
+            named
+            or bool(others)
+            or any(step.opname == "PUSH_EXC_INFO" for step in dis.get_instructions(self._generator.gi_code))
+        )
 
     def held(self) -> dict[str, Any]:
         """What its names hold, apart from those that the loop binds to what is yielded."""
