@@ -286,7 +286,9 @@ def over_chains(p):
     s, times = 0.0, TIMES.tolist()
     for t in itertools.chain(times, [p[1]], range(4)):
         s = 0.9 * s + t * p[0]
-    for t, sign, name in zip(itertools.islice(times, 1, None, 2), itertools.cycle([1, -1]), itertools.cycle("xyz"), strict=False):
+    for t, sign, name in zip(
+        itertools.islice(times, 1, None, 2), itertools.cycle([1, -1]), itertools.cycle("xyz"), strict=False
+    ):
         s += t * sign * p[0] if name == "y" else t * p[1]
     for total, n, q in zip(itertools.accumulate(times), itertools.count(1), itertools.repeat(p), strict=False):
         s += total / n * q[0] * q[1]

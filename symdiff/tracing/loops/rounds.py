@@ -657,7 +657,7 @@ class KeptRounds:
         return Again()
 
     def _peeled(self, reason: str) -> BaseException:
-        """What is to be raised where a name holds another structure behind a round than before: in the first one, or in others."""
+        """What is to be raised where a name holds another structure behind a round than before: the first one, or any one."""
         if not self.asked and not self.keeping.peels.get(self.place, (0, 0))[0]:
             return self.keeping.peel(1, 0, reason)
         return self._other(self._name, reason)
