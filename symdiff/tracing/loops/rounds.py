@@ -429,6 +429,10 @@ class KeptRounds:
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
                 for truth in truths.values():
                     leaves[-1] = truth is not True and np.logical_and(leaves[-1], np.logical_not(truth))
+            if given and any(isinstance(name, _Raised) for name in spread.keys() ^ self._spreads.keys()):
+                active_builders().pop()
+                self.keeping.open.pop()
+                return None
             if given and (spread != self._spreads or shapes != self._shapes):
                 for one, other in zip(self._spreads.values(), spread.values(), strict=False):
                     self._open(one, other)

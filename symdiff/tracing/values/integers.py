@@ -17,7 +17,16 @@ from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
-from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, kind_after, raises_behind, truncation, whole_number
+from symdiff.tracing.values.tracer import (
+    Tracer,
+    check_wide,
+    integer_of,
+    is_in_rounds,
+    kind_after,
+    raises_behind,
+    truncation,
+    whole_number,
+)
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import EXACT, loses_digits
@@ -275,11 +284,13 @@ def as_int(x: Tracer) -> Any:
     if x.dtype.kind == "b":
         return Integer.of(x.astype(float).of_kind(PYTHON))
     known = traced_range(x)
-    if not known.is_finite:
-        if known.nan:
-            raises_behind(np.isnan(x), ValueError("cannot convert float NaN to integer"))
-        if not (math.isfinite(known.low) and math.isfinite(known.high)):
-            raises_behind(np.isinf(x), OverflowError("cannot convert float infinity to integer"))
+    errors = ValueError("cannot convert float NaN to integer"), OverflowError("cannot convert float infinity to integer")
+    bounded = math.isfinite(known.low) and math.isfinite(known.high)
+    if not known.is_finite and is_in_rounds():
+        raises_behind(np.isnan(x), errors[0])
+        raises_behind(np.isinf(x), errors[1])
+    elif not known.is_finite and not np.isfinite(x):
+        raise errors[not (bounded or np.isnan(x))]
     return Integer.of((_in_double(x._unary("trunc")) + 0.0).of_kind(PYTHON))
 
 

@@ -116,13 +116,18 @@ def home_builder(builder: Builder) -> Builder:
     return inner if inner.level > builder.level and inner.path is not None and inner.path.is_round else builder
 
 
+def is_in_rounds() -> bool:
+    """Whether a round of a loop is under way behind which exceptions are raised."""
+    path = active_builders()[-1].path if active_builders() else None
+    return path is not None and path.is_round and not awaits()
+
+
 def raises_behind(condition: Any, error: Exception) -> bool:
     """Raise an exception where a condition holds; or, in a round of a loop, whether its values are taken where it does not
     hold alone, and the exception is raised behind the loop.
     """
-    path = active_builders()[-1].path if active_builders() else None
-    if isinstance(condition, Tracer) and path is not None and path.is_round and not awaits():
-        return path.loop.raises(np.any(condition), error)  # type: ignore[no-any-return]
+    if isinstance(condition, Tracer) and is_in_rounds():
+        return active_builders()[-1].path.loop.raises(np.any(condition), error)  # type: ignore[no-any-return, union-attr]
     if np.any(condition):
         raise error
     return False
