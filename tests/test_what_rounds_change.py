@@ -475,7 +475,7 @@ def cases_of_classes(x):
 
 
 KEPT = (
-    collected,
+    collected, left_by_who_takes,
     name_of_the_module, name_of_the_module_from_before, cases, cases_of_classes, added_at_several_places,
     *YIELDED,
     variable_of_the_function_around, variable_that_both_set, variable_that_is_read_in_turns, loop_in_the_inner_function,
@@ -532,7 +532,6 @@ WRITTEN = (
     known_key,
     deletes_what_was_before,
     makes_variables,
-    left_by_who_takes,
     taken_by_hand,
     taken_by_two,
     shared_variable,
