@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections import deque
 
 import numpy as np
 import pytest
@@ -546,7 +547,7 @@ def test_long_functions_keep_their_loops_and_short_ones_do_not():
 
 
 def short_within(x):
-    for n in iter([2, 3.0] * 40):  # an iterator, which has no items by number
+    for n in deque([2, 3.0] * 40):  # which has no items by number
         for _ in range(20):
             x = 0.9 * x + 0.01 * n * np.sin(x)
     return x
