@@ -61,6 +61,7 @@ NAMES = {
     "symdiff.ir.loops": "Loop Place Stack counted_rounds trimmed_bindings",
     "symdiff.tracing.loops.keeping": "Tired paced",
     "symdiff.tracing.loops.leaving": "leave_by_break",
+    "symdiff.tracing.loops.rounds": "KeptRounds",
     "symdiff.vocabulary.extents": "broadcast_extents cells_of_extents extent numbers reshaped_extents sliced_extent solved",
     "symdiff.ir.evaluating": "applied binding_values",
     "symdiff.inspection.expressions": "build_sympy latex",

@@ -7,9 +7,9 @@ import types
 
 import numpy as np
 import pytest
+from inside import KeptRounds
 
 import symdiff as sd
-from symdiff.tracing.loops import rounds
 
 MATRIX = np.random.default_rng(1).normal(size=(9, 9))
 
@@ -473,8 +473,8 @@ def test_a_defect_in_a_round_ends_the_trace(monkeypatch):
     def broken(*_):
         return undefined  # noqa: F821
 
-    broken = types.FunctionType(broken.__code__.replace(co_filename=rounds.__file__), globals())
-    monkeypatch.setattr(rounds.KeptRounds, "raises", broken)
+    broken = types.FunctionType(broken.__code__.replace(co_filename=KeptRounds.leave.__code__.co_filename), globals())
+    monkeypatch.setattr(KeptRounds, "raises", broken)
     with pytest.raises(NameError, match="undefined"):
         sd.trace(lambda p: united(p) + histogram_of(p), PARAMETERS[0], loops="keep")
 
