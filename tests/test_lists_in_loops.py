@@ -174,7 +174,7 @@ def steps_of_its_own(x):
 KEPT = (
     while_it_is_short, steps_of_its_own,
     attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops,
-    by_two_names, of_a_module, behind_a_generator, counted_places,
+    by_two_names, of_a_module, behind_a_generator, counted_places, under_a_condition,
 )  # fmt: skip
 
 
@@ -242,7 +242,7 @@ def asked_for_more(x):
 
 
 WRITTEN = (
-    the_same_array, changed_behind, held_in_a_tuple, length_by_a_tuple, under_a_condition, asked_for_more,
+    the_same_array, changed_behind, held_in_a_tuple, length_by_a_tuple, asked_for_more,
 )  # fmt: skip
 
 

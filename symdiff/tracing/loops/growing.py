@@ -8,13 +8,14 @@ that each round gives as many items, of one structure; and that what cannot be f
 import gc
 import types
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from symdiff.ir.loops import Place
 from symdiff.tracing.loops.keeping import Again
 from symdiff.tracing.loops.parts import parts_of
 from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import Form, traced_form
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -22,10 +23,20 @@ DEPTH = 8  # items before those of a round, which it reads
 MOST = 64  # items of a round
 
 
+class Slot(NamedTuple):
+    """What the rounds that give an item have in common: its structure, and the forms of its numbers and arrays."""
+
+    structure: Any
+    forms: list[Form]
+
+
 class Growing:
     """Stands for a list in a round; `owner` is the list, or what stands for it in a round of an enclosing loop."""
 
-    __slots__ = ("_cells", "_holders", "_key", "before", "depth", "items", "loop", "owner", "rate", "stale")
+    __slots__ = (
+        "_cells", "_counts", "_holders", "_key", "_length", "before", "counted", "depth", "items", "loop", "owner", "rate", "slots",
+        "stale",
+    )  # fmt: skip
     __iter__ = None
     __contains__ = None
     __hash__ = object.__hash__
@@ -35,10 +46,14 @@ class Growing:
         self.owner = owner
         self.depth = 0  # how far back a round reads
         self.stale = False  # what a round read was not known to be so then
-        self.rate = 1  # items of a round
+        self.rate: int | None = 1  # items of a round; None where conditions tell it
+        self.counted = False  # whether a round asks how many items there are
+        self.slots: list[Slot] = []  # the items that a round may give, one behind the other
         self.items: list[Any] = []  # of this round
         self.before: list[Any] = []  # those before this round, the last one first
         self._key = key
+        self._counts: set[int] = set()  # items of the ways through a round
+        self._length: Any = None  # before this round
         self._cells = [*self._told]
         self._holders: list[Any] | None = None
 
@@ -47,13 +62,22 @@ class Growing:
         """Where the items are, as far as they are known: all of them, or those of the enclosing loop's round."""
         return self.owner.items if type(self.owner) is Growing else self.owner  # type: ignore[no-any-return]
 
-    def begin(self, before: list[Any]) -> None:
+    def asked_places(self) -> Iterable[int]:
+        """How far back, from 0 on, the items are that rounds read; -1 for the length."""
+        return range(-1 if self.counted and self.rate is None else 0, self.depth)
+
+    def anew(self) -> None:
+        """Begin the ways through a round."""
+        self._counts, self.stale = set(), False
+
+    def begin(self, before: dict[int, Any]) -> None:
         """Begin a round."""
         if self._holders is None:
             self._holders = [holder for holder in gc.get_referrers(self.owner) if _replace(holder, self.owner, self)]
             self.loop.keeping.standing[id(self)] = self
             self._told[:] = [Unknown(self)]
-        self.items, self.before, self.stale = [], before, False
+        self._length = before.pop(-1, None)
+        self.items, self.before = [], [*before.values()]
 
     def end(self, items: Iterator[Any] | None = None) -> None:
         """All have the list again: with these items more, or as it was."""
@@ -69,7 +93,9 @@ class Growing:
                 self.owner.check_length()
 
     def first(self, behind: int) -> Any:
-        """The item so far behind those of the first round."""
+        """The item so far behind those of the first round; the length before it."""
+        if not behind:
+            return self._start()
         if behind <= len(self._cells):
             return self._cells[-behind]
         if type(self.owner) is Growing:
@@ -85,14 +111,26 @@ class Growing:
             return self.first(behind)
         return self.before[behind - 1]
 
-    def windows(self) -> list[Any]:
-        """The items that the next round finds before its own."""
-        return [*reversed(self.items), *self.before][: self.depth]
+    def windows(self) -> dict[int, Any]:
+        """The items that the next round finds before its own, and their number."""
+        length = {} if self._length is None else {-1: self._length + len(self.items)}
+        return length | dict(enumerate([*reversed(self.items), *self.before][: len(self.before)]))
+
+    def given(self, nothing: Callable[[Slot], Any]) -> list[Any]:
+        """The items of a round, each with whether there is one."""
+        self._counts.add(len(self.items))
+        return [*((True, x) for x in self.items), *((False, nothing(slot)) for slot in self.slots[len(self.items) :])]
+
+    def learn(self, place: int, structure: Any, leaves: list[Any]) -> None:
+        """What an item is."""
+        if place >= len(self.slots):
+            self.slots.append(Slot(structure.parts[1], [*map(traced_form, leaves[1:])]))
 
     def agrees(self) -> bool:
         """Whether a round has read what it was known to read."""
-        agrees = not self.stale and self.rate == len(self.items)
-        self.rate = len(self.items)
+        rate = min(self._counts) if len(self._counts) == 1 else None
+        agrees = not self.stale and (self.rate == rate or not self.counted)
+        self.rate = rate
         return agrees
 
     def rows(self, count: Any) -> tuple[Place, Any]:
@@ -142,16 +180,22 @@ class Growing:
 
     def count(self) -> Any:
         """The length."""
-        return self._start() + self.loop.index * self.rate + len(self.items)
+        return self._begun() + len(self.items)
+
+    def _begun(self) -> Any:
+        """The length before this round."""
+        self.counted = True
+        if self.rate is not None:
+            return self._start() + self.loop.index * self.rate
+        self.stale |= self._length is None
+        return self._start() if self._length is None else self._length
 
     def _start(self) -> Any:
         """The length before the loop."""
-        outer = self.owner
-        before = outer._start() + outer.loop.index * outer.rate if type(outer) is Growing else 0
-        return before + len(self._cells)
+        return (self.owner._begun() if type(self.owner) is Growing else 0) + len(self._cells)
 
     def __bool__(self) -> bool:
-        return bool(self._cells or self.items or self._unknown())
+        return bool(self._cells or self.items or self.count() > 0)
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is int and 0 <= key < len(self._cells) and type(self.owner) is not Growing:

@@ -24,7 +24,7 @@ from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
-from symdiff.tracing.loops.growing import Growing
+from symdiff.tracing.loops.growing import Growing, Slot
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping, work_of_binding
@@ -33,7 +33,7 @@ from symdiff.tracing.loops.states import Held, State, States, Taker, parts_in
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
-from symdiff.tracing.values.selecting import Selected
+from symdiff.tracing.values.selecting import Selected, pattern
 from symdiff.tracing.values.spans import gap, reach
 from symdiff.tracing.values.storage import Storage, root_of
 from symdiff.tracing.values.stretches import Stretch
@@ -245,7 +245,7 @@ class KeptRounds:
                 skeletons = {name: self._spread(value, name) for name, value in entry.items()}
                 skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
             for store in self._stores():
-                windows = (_Window(store, n) for n in range(store.depth))
+                windows = (_Window(store, n) for n in store.asked_places())
                 skeletons |= {
                     w: self._spread(store.first(w.place + 1), f"y{w.place + 1}") for w in windows if w not in skeletons
                 }
@@ -283,6 +283,8 @@ class KeptRounds:
         given: list[list[Any]] = []
         ranges: list[Any] = []
         after: dict[str, Any] = {}
+        for store in self._stores():
+            store.anew()
         while forced is not None:
             builder = Builder(outer)
             k = builder.input("k", (), "d")
@@ -301,7 +303,8 @@ class KeptRounds:
                     self.values[name] = self._symbolic(s, builder, index)
             self.unbound = [name for name in self.names if name not in skeletons and name not in self.targets]
             for store in self._stores():
-                store.begin([self._symbolic(skeletons[_Window(store, n)], builder, index) for n in range(store.depth)])
+                known = (_Window(store, n) for n in store.asked_places())
+                store.begin({w.place: self._symbolic(skeletons[w], builder, index) for w in known if w in skeletons})
             self._stand_in(True)
             self.values.update(self.listed)
             for c in self.carried:
@@ -324,16 +327,25 @@ class KeptRounds:
             after: dict[Any, Any] = {n: v for n, v in self._bound().items() if n in skeletons or n in self.behind}
             after.update({state: state.owner for state, _ in self.states.known.values()})
             for store in self._stores():
-                after.update({_Item(store, n): value for n, value in enumerate(store.items)})
-                after.update({_Window(store, n): value for n, value in enumerate(store.windows())})
+                after.update({_Item(store, n): value for n, value in enumerate(store.given(self._nothing))})
+                after.update({_Window(store, n): value for n, value in store.windows().items()})
             self._part(after, skeletons)
             leaves: list[Any] = []
-            spread = {name: self._flat(value, leaves, isinstance(name, State)) for name, value in after.items()}
+            spread: dict[Any, Any] = {}
+            for name, value in after.items():
+                begun = len(leaves)
+                spread[name] = self._flat(value, leaves, isinstance(name, State))
+                if isinstance(name, _Item):
+                    name.store.learn(name.place, spread[name], leaves[begun:])
             leaves += [c.copy for c in self.carried]
             spread.update(dict.fromkeys(self.carried, _LEAF))
             if self.tested:
                 where = self._on_path() if self.endless else True
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
+            if given and spread.keys() != self._spreads.keys():  # another way through the round gives more items
+                active_builders().pop()
+                self.keeping.open.pop()
+                return None
             if given and spread != self._spreads:
                 for one, other in zip(self._spreads.values(), spread.values(), strict=False):
                     self._open(one, other)
@@ -452,7 +464,7 @@ class KeptRounds:
         if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if isinstance(value, (Stretch, Selected)):
+            if any(isinstance(x, (Stretch, Selected)) for x in leaves_of(value, self.states)):
                 if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
@@ -527,6 +539,23 @@ class KeptRounds:
         return key, places
 
     # -- structures
+
+    def _nothing(self, slot: Slot) -> Any:
+        """What stands for an item in a round that does not append it."""
+
+        def made(spread: Any) -> Any:
+            if isinstance(spread, Parts):
+                found = spread.together([made(s) for s in spread.parts])
+                self.fresh[id(found)] = found
+                return found
+            if spread is not _LEAF:
+                return spread.value
+            form, builder = next(forms), self._path.builder
+            atom = Arrays(builder, self.origin).broadcast_to(zero_of(form.code), form.shape) if form.shape else zero_of(form.code)
+            return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
+
+        forms = iter(slot.forms)
+        return made(slot.structure)
 
     def _opened(self, value: Any, above: tuple[int, ...]) -> Parts | None:
         """The parts of a list, a tuple, or of a dict or object where rounds are known to hand on others of its class."""
@@ -824,8 +853,9 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        given_rows = {} if self.decides else self.given
-        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, cells in given_rows.items() for atom, _ in cells]
+        sure = {item: type(item.store) is Growing and cells[0][0].op == "const" for item, cells in self.given.items()}
+        given = {} if self.decides else {item: [a for a, _ in cells[sure[item] :]] for item, cells in self.given.items()}
+        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, atoms in given.items() for atom in atoms]
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
@@ -875,11 +905,11 @@ class KeptRounds:
         whole = iter(stacks)
         rows: dict[_Item, list[tuple[Any, list[Form]]]] = {}
         for item, cells in self.given.items():
-            rows[item] = [(next(whole), forms) for _, forms in cells]
+            rows[item] = [(atom if sure[item] and not n else next(whole), forms) for n, (atom, forms) in enumerate(cells)]
             if isinstance(item.store, ArrayStore):
                 item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
         for grown in self.states.growing.values():
-            items = [(self._spreads[item], rows[item]) for item in rows if item.store is grown]
+            items = [(slot.structure, rows[_Item(grown, n)]) for n, slot in enumerate(grown.slots)]
             grown.end(self._listed_rows(items, count))  # type: ignore[arg-type]
         for name, cells in self.listed.items():
             self.items_of[name][:] = cells.items()
@@ -891,17 +921,31 @@ class KeptRounds:
     def _listed_rows(self, items: list[tuple[Any, list[tuple[Atom, list[Form]]]]], count: int) -> Iterator[Any]:
         """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""
         arrays, many = Arrays(self.outer, self.origin), len(items)
-        wholes = [[x for x, _ in cells] for _, cells in items]
+        masks = [cells[0][0] for _, cells in items]
+        chosen = np.stack([self._pattern(mask, count) for mask in masks], 1) if items else np.ones((count, 0), bool)
+        wholes = [[x for x, _ in cells[1:]] for _, cells in items]
         alike = len({tuple((x.shape, x.dtype) for x in own) for own in wholes}) == 1
         if alike and many > 1:
             columns = [[arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group] for group in zip(*wholes, strict=True)]
             wholes = [[arrays.reshape(arrays.concatenate(c, 1), (count * many, *c[0].shape[2:])) for c in columns]]
+        kept = [chosen.ravel()] * many if alike else [*chosen.T]
+        wholes = [[x if k.all() else Tracer(self.outer, x)[k].atom for x in own] for own, k in zip(wholes, kept, strict=False)]
         shown = [[Tracer(self.outer, x) if len(x.shape) > 1 else x for x in own] for own in wholes] * (many if alike else 1)
-        for n in range(count):
-            for place, ((spread, cells), stacks) in enumerate(zip(items, shown, strict=True)):
-                row = n * many + place if alike else n
-                pairs = zip(stacks, cells, strict=True)
-                yield self._joined(spread, (self._cell(x, row, forms) for x, (_, forms) in pairs))
+        places = [np.cumsum(k).reshape(-1, many if alike else 1)[:, n if alike else 0] - 1 for n, k in enumerate(kept)]
+        for n, place in zip(*chosen.nonzero(), strict=True):
+            spread, (_, *cells) = items[place]
+            pairs = zip(shown[place], cells, strict=True)
+            yield self._joined(spread, (self._cell(x, int(places[place][n]), forms) for x, (_, forms) in pairs))
+
+    def _pattern(self, mask: Atom, count: int) -> Any:
+        """Which of the rounds give an item, which must be known here."""
+        if mask.op == "const":
+            return np.full(count, bool(mask.value))  # type: ignore[attr-defined]
+        path = self.outer.path
+        if path is None or not (path.is_given or path.limit < math.inf):
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("conditions tell which rounds append to a list, and it must be known which")
+        return pattern(Tracer(self.outer, mask))
 
     def _cell(self, stack: Any, n: int, forms: list[Form]) -> Any:
         if isinstance(stack, Tracer):

@@ -5,6 +5,7 @@ Python has there: its own cell, that of some rounds before, which are carried, o
 `Again`, places of which this cannot be told.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,17 @@ class ArrayStore:
         self.code = self.storage.code
         self.storage.given(self.met)
 
-    def begin(self, before: list[Any]) -> None:
+    def asked_places(self) -> Iterable[int]:
+        """How far back, from 0 on, the cells are that rounds read."""
+        return range(self.depth)
+
+    def anew(self) -> None:
+        """Begin the ways through a round."""
+        self.stale = False
+
+    def begin(self, before: dict[int, Any]) -> None:
         """Begin a round."""
-        self.value, self.before, self.stale = _NOTHING, before, False
+        self.value, self.before = _NOTHING, [*before.values()]
 
     def unknown(self, reason: str) -> BaseException:
         """What is to be raised: the loop hands on the whole array, or is not kept."""
@@ -103,17 +112,19 @@ class ArrayStore:
         self.place = place
         self.value = Tracer.argument(builder, atom, NUMPY) if shape else Tracer(builder, atom)  # type: ignore[arg-type]
 
-    @property
-    def items(self) -> list[Any]:
+    def given(self, _: Any = None) -> list[Any]:
         """The cell of this round."""
         if self.value is not _NOTHING:
             return [self.value]
         assert self.place is not None
         return [self.original(self.place.at(self.loop.index))]
 
-    def windows(self) -> list[Any]:
+    def learn(self, *_: Any) -> None:
+        """Cells are alike."""
+
+    def windows(self) -> dict[int, Any]:
         """The cells that the next round finds before its own."""
-        return [*self.items, *self.before][: len(self.before)]
+        return dict(enumerate([*self.given(), *self.before][: len(self.before)]))
 
     def agrees(self) -> bool:
         """Whether a round has read what it was known to read."""
