@@ -171,7 +171,65 @@ def steps_of_its_own(x):
     return ys[-1] + sum(ys) / len(ys) + np.sum(np.diff(ts) * np.array(ys[2:]))
 
 
+def under_a_condition(x):
+    found = []
+    for k in range(N):
+        x = 0.9 * x
+        if k % 3:
+            found.append(x)
+    return sum(found)
+
+
+def by_continue(x):
+    found, sizes = [], []
+    for v in NOISE:
+        w = math.sin(20 * v) * x
+        if w < 0.1:
+            continue
+        found.append(w)
+        if w < 0.3:
+            sizes.append((w, len(found)))
+    return sum(found) / len(found) + np.max(np.array(found)) + sum(w * n for w, n in sizes)
+
+
+def rejected_steps(x):
+    t, h, ts, ys = 0.0, 0.3, [0.0], [x]
+    while True:
+        k = math.cos(3 * t) - x * ys[-1]
+        error = 0.5 * h * abs(math.cos(3 * (t + h)) - x * (ys[-1] + h * k) - k)
+        if error < 0.01:
+            t = t + h
+            ts.append(t)
+            ys.append(ys[-1] + h * k)
+        if t > 2:
+            break
+        h *= min(2.0, max(0.3, 0.9 * math.sqrt(0.01 / (error + 1e-16))))
+    return ys[-1] + np.sum(np.diff(ts) * np.array(ys[1:])) / len(ys)
+
+
+def other_ways(x):
+    found, last = [], [x]
+    for k in range(N):
+        v = math.sin(x + k)
+        if v > 0.5:
+            found += [(v, k, None), (v * v, 0, None)]
+            last.append(last[-1] + v)
+        elif v > 0:
+            found.append((x * v, k, None))
+    return sum(v * k + v for v, k, _ in found) + last[-1] + last[2]
+
+
+def events_far_apart(x):
+    found = []
+    for k in range(N):
+        t = 0.3 * k * x
+        if not found or t - found[-1] > 1:
+            found.append(t)
+    return sum(v * v for v in found) + len(found)
+
+
 KEPT = (
+    by_continue, rejected_steps, other_ways, events_far_apart,
     while_it_is_short, steps_of_its_own,
     attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops,
     by_two_names, of_a_module, behind_a_generator, counted_places, under_a_condition,
@@ -214,15 +272,6 @@ def length_by_a_tuple(x):
     holder.pair = (found, 1)
     for _ in range(N):
         found.append(x * len(holder.pair[0]))
-    return sum(found)
-
-
-def under_a_condition(x):
-    found = []
-    for k in range(N):
-        x = 0.9 * x
-        if k % 3:
-            found.append(x)
     return sum(found)
 
 

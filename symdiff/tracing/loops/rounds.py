@@ -125,6 +125,7 @@ class KeptRounds:
         self.begins = True  # whether there is a round in any case
         self.asked = self.tested
         self.decides = False  # whether its number of rounds is to be known, as that of items of a list
+        self.decided = False
         self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -170,7 +171,7 @@ class KeptRounds:
 
     def leave(self) -> None:
         """The loop ends with this round."""
-        if not self.leaves:
+        if not self.leaves and not self.decided:
             self.keeping.raising.add(self.place)
             raise Again
         self._left = True
@@ -229,10 +230,10 @@ class KeptRounds:
                 self.keeping.open.append(self)
                 raise self.keeping.refuse("what takes what a round yields binds names that are read elsewhere")
         yield from self._rounds_of(entry, first)
-        if self.decides:  # the loop again, as one of so many rounds
+        if self.decides:  # the loop again, as one of so many rounds, of which the last one may leave it
             assert self.count is not None
-            self.tested = self.endless = self.decides = False
-            self.begins = True
+            self.tested = self.endless = self.leaves = self.decides = False
+            self.begins = self.decided = True
             yield from self._rounds_of(entry, first)
 
     def _rounds_of(self, entry: dict[str, Any], first: int) -> Iterator[Any]:
@@ -670,7 +671,7 @@ class KeptRounds:
         if self.tested and self.given:
             within = self.outer.path is None or self.outer.path.is_round
             for item in self.given:
-                if within or self.leaves or isinstance(item.store, ArrayStore):
+                if within or isinstance(item.store, ArrayStore):
                     raise item.store.unknown("rounds whose number is not known give cells of an array or a list")
             self.decides = True
         self.keeping.open.pop()
