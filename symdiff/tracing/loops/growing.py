@@ -11,11 +11,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from symdiff.ir.arrays.algebra import Arrays
+from symdiff.ir.building import dtype_of_atoms
 from symdiff.ir.loops import Place
+from symdiff.ir.node import ArrayConstant
 from symdiff.tracing.loops.keeping import Again
-from symdiff.tracing.loops.parts import parts_of
+from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import Form, traced_form
+from symdiff.tracing.values.kinds import Form, kind_of_several, traced_form
+from symdiff.tracing.values.operands import as_atom
+from symdiff.tracing.values.spans import gap, reach
+from symdiff.tracing.values.storage import Storage, View
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -35,7 +43,7 @@ class Growing:
 
     __slots__ = (
         "_cells", "_counts", "_holders", "_key", "_length", "before", "counted", "depth", "items", "loop", "owner", "rate", "slots",
-        "stale",
+        "stale", "table",
     )  # fmt: skip
     __iter__ = None
     __contains__ = None
@@ -56,6 +64,7 @@ class Growing:
         self._length: Any = None  # before this round
         self._cells = [*self._told]
         self._holders: list[Any] | None = None
+        self.table = Table(self, self._cells, loop.keeping.tables[key]) if key in loop.keeping.tables else None
 
     @property
     def _told(self) -> list[Any]:
@@ -63,8 +72,9 @@ class Growing:
         return self.owner.items if type(self.owner) is Growing else self.owner  # type: ignore[no-any-return]
 
     def asked_places(self) -> Iterable[int]:
-        """How far back, from 0 on, the items are that rounds read; -1 for the length."""
-        return range(-1 if self.counted and self.rate is None else 0, self.depth)
+        """How far back, from 0 on, the items are that rounds read; -1 for the length, -2 for all of them."""
+        first = -1 if self.counted and self.rate is None else 0
+        return [*([] if self.table is None else [-2]), *range(first, self.depth)]
 
     def anew(self) -> None:
         """Begin the ways through a round."""
@@ -77,6 +87,8 @@ class Growing:
             self.loop.keeping.standing[id(self)] = self
             self._told[:] = [Unknown(self)]
         self._length = before.pop(-1, None)
+        if self.table is not None:
+            self.table.begin(before.pop(-2))
         self.items, self.before = [], [*before.values()]
 
     def end(self, items: Iterator[Any] | None = None) -> None:
@@ -93,7 +105,9 @@ class Growing:
                 self.owner.check_length()
 
     def first(self, behind: int) -> Any:
-        """The item so far behind those of the first round; the length before it."""
+        """The item so far behind those of the first round; the length before it; all items."""
+        if behind < 0:
+            return self.table.first()  # type: ignore[union-attr]
         if not behind:
             return self._start()
         if behind <= len(self._cells):
@@ -105,7 +119,7 @@ class Growing:
     def earlier(self, behind: int) -> Any:
         """The item so far behind those of this round."""
         if behind > DEPTH:
-            raise self.other(f"{user_line()}: a round reads an item of a list that one long before gave")
+            raise self.tabled(f"{user_line()}: a round reads an item of a list that one long before gave")
         if behind > len(self.before):
             self.depth, self.stale = max(self.depth, behind), True
             return self.first(behind)
@@ -114,6 +128,8 @@ class Growing:
     def windows(self) -> dict[int, Any]:
         """The items that the next round finds before its own, and their number."""
         length = {} if self._length is None else {-1: self._length + len(self.items)}
+        if self.table is not None:
+            length[-2] = tuple(self.table.arrays)
         return length | dict(enumerate([*reversed(self.items), *self.before][: len(self.before)]))
 
     def given(self, nothing: Callable[[Slot], Any]) -> list[Any]:
@@ -123,6 +139,8 @@ class Growing:
 
     def learn(self, place: int, structure: Any, leaves: list[Any]) -> None:
         """What an item is."""
+        if self.table is not None:
+            self.table.learn([*map(traced_form, leaves[1:])])
         if place >= len(self.slots):
             self.slots.append(Slot(structure.parts[1], [*map(traced_form, leaves[1:])]))
 
@@ -158,12 +176,31 @@ class Growing:
         self.loop.keeping.growing.add(self._key)
         return Again()
 
+    def tabled(self, reason: str) -> BaseException:
+        """What is to be raised where rounds read any items: they are in arrays, or the loop is not kept."""
+        keeping = self.loop.keeping
+        del keeping.open[keeping.open.index(self.loop) + 1 :]
+        if self._key in keeping.tables or type(self.owner) is Growing or self.loop.count is None or self.loop.tested:
+            return keeping.refuse(reason)  # type: ignore[no-any-return]
+        if not self._cells:
+            return keeping.peel(1, 0, reason)  # type: ignore[no-any-return]
+        keeping.tables[self._key] = 1
+        return Again()
+
+    def reaches(self) -> tuple[int, Any]:
+        """How many items there are at most, and how many there are."""
+        if self.table is None:
+            raise self.tabled(f"{user_line()}: a round runs over a list that it appends to")
+        return self.table.size, self.count()
+
     # -- as a list
 
     def append(self, value: Any) -> None:
         """One item of this round."""
         if self.loop is not self.loop.keeping.open[-1]:
             self.loop.keeping.check_change(self, True)
+        if self.table is not None:
+            self.table.write(self.count(), value)
         self.items.append(value)
         self.check_length()
 
@@ -186,7 +223,7 @@ class Growing:
         """The length before this round."""
         self.counted = True
         if self.rate is not None:
-            return self._start() + self.loop.index * self.rate
+            return (self.loop.index * self.rate if self.rate > 1 else self.loop.index) + self._start()
         self.stale |= self._length is None
         return self._start() if self._length is None else self._length
 
@@ -201,8 +238,10 @@ class Growing:
         if type(key) is int and 0 <= key < len(self._cells) and type(self.owner) is not Growing:
             return self._cells[key]
         behind = -key if type(key) is int and key < 0 else self._behind(key)
+        if self.table is not None and (behind is None or not 0 < behind <= len(self.items) + DEPTH):
+            return self.table.read(key, self.count())
         if behind is None or behind < 1:
-            raise self.loop.keeping.refuse(f"{user_line()}: a round reads an item of a list that is not known")
+            raise self.tabled(f"{user_line()}: a round reads an item of a list that is not known")
         return self.items[-behind] if behind <= len(self.items) else self.earlier(behind - len(self.items))
 
     def _behind(self, key: Any) -> int | None:
@@ -219,6 +258,101 @@ class Growing:
         return self._unknown()
 
     __eq__ = __add__ = __radd__ = __mul__ = __imul__ = __array__ = __setitem__ = __delitem__ = _unknown  # type: ignore[assignment]
+
+
+class Table:
+    """All items of a list so far, as arrays in which there is room for those of all rounds, `most` of each."""
+
+    def __init__(self, grown: Growing, cells: list[Any], most: int) -> None:
+        self.grown = grown
+        self.cells = cells
+        self.most = most
+        self.size = len(cells) + most * grown.loop.count
+        self.example = cells[-1]
+        self.forms = [dict.fromkeys(map(traced_form, column)) for column in self._columns()]
+        self.arrays: list[Tracer] = []  # in a round
+        self._known = 0
+
+    def _columns(self) -> list[Any]:
+        return [*zip(*(self.leaves(v) for v in self.cells), strict=True)]
+
+    def leaves(self, value: Any) -> list[Any]:
+        """The numbers and arrays of an item."""
+        found = []
+        stack = [(value, self.example)]
+        while stack:
+            one, like = stack.pop()
+            parts, others = parts_of(one), parts_of(like)
+            if parts is not None and others is not None and parts[:2] == others[:2] and len(parts.parts) == len(others.parts):
+                stack += zip(parts.parts, others.parts, strict=True)
+            elif parts is None and others is None and np.shape(one) == np.shape(like) and is_cell(one) and is_cell(like):
+                found.append(one)
+            else:
+                raise self.grown.unknown("a round reads any items of a list, and they have different structures")
+        return found
+
+    def first(self) -> tuple[Any, ...]:
+        """The arrays before the loop."""
+        outer, origin, found = self.grown.loop.outer, user_line(), []
+        for column in self._columns():
+            atom = as_atom([*column], outer, origin)
+            code = dtype_of_atoms((atom,))
+            rest = ArrayConstant(np.zeros((self.size - len(column), *atom.shape[1:]), np.dtype(code)))
+            found.append(Tracer(outer, Arrays(outer, origin).concatenate([outer.cast(atom, code), rest], 0)))
+        return tuple(found)
+
+    def begin(self, arrays: tuple[Tracer, ...]) -> None:
+        """Begin a round."""
+        self.arrays = [
+            Tracer.showing(x.builder, View.over(Storage(x.builder, x.atom, x.dtype.char)), x.dtype) for x in arrays
+        ]
+
+    def write(self, place: Any, value: Any) -> None:
+        """An item more."""
+        if len(self.grown.items) >= self.most:
+            self.grown.loop.keeping.tables[self.grown._key] = len(self.grown.items) + 1
+            raise Again
+        for array, leaf in zip(self.arrays, self.leaves(value), strict=True):
+            if traced_form(leaf).code != array.dtype.char:
+                raise self.grown.unknown("a round reads any items of a list, and they have different dtypes")
+            array[place] = leaf
+
+    def learn(self, forms: list[Form]) -> None:
+        """An item of a round has these forms."""
+        for known, form in zip(self.forms, reversed(forms), strict=True):
+            for one in form.kind.several.forms if form.kind.several else (form,):
+                self.grown.stale |= one not in known
+                known[one] = None
+
+    def read(self, key: Any, count: Any) -> Any:
+        """The item at a place."""
+        if not isinstance(key, (int, Integer)) or np.shape(key):
+            self.grown._unknown()
+        ends = [end for loop in self.grown.loop.keeping.open for end in loop.below]
+        behind = reach(key)[1] < 0
+        place = count + key if behind else key
+        front = reach(place)[0] >= 0 or any(gap(place + item, stop)[0] >= -1 for item, stop in ends)
+        if not front and not behind:
+            place = Integer.of(np.where(np.less(key, 0), key + count, key))
+        within = gap(place, count)[1] < 0 or any(gap(place, item)[1] + gap(stop, count)[1] < 1 for item, stop in ends)
+        if not (front or np.greater_equal(place, 0)) or not (within or np.less(place, count)):
+            raise IndexError("list index out of range")
+        found = iter([self._kept(x[place], [*forms]) for x, forms in zip(self.arrays, self.forms, strict=True)])
+        return self._like(self.example, found)
+
+    def _kept(self, found: Any, forms: list[Form]) -> Any:
+        if found.shape:
+            storage = Storage(found.builder, found.atom, found.dtype.char, "a round changes an item of a list; copy it first")
+            return found.like(View.over(storage))
+        kind = forms[0].kind if len(forms) == 1 else kind_of_several(forms, self.grown.loop._undecided)
+        return (Integer.of(found) if all(f.whole for f in forms) else found).of_kind(kind)
+
+    def _like(self, like: Any, leaves: Iterator[Any]) -> Any:
+        parts = parts_of(like)
+        if parts is None:
+            return next(leaves)
+        made = [self._like(p, leaves) for p in reversed(parts.parts)]
+        return parts.together(made[::-1])
 
 
 class Unknown:

@@ -10,7 +10,7 @@ from types import GeneratorType, MappingProxyType
 from typing import Any
 
 from symdiff.tracing.loops.items import Items, items_of, plain_values
-from symdiff.tracing.loops.keeping import Keeping
+from symdiff.tracing.loops.keeping import FEW, Keeping
 from symdiff.tracing.loops.rounds import KeptRounds, Told
 from symdiff.tracing.loops.states import Taker
 from symdiff.tracing.loops.stores import Listed
@@ -61,14 +61,14 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
             return Taker(keeping, values, found.names, apart, found.targets, found.behind, frame)
         if not reason and found.yields and frame not in keeping.takers:
             reason = "a round yields to what is no loop"
-        if not reason and items is None:
+        if not reason and items is None and not (type(values) is list and len(values) <= FEW):
             reason = "what it runs over has no items by number"
         if not reason and items is not None and not keeping.is_few(items.count):
             return KeptRounds(keeping, where, items, found, frame)
         if reason:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
-    if keeping is not None and where not in keeping.reasons and items is not None and type(items.count) is int:
+    if keeping is not None and where not in keeping.reasons and type(getattr(items, "count", None)) is int:
         plain = keeping.few(plain, items.count)
     return plain if told[-1] else AsWritten(plain)
 

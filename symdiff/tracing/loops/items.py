@@ -16,8 +16,9 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import active_builders
+from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.keeping import FEW
-from symdiff.tracing.loops.parts import parts_of
+from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
@@ -60,6 +61,8 @@ class Items(NamedTuple):
     goes_on: Callable[[Any], Any] | None = None  # whether there is an item, of which there are at most `count`
     reach: tuple[int, int] = (0, 0)  # the first and last integers that such items may be
     over: Any = None  # what the loop runs over
+    of: Callable[[Any], Any] = lambda item: item  # what a round has, by such an item
+    stop: Any = None  # the integer that such items are below
 
 
 def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
@@ -90,7 +93,7 @@ def run_over(values: Any) -> Iterator[Any]:
         seen[id(value)] = value
         if isinstance(value, (Header, *_VIEWS)):
             stack += value.args if isinstance(value, Header) else gc.get_referents(value)
-        elif not _is_cells(value) and (found := parts_of(value)) is not None:
+        elif not is_cell(value) and (found := parts_of(value)) is not None:
             yield value
             stack += found.parts
 
@@ -101,6 +104,9 @@ def _items(values: Any) -> Items | None:
     if type(values) is range:
         start, step = values.start, values.step
         return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
+    if type(values) is Growing:
+        most, stop = values.reaches()
+        return Items(most, lambda k: k, lambda found: found < stop, (0, most - 1), None, values.__getitem__, stop)
     if isinstance(values, Tracer):
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
@@ -129,7 +135,7 @@ def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
 
 def _structure(value: Any) -> Any:
     """What items have in common that are the same but for their numbers and arrays."""
-    if _is_cells(value):
+    if is_cell(value):
         return traced_form(value)[::3]
     if type(value) in (str, NoneType):
         return value
@@ -143,7 +149,7 @@ def _of_structure(values: Sequence[Any]) -> Callable[[Any], Any] | None:
     if found is not None:
         columns: list[Any] = [_of_structure(c) for c in zip(*(parts_of(v).parts for v in values), strict=True)]  # type: ignore[union-attr]
         return None if None in columns else lambda k: found.together([column(k) for column in columns])
-    if not _is_cells(values[0]):
+    if not is_cell(values[0]):
         return lambda k: values[0]
     if len(values) > _SPREAD and any(isinstance(v, Tracer) and not v.shape for v in values):
         atom = as_atom(values, active_builders()[-1], user_line())
@@ -159,11 +165,6 @@ def _one_of(values: Sequence[Any], k: Any) -> Any:
     whole = all(map(is_integer_value, values)) and found.dtype.kind != "b"
     one = read(Integer.of(found) if whole else found, k, origin)
     return one if np.shape(values[0]) else one.of_kind(kind_of_several([traced_form(v) for v in values], k.decided))
-
-
-def _is_cells(value: Any) -> bool:
-    """Whether a value is a number, a truth or an array, traced or not."""
-    return isinstance(value, (int, float, complex, np.number, np.bool_, np.ndarray, Tracer))
 
 
 def is_number(value: Any) -> bool:
@@ -188,7 +189,8 @@ def _of_ends(args: tuple[Any, ...]) -> Items | None:
     def item(k: Any) -> Any:
         return k * step + start
 
-    return Items(most, item, lambda found: found < stop if step > 0 else found > stop, reach)
+    goes_on = (lambda found: found < stop) if step > 0 else (lambda found: found > stop)
+    return Items(most, item, goes_on, reach, stop=stop if step > 0 else None)
 
 
 def _span(end: Any) -> tuple[int, int] | None:
@@ -215,6 +217,9 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
         return _of_ends(args)
     if function in (np.ndenumerate, np.ndindex):
         return _of_places(function, args)
+    if function is enumerate and type(args[0]) is Growing and type(args[1]) is int:
+        found = _items(args[0])
+        return found._replace(of=lambda k: (_affine(k, args[1], 1), args[0][k]))  # type: ignore[union-attr]
     inner = [_items(a) for a in (args[1:] if function is map else args[:1] if function in (enumerate, *_CHOOSING) else args)]
     if (
         any(i is None or i.goes_on for i in inner)

@@ -88,6 +88,7 @@ class Keeping:
         self.growing: set[tuple[Place, int]] = (
             set()
         )  # lists with which rounds do more than append, by their numbers in the loop
+        self.tables: dict[tuple[Place, int], int] = {}  # lists of which rounds read any items, and items of a round at most
         self.standing: dict[int, Any] = {}  # what stands for lists
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises

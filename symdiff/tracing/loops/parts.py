@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_users, module_of
 
 _KEYS = (str, int, bytes, type(None))
@@ -89,6 +92,11 @@ def leaves_of(value: Any, beside: Container[Any] = ()) -> Iterator[Any]:
         elif id(part) not in seen:
             seen[id(part)] = part
             stack += reversed(found.parts)
+
+
+def is_cell(value: Any) -> bool:
+    """Whether a value is a number, a truth or an array, traced or not."""
+    return isinstance(value, (int, float, complex, np.number, np.bool_, np.ndarray, Tracer))
 
 
 def _is_slot(cls: type, name: str) -> bool:

@@ -126,6 +126,7 @@ class KeptRounds:
         self.asked = self.tested
         self.decides = False  # whether its number of rounds is to be known, as that of items of a list
         self.decided = False
+        self.below: list[tuple[Any, Any]] = []  # an integer of a round, and one that it is below
         self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -314,11 +315,12 @@ class KeptRounds:
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left = True, False
             self.moved = True
-            item = self._standing(self.items.item(index + first if first else index))
+            item = self.items.item(index + first if first else index)
             if self.items.goes_on is not None:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
-            yield item
+                self.below = [] if self.items.stop is None else [(item, self.items.stop)]
+            yield self._standing(self.items.of(item))
             if not all(taker.waits for taker in self._takers()):
                 raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
@@ -484,7 +486,7 @@ class KeptRounds:
             begin = None if value is None else value.begin
             if storage.builder is not self._path.builder:
                 self._shared.append(storage)
-            elif id(storage) in known or begin is not None:
+            elif id(storage) in known or begin is not None or storage.refusal:
                 self._shared += [root_of(begin.shared().storage)] if isinstance(begin, Tracer) else [storage]
             known.add(id(storage))
 
@@ -854,9 +856,9 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        sure = {item: type(item.store) is Growing and cells[0][0].op == "const" for item, cells in self.given.items()}
-        given = {} if self.decides else {item: [a for a, _ in cells[sure[item] :]] for item, cells in self.given.items()}
-        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, atoms in given.items() for atom in atoms]
+        told: dict[_Item, Any] = {} if self.decides else {item: self._told(item, path) for item in self.given}
+        given = [(item, atom) for item, known in told.items() for atom, _ in self.given[item][known is not None :]]
+        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, atom in given]
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
@@ -906,7 +908,8 @@ class KeptRounds:
         whole = iter(stacks)
         rows: dict[_Item, list[tuple[Any, list[Form]]]] = {}
         for item, cells in self.given.items():
-            rows[item] = [(atom if sure[item] and not n else next(whole), forms) for n, (atom, forms) in enumerate(cells)]
+            known = told[item]
+            rows[item] = [(known if known is not None and not n else next(whole), f) for n, (_, f) in enumerate(cells)]
             if isinstance(item.store, ArrayStore):
                 item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
         for grown in self.states.growing.values():
@@ -923,7 +926,7 @@ class KeptRounds:
         """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""
         arrays, many = Arrays(self.outer, self.origin), len(items)
         masks = [cells[0][0] for _, cells in items]
-        chosen = np.stack([self._pattern(mask, count) for mask in masks], 1) if items else np.ones((count, 0), bool)
+        chosen = np.stack([self._pattern(mask) for mask in masks], 1) if items else np.ones((count, 0), bool)
         wholes = [[x for x, _ in cells[1:]] for _, cells in items]
         alike = len({tuple((x.shape, x.dtype) for x in own) for own in wholes}) == 1
         if alike and many > 1:
@@ -932,16 +935,25 @@ class KeptRounds:
         kept = [chosen.ravel()] * many if alike else [*chosen.T]
         wholes = [[x if k.all() else Tracer(self.outer, x)[k].atom for x in own] for own, k in zip(wholes, kept, strict=False)]
         shown = [[Tracer(self.outer, x) if len(x.shape) > 1 else x for x in own] for own in wholes] * (many if alike else 1)
+        for x in (x for row in shown for x in row if self._shared and isinstance(x, Tracer)):
+            root_of(x.shared().storage).watch = self._changed
         places = [np.cumsum(k).reshape(-1, many if alike else 1)[:, n if alike else 0] - 1 for n, k in enumerate(kept)]
         for n, place in zip(*chosen.nonzero(), strict=True):
             spread, (_, *cells) = items[place]
             pairs = zip(shown[place], cells, strict=True)
             yield self._joined(spread, (self._cell(x, int(places[place][n]), forms) for x, (_, forms) in pairs))
 
-    def _pattern(self, mask: Atom, count: int) -> Any:
-        """Which of the rounds give an item, which must be known here."""
-        if mask.op == "const":
-            return np.full(count, bool(mask.value))  # type: ignore[attr-defined]
+    def _told(self, item: "_Item", path: RoundPath) -> Any:
+        """Which rounds give an item to a list, where their number tells it."""
+        atom = self.given[item][0][0]
+        if type(item.store) is not Growing or self.count is None:
+            return None
+        return np.full(self.count, atom.value) if atom.op == "const" else path.in_rounds(atom)  # type: ignore[attr-defined]
+
+    def _pattern(self, mask: Any) -> Any:
+        """Which rounds give an item to a list, which must be known here."""
+        if isinstance(mask, np.ndarray):
+            return mask.astype(bool)
         path = self.outer.path
         if path is None or not (path.is_given or path.limit < math.inf):
             self.keeping.open.append(self)
