@@ -6,8 +6,6 @@ that each round gives as many items, of one structure; and that what cannot be f
 """
 
 import gc
-import types
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,8 +15,9 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import dtype_of_atoms
 from symdiff.ir.loops import Place
 from symdiff.ir.node import ArrayConstant
+from symdiff.tracing.loops.collected import Collected, Rows
 from symdiff.tracing.loops.keeping import Again
-from symdiff.tracing.loops.parts import is_cell, parts_of
+from symdiff.tracing.loops.parts import is_cell, parts_of, replaced_in
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import Form, kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom
@@ -42,8 +41,8 @@ class Growing:
     """Stands for a list in a round; `owner` is the list, or what stands for it in a round of an enclosing loop."""
 
     __slots__ = (
-        "_cells", "_counts", "_holders", "_key", "_length", "before", "counted", "depth", "items", "loop", "owner", "rate", "slots",
-        "stale", "table",
+        "_cells", "_counts", "_holders", "_length", "before", "behind", "collects", "counted", "depth", "items", "key", "loop", "owner",
+        "rate", "slots", "stale", "table",
     )  # fmt: skip
     __iter__ = None
     __contains__ = None
@@ -59,7 +58,9 @@ class Growing:
         self.slots: list[Slot] = []  # the items that a round may give, one behind the other
         self.items: list[Any] = []  # of this round
         self.before: list[Any] = []  # those before this round, the last one first
-        self._key = key
+        self.behind = owner  # who held the list has it behind the loop
+        self.key = key
+        self.collects = loop.tested and type(owner) is not Growing and key not in loop.keeping.asked  # whether the end of the list is handed on alone
         self._counts: set[int] = set()  # items of the ways through a round
         self._length: Any = None  # before this round
         self._cells = [*self._told]
@@ -69,12 +70,14 @@ class Growing:
     @property
     def _told(self) -> list[Any]:
         """Where the items are, as far as they are known: all of them, or those of the enclosing loop's round."""
-        return self.owner.items if type(self.owner) is Growing else self.owner  # type: ignore[no-any-return]
+        kind = type(self.owner)
+        return self.owner.items if kind is Growing else self.owner.whole() if kind is Collected else self.owner  # type: ignore[no-any-return]
 
     def asked_places(self) -> Iterable[int]:
         """How far back, from 0 on, the items are that rounds read; -1 for the length, -2 for all of them."""
-        first = -1 if self.counted and self.rate is None else 0
-        return [*([] if self.table is None else [-2]), *range(first, self.depth)]
+        first = -1 if self.collects or (self.counted and self.rate is None) else 0
+        ends = bool(self.collects and (self._cells or self.slots))
+        return [*([] if self.table is None else [-2]), *range(first, max(self.depth, ends))]
 
     def anew(self) -> None:
         """Begin the ways through a round."""
@@ -83,7 +86,7 @@ class Growing:
     def begin(self, before: dict[int, Any]) -> None:
         """Begin a round."""
         if self._holders is None:
-            self._holders = [holder for holder in gc.get_referrers(self.owner) if _replace(holder, self.owner, self)]
+            self._holders = [holder for holder in gc.get_referrers(self.owner) if replaced_in(holder, self.owner, self)]
             self.loop.keeping.standing[id(self)] = self
             self._told[:] = [Unknown(self)]
         self._length = before.pop(-1, None)
@@ -91,18 +94,30 @@ class Growing:
             self.table.begin(before.pop(-2))
         self.items, self.before = [], [*before.values()]
 
-    def end(self, items: Iterator[Any] | None = None) -> None:
-        """All have the list again: with these items more, or as it was."""
+    def end(self, items: Iterator[Any] | None = None, behind: Any = None) -> None:
+        """All have the list again, or what stands for it `behind` the loop: with these items more, or as it was."""
         if self._holders is not None:
             del self.loop.keeping.standing[id(self)]
             for holder in self._holders:
-                _replace(holder, self, self.owner)
+                replaced_in(holder, self, self.owner if behind is None else behind)
             self._holders = None
         self._told[:] = self._cells
         if items is not None:
             self._told.extend(items)
             if type(self.owner) is Growing:
                 self.owner.check_length()
+
+    def prepare(self, collects: bool) -> None:
+        """Conditions may tell the items."""
+        if collects and type(self.owner) is list:
+            self.behind = Collected(self.owner)
+
+    def collect(self, whole: Callable[[], Any], rows: Rows | None, ends: list[Any], length: Any) -> None:
+        """All have what stands for the list, of which conditions tell the items."""
+        head = [*self._cells]
+        self.end(None, self.behind)
+        self.behind.become(self.loop, head, whole, rows, length, ends)
+        self.loop.keeping.collected[id(self.behind)] = self.behind
 
     def first(self, behind: int) -> Any:
         """The item so far behind those of the first round; the length before it; all items."""
@@ -112,6 +127,8 @@ class Growing:
             return self._start()
         if behind <= len(self._cells):
             return self._cells[-behind]
+        if self.collects and self.slots:
+            return self.loop.nothing(self.slots[-1], self.loop.outer)
         if type(self.owner) is Growing:
             return self.owner.earlier(behind - len(self._cells))
         raise self.loop.keeping.peel(1, 0, f"{user_line()}: a round reads an item of a list that is not there yet")
@@ -120,6 +137,8 @@ class Growing:
         """The item so far behind those of this round."""
         if behind > DEPTH:
             raise self.tabled(f"{user_line()}: a round reads an item of a list that one long before gave")
+        if behind > len(self._cells) and self.collects and not np.greater_equal(self._begun(), behind):
+            raise IndexError("list index out of range")
         if behind > len(self.before):
             self.depth, self.stale = max(self.depth, behind), True
             return self.first(behind)
@@ -142,6 +161,7 @@ class Growing:
         if self.table is not None:
             self.table.learn([*map(traced_form, leaves[1:])])
         if place >= len(self.slots):
+            self.stale |= self.collects and not self._cells and not self.slots
             self.slots.append(Slot(structure.parts[1], [*map(traced_form, leaves[1:])]))
 
     def agrees(self) -> bool:
@@ -171,20 +191,20 @@ class Growing:
 
     def other(self, reason: str) -> BaseException:
         """What is to be raised where rounds do more than append: the list is one of what they change."""
-        if self._key in self.loop.keeping.growing:
+        if self.key in self.loop.keeping.growing:
             return self.loop.keeping.refuse(reason)  # type: ignore[no-any-return]
-        self.loop.keeping.growing.add(self._key)
+        self.loop.keeping.growing.add(self.key)
         return Again()
 
     def tabled(self, reason: str) -> BaseException:
         """What is to be raised where rounds read any items: they are in arrays, or the loop is not kept."""
         keeping = self.loop.keeping
         del keeping.open[keeping.open.index(self.loop) + 1 :]
-        if self._key in keeping.tables or type(self.owner) is Growing or self.loop.count is None or self.loop.tested:
+        if self.key in keeping.tables or type(self.owner) is Growing or self.loop.count is None or self.loop.tested:
             return keeping.refuse(reason)  # type: ignore[no-any-return]
         if not self._cells:
             return keeping.peel(1, 0, reason)  # type: ignore[no-any-return]
-        keeping.tables[self._key] = 1
+        keeping.tables[self.key] = 1
         return Again()
 
     def reaches(self) -> tuple[int, Any]:
@@ -222,7 +242,7 @@ class Growing:
     def _begun(self) -> Any:
         """The length before this round."""
         self.counted = True
-        if self.rate is not None:
+        if self.rate is not None and self._length is None:
             return (self.loop.index * self.rate if self.rate > 1 else self.loop.index) + self._start()
         self.stale |= self._length is None
         return self._start() if self._length is None else self._length
@@ -310,7 +330,7 @@ class Table:
     def write(self, place: Any, value: Any) -> None:
         """An item more."""
         if len(self.grown.items) >= self.most:
-            self.grown.loop.keeping.tables[self.grown._key] = len(self.grown.items) + 1
+            self.grown.loop.keeping.tables[self.grown.key] = len(self.grown.items) + 1
             raise Again
         for array, leaf in zip(self.arrays, self.leaves(value), strict=True):
             if traced_form(leaf).code != array.dtype.char:
@@ -374,25 +394,3 @@ class Unknown:
 
     __bool__ = __float__ = __array__ = __eq__ = __neg__ = __iter__ = __getitem__ = __call__ = __lt__ = __gt__ = _asked  # type: ignore[assignment]
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _asked
-
-
-def _replace(holder: Any, old: Any, new: Any) -> bool:
-    """Whether something that held one value holds another one now in its place."""
-    kind = type(holder)
-    if kind is dict:
-        places: Any = [k for k, v in holder.items() if v is old]
-    elif kind in (list, deque):
-        places = [k for k, v in enumerate(holder) if v is old]
-    elif kind is types.CellType:
-        holder.cell_contents = new
-        return True
-    elif (parts := None if kind is Growing or issubclass(kind, tuple) else parts_of(holder)) is not None:
-        for name, part in zip(parts.names, parts.parts, strict=True):
-            if part is old:
-                object.__setattr__(holder, name, new)
-        return True
-    else:
-        return False
-    for place in places:
-        holder[place] = new
-    return bool(places)

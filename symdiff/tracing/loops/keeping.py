@@ -89,6 +89,8 @@ class Keeping:
             set()
         )  # lists with which rounds do more than append, by their numbers in the loop
         self.tables: dict[tuple[Place, int], int] = {}  # lists of which rounds read any items, and items of a round at most
+        self.asked: set[tuple[Place, int]] = set()  # lists of which more is asked than their ends, behind loops that count rounds
+        self.collected: dict[int, Any] = {}  # what stands for lists behind loops
         self.standing: dict[int, Any] = {}  # what stands for lists
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises
@@ -212,6 +214,9 @@ class Keeping:
         finally:
             for grown in reversed([*self.standing.values()]):
                 grown.end()
+            for collected in self.collected.values():
+                collected.end()
+            self.collected.clear()
         if self.open:
             raise self.refuse("an exception of a round was caught")
 

@@ -24,6 +24,7 @@ from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
+from symdiff.tracing.loops.collected import Collected, Rows
 from symdiff.tracing.loops.growing import Growing, Slot
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, run_over
@@ -220,7 +221,7 @@ class KeptRounds:
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets}
-        for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing)]:
+        for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing, Collected)]:
             self.states.take(value, True)
         for taker in self._takers():
             self.states.take(held := Held(taker))
@@ -330,7 +331,7 @@ class KeptRounds:
             after: dict[Any, Any] = {n: v for n, v in self._bound().items() if n in skeletons or n in self.behind}
             after.update({state: state.owner for state, _ in self.states.known.values()})
             for store in self._stores():
-                after.update({_Item(store, n): value for n, value in enumerate(store.given(self._nothing))})
+                after.update({_Item(store, n): value for n, value in enumerate(store.given(self.nothing))})
                 after.update({_Window(store, n): value for n, value in store.windows().items()})
             self._part(after, skeletons)
             leaves: list[Any] = []
@@ -392,7 +393,7 @@ class KeptRounds:
     def _stand_in(self, begins: bool) -> None:
         """The names that hold lists hold what stands for these, or these again."""
         for grown in self.states.growing.values():
-            pair = (grown.owner, grown) if begins else (grown, grown.owner)
+            pair = (grown.owner, grown) if begins else (grown, grown.behind)
             found = self._held()
             self.values |= {n: pair[1] for n in self.all_names if found.get(n) is pair[0] and n not in self.names}
             for taker in self._takers():
@@ -467,7 +468,7 @@ class KeptRounds:
         if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if any(isinstance(x, (Stretch, Selected)) for x in leaves_of(value, self.states)):
+            if any(self._is_of_no_length(x) for x in leaves_of(value, self.states)):
                 if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
@@ -475,6 +476,9 @@ class KeptRounds:
                 if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
+
+    def _is_of_no_length(self, x: Any) -> bool:
+        return isinstance(x, (Stretch, Selected)) or (type(x) is Collected and x.loop.outer is self._path.builder)
 
     def _note_shared(self, after: dict[str, Any]) -> None:
         """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
@@ -543,8 +547,9 @@ class KeptRounds:
 
     # -- structures
 
-    def _nothing(self, slot: Slot) -> Any:
+    def nothing(self, slot: Slot, builder: Builder | None = None) -> Any:
         """What stands for an item in a round that does not append it."""
+        builder = self._path.builder if builder is None else builder
 
         def made(spread: Any) -> Any:
             if isinstance(spread, Parts):
@@ -553,7 +558,7 @@ class KeptRounds:
                 return found
             if spread is not _LEAF:
                 return spread.value
-            form, builder = next(forms), self._path.builder
+            form = next(forms)
             atom = Arrays(builder, self.origin).broadcast_to(zero_of(form.code), form.shape) if form.shape else zero_of(form.code)
             return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
 
@@ -673,9 +678,11 @@ class KeptRounds:
         if self.tested and self.given:
             within = self.outer.path is None or self.outer.path.is_round
             for item in self.given:
+                if type(item.store) is Growing and item.store.collects:
+                    continue
                 if within or isinstance(item.store, ArrayStore):
                     raise item.store.unknown("rounds whose number is not known give cells of an array or a list")
-            self.decides = True
+                self.decides = True
         self.keeping.open.pop()
         return agrees
 
@@ -856,7 +863,10 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        told: dict[_Item, Any] = {} if self.decides else {item: self._told(item, path) for item in self.given}
+        stores = {} if self.decides else {item: item.store for item in self.given}
+        told = {item: self._told(item, path) for item, store in stores.items() if not (self.tested and store.collects)}
+        for grown in self.states.growing.values() if not self.decides else ():
+            grown.prepare(self.tested or any(known is None for item, known in told.items() if item.store is grown))
         given = [(item, atom) for item, known in told.items() for atom, _ in self.given[item][known is not None :]]
         stacked = [Stacked("y", atom, *item.store.rows(count)) for item, atom in given]
         test, name, outputs = None, "", run.outputs
@@ -889,12 +899,15 @@ class KeptRounds:
                 leaves.append(self._behind(outer, results[place], forms))
         whole = iter(leaves)
         self.values = {}
+        windows: dict[tuple[Any, int], Any] = {}
         for name, s in self._spreads.items():
             if isinstance(name, State):
                 name.into(s, [self._joined(part, whole) for part in s.parts])
             elif isinstance(name, str):
                 self.values[name] = self._joined(s, whole)
-            elif isinstance(name, (CarriedStore, _Window)):
+            elif isinstance(name, _Window):
+                windows[name.store, name.place] = self._joined(s, whole)
+            elif isinstance(name, CarriedStore):
                 self._joined(s, whole)
         if not self.begins:
             self._forget(skeletons)
@@ -904,17 +917,20 @@ class KeptRounds:
             c.close(traced_atom(behind[c.value], outer, self.origin))
             self.values.update(c.originals)
         self.keeping.open.pop()
-        self._stand_in(False)
         whole = iter(stacks)
         rows: dict[_Item, list[tuple[Any, list[Form]]]] = {}
-        for item, cells in self.given.items():
-            known = told[item]
+        for item, known in told.items():
+            cells = self.given[item]
             rows[item] = [(known if known is not None and not n else next(whole), f) for n, (_, f) in enumerate(cells)]
             if isinstance(item.store, ArrayStore):
                 item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
         for grown in self.states.growing.values():
-            items = [(slot.structure, rows[_Item(grown, n)]) for n, slot in enumerate(grown.slots)]
-            grown.end(self._listed_rows(items, count))  # type: ignore[arg-type]
+            if self.tested:
+                ends = [windows[grown, n] for n in range(len(grown.before))]
+                grown.collect(self._asking(grown), None, ends, windows[grown, -1])
+            else:
+                self._list(grown, [(slot.structure, rows[_Item(grown, n)]) for n, slot in enumerate(grown.slots)], count)
+        self._stand_in(False)
         for name, cells in self.listed.items():
             self.items_of[name][:] = cells.items()
             self.values[name] = self.items_of[name]
@@ -922,16 +938,54 @@ class KeptRounds:
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
 
-    def _listed_rows(self, items: list[tuple[Any, list[tuple[Atom, list[Form]]]]], count: int) -> Iterator[Any]:
-        """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""
+    def _asking(self, grown: Growing) -> Any:
+        def whole() -> Any:
+            self.keeping.asked.add(grown.key)
+            raise Again
+
+        return whole
+
+    def _list(self, grown: Growing, items: list[tuple[Any, list[tuple[Any, list[Form]]]]], count: int) -> None:
+        """A list gets the items that all rounds have given; those of one round lie one behind the other."""
         arrays, many = Arrays(self.outer, self.origin), len(items)
         masks = [cells[0][0] for _, cells in items]
-        chosen = np.stack([self._pattern(mask) for mask in masks], 1) if items else np.ones((count, 0), bool)
         wholes = [[x for x, _ in cells[1:]] for _, cells in items]
         alike = len({tuple((x.shape, x.dtype) for x in own) for own in wholes}) == 1
-        if alike and many > 1:
-            columns = [[arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group] for group in zip(*wholes, strict=True)]
-            wholes = [[arrays.reshape(arrays.concatenate(c, 1), (count * many, *c[0].shape[2:])) for c in columns]]
+
+        def joined(group: Any) -> Atom:
+            parts = [arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group]
+            return arrays.reshape(arrays.concatenate(parts, 1), (count * many, *group[0].shape[1:])) if many > 1 else group[0]
+
+        if alike:
+            wholes = [[joined(group) for group in zip(*wholes, strict=True)]]
+        known = all(isinstance(mask, np.ndarray) for mask in masks)
+
+        def chosen() -> Iterator[Any]:
+            return self._chosen(items, wholes, masks, count)
+
+        if known or type(grown.owner) is Growing:
+            grown.end(chosen())
+            return
+        rows = None
+        if alike and all(spread == items[0][0] for spread, _ in items):
+            truths = [Constant(True) if isinstance(m, np.ndarray) and m.all() else m for m in masks]
+            if not any(isinstance(m, np.ndarray) for m in truths):
+                truths = [arrays.broadcast_to(m, (count,)) if m.op == "const" else m for m in truths]
+                columns = [[f for _, f in cells[1:]] for _, cells in items]
+                forms = [[*dict.fromkeys(f for group in several for f in group)] for several in zip(*columns, strict=True)]
+                traced = [Tracer(self.outer, x) for x in wholes[0]]
+                traced = [Integer.of(x) if all(f.whole for f in fs) else x for x, fs in zip(traced, forms, strict=True)]
+                spread = items[0][0]
+                rows = Rows(
+                    Tracer(self.outer, joined(truths)), traced, forms, lambda leaves: self._joined(spread, leaves), spread is _LEAF
+                )
+        grown.collect(chosen, rows, [], None)
+
+    def _chosen(self, items: Any, wholes: list[list[Atom]], masks: list[Any], count: int) -> Iterator[Any]:
+        """The items of a list, of which it must be known which rounds give them."""
+        many = len(items)
+        chosen = np.stack([self._pattern(mask) for mask in masks], 1) if items else np.ones((count, 0), bool)
+        alike = len(wholes) < many
         kept = [chosen.ravel()] * many if alike else [*chosen.T]
         wholes = [[x if k.all() else Tracer(self.outer, x)[k].atom for x in own] for own, k in zip(wholes, kept, strict=False)]
         shown = [[Tracer(self.outer, x) if len(x.shape) > 1 else x for x in own] for own in wholes] * (many if alike else 1)
@@ -968,7 +1022,7 @@ class KeptRounds:
     def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
         if not isinstance(spread, Parts):
             if spread is not _LEAF and self.stands(spread.value):
-                return spread.value.owner
+                return spread.value.behind
             return next(leaves) if spread is _LEAF else spread.value
         made = spread.together([self._joined(s, leaves) for s in spread.parts])
         if self._doubted:
@@ -1008,6 +1062,10 @@ class KeptRounds:
         if value is not None:
             return count * value.step + value.begin if value.counts and value.step else value.begin
         return given[0] if atom.op == "const" else int(path.in_rounds(atom)[-1])
+
+    def of_forms(self, found: Any, forms: list[Form]) -> Any:
+        """A number that is of one of several forms."""
+        return found.of_kind(forms[0].kind if len(forms) == 1 else kind_of_several(forms, self._undecided))
 
     def _behind(self, outer: Builder, atom: Atom, forms: list[Form]) -> Any:
         found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]
