@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import GeneratorType, MappingProxyType
 from typing import Any
 
+from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.loops.items import Items, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Keeping
 from symdiff.tracing.loops.rounds import KeptRounds, Told
@@ -54,6 +55,8 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     frame = sys._getframe(1)
     where = (frame.f_code.co_filename, *found.place)
+    if keeping is not None and where in keeping.settled:
+        values = plain_list(values)
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:
@@ -80,6 +83,8 @@ def summed(
     attempt = current()
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     where = (sys._getframe(1).f_code.co_filename, *place)
+    if keeping is not None and where in keeping.settled:
+        values = plain_list(values)
     items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
     taken = keeping is not None and type(values) is GeneratorType and function is sum and _PLAINLY
     if keeping is None or (not taken and (items is None or items.count is None or keeping.is_few(items.count))):

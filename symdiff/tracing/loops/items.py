@@ -16,12 +16,14 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import active_builders
+from symdiff.tracing.loops.collected import Collected, plain_list
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.keeping import FEW
 from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
+from symdiff.tracing.values.selecting import is_same_mask
 from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -63,6 +65,7 @@ class Items(NamedTuple):
     over: Any = None  # what the loop runs over
     of: Callable[[Any], Any] = lambda item: item  # what a round has, by such an item
     stop: Any = None  # the integer that such items are below
+    given: Callable[[Any], Any] | None = None  # whether a round has an item
 
 
 def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
@@ -104,6 +107,8 @@ def _items(values: Any) -> Items | None:
     if type(values) is range:
         start, step = values.start, values.step
         return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
+    if type(values) is Collected:
+        return _of_rows([values], lambda items: items[0]) or _items(values.whole())
     if type(values) is Growing:
         most, stop = values.reaches()
         return Items(most, lambda k: k, lambda found: found < stop, (0, most - 1), None, values.__getitem__, stop)
@@ -115,6 +120,18 @@ def _items(values: Any) -> Items | None:
     if type(listed) in (list, tuple) and len(listed) > FEW and (column := _column(listed)) is not None:
         return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
     return None
+
+
+def _of_rows(lists: Sequence[Collected], together: Callable[[list[Any]], Any]) -> Items | None:
+    """The items of lists to which the same rounds have appended; None where they are not known to be so."""
+    rows = [values.rows() for values in lists]
+    if rows[0] is None or not all(r is not None and is_same_mask(rows[0].mask, r.mask) for r in rows):
+        return None
+
+    def of(k: Any) -> Any:
+        return together([values.at(r, k) for values, r in zip(lists, rows, strict=True)])
+
+    return Items(rows[0].mask.shape[0], lambda k: k, of=of, given=rows[0].mask.__getitem__)
 
 
 def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
@@ -217,6 +234,9 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
         return _of_ends(args)
     if function in (np.ndenumerate, np.ndindex):
         return _of_places(function, args)
+    if function is zip and args and all(type(a) is Collected for a in args) and (rows := _of_rows(args, tuple)) is not None:
+        return rows
+    args = tuple(map(plain_list, args))
     if function is enumerate and type(args[0]) is Growing and type(args[1]) is int:
         found = _items(args[0])
         return found._replace(of=lambda k: (_affine(k, args[1], 1), args[0][k]))  # type: ignore[union-attr]

@@ -90,6 +90,7 @@ class Keeping:
         )  # lists with which rounds do more than append, by their numbers in the loop
         self.tables: dict[tuple[Place, int], int] = {}  # lists of which rounds read any items, and items of a round at most
         self.asked: set[tuple[Place, int]] = set()  # lists of which more is asked than their ends, behind loops that count rounds
+        self.settled: set[Place] = set()  # loops over lists of which it must be known which rounds appended to them
         self.collected: dict[int, Any] = {}  # what stands for lists behind loops
         self.standing: dict[int, Any] = {}  # what stands for lists
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
@@ -119,6 +120,9 @@ class Keeping:
     def refuse(self, reason: str) -> Again:
         """Note that the innermost loop with a symbolic round running is not kept; what is to be raised."""
         place = self.open[-1].place
+        if self.open[-1].items.given is not None:
+            self.settled.add(place)
+            return Again()
         for inner in [p for p, outer in self._within.items() if place in outer]:
             del self._within[inner], self.reasons[inner]  # it may be kept in rounds that are none of symbols
         self.reasons[place] = reason

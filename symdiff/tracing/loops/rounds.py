@@ -124,7 +124,7 @@ class KeptRounds:
         self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.begins = True  # whether there is a round in any case
-        self.asked = self.tested
+        self.asked = self.tested or items.given is not None
         self.decides = False  # whether its number of rounds is to be known, as that of items of a list
         self.decided = False
         self.below: list[tuple[Any, Any]] = []  # an integer of a round, and one that it is below
@@ -136,6 +136,7 @@ class KeptRounds:
         self.unbound: list[str] = []
         self._goes_on: Any = True
         self._left = False
+        self._passed: dict[str, Any] = {}  # what names hold in a round of which there is no item
         self.fresh: dict[int, Any] = {}  # what the round has made, by identity
         self.states = States(self)
         self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
@@ -181,7 +182,7 @@ class KeptRounds:
     def _held(self) -> dict[str, Any]:
         """What names hold, those of the module that the loop binds among them."""
         around = self.frame.f_globals
-        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals
+        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals | self._passed
 
     def _bound(self) -> dict[str, Any]:
         found = self._held()
@@ -304,6 +305,7 @@ class KeptRounds:
                     name.into(s, [self._symbolic(part, builder, index) for part in s.parts])
                 elif not isinstance(name, _Window):
                     self.values[name] = self._symbolic(s, builder, index)
+            self._passed = {}
             self.unbound = [name for name in self.names if name not in skeletons and name not in self.targets]
             for store in self._stores():
                 known = (_Window(store, n) for n in store.asked_places())
@@ -321,7 +323,12 @@ class KeptRounds:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
                 self.below = [] if self.items.stop is None else [(item, self.items.stop)]
-            yield self._standing(self.items.of(item))
+            if self.items.given is None or self.items.given(item):
+                yield self._standing(self.items.of(item))
+            elif not set(self.behind).difference(self.values).intersection(self.names):
+                self._passed = dict(self.values)
+            else:
+                raise self.keeping.refuse("what rounds bind, of which there may be none, is read elsewhere")
             if not all(taker.waits for taker in self._takers()):
                 raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
