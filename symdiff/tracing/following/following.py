@@ -54,7 +54,7 @@ from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
 from symdiff.tracing.loops.collected import with_lists
 from symdiff.tracing.loops.gates import check_kept_call, must_show
-from symdiff.tracing.loops.handing import made, rounds, storing, summed
+from symdiff.tracing.loops.handing import given_to, listed, made, rounds, storing
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.rewriting import NAMES, Kept
 from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
@@ -944,5 +944,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 CELLS = cells(follow)
 LOADED = CELLS | reading.cells(follow, _CALLING)
-_KEPT = (functools.partial(rounds, follow), functools.partial(header, follow), storing, functools.partial(summed, follow), made)
+_KEPT = (*(functools.partial(f, follow) for f in (rounds, header, given_to, listed)), storing, made)
 KEPT = dict(zip(NAMES, map(types.CellType, _KEPT), strict=True))

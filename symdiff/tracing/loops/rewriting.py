@@ -28,7 +28,7 @@ _NAMING: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((ast.ExceptHandler, ast.FunctionDef, ast.MatchAs, ast.MatchStar), ("name",)), ast.MatchMapping: ("rest",),
 }  # fmt: skip
 STORING = ".storing"
-NAMES = (".rounds", ".header", STORING, ".summed", ".made")
+NAMES = (".rounds", ".header", ".given_to", ".listed", STORING, ".made")
 
 
 def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
@@ -146,6 +146,10 @@ def _own_names(function: Any) -> set[str]:
     return (found | {p.id for p in _bindings(body)}) - others
 
 
+def _place(node: Any) -> ast.Tuple:
+    return ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
+
+
 class Kept:
     """What a `cloning.Rewriter` does where loops may be kept; `kept` are the names of the cells."""
 
@@ -215,26 +219,42 @@ class Kept:
         return self._left(node, self._names[-1]) if self._names and self._names[-1] else node
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """`sum` of a generator, with what gives its terms from items; or of something else."""
+        """What takes a generator, with what gives its items; `sum` of something else."""
         source: Any = node.args[0] if len(node.args) == 1 and not node.keywords else None
-        named = isinstance(node.func, ast.Name) and node.func.id == "sum"
-        if not (self.thorough and named) or source is None or isinstance(source, ast.Starred):
+        if not self.thorough or source is None or isinstance(source, ast.Starred):
             return super().visit_Call(node)  # type: ignore[misc]
-        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
-        if not isinstance(source, ast.GeneratorExp):
-            given = self._header(source) or self.visit(source)
-            return self.through(self.kept[3], node, self.visit(node.func), ast.Constant(None), given, place)
-        if len(source.generators) > 1:
+        if given := self._items(source) if isinstance(source, ast.GeneratorExp) else []:
+            return self.through(self.kept[2], node, self.visit(node.func), *given)
+        if isinstance(source, ast.GeneratorExp) or not (isinstance(node.func, ast.Name) and node.func.id == "sum"):
             return super().visit_Call(node)  # type: ignore[misc]
-        over = source.generators[0]
-        if over.ifs or over.is_async or any(isinstance(p, ast.NamedExpr) for p in ast.walk(source)):
-            return super().visit_Call(node)  # type: ignore[misc]
-        values = self._header(over.iter) or self.visit(over.iter)
-        over.iter = ast.Name(".values", ast.Load())
-        source.elt, over.target = self.visit(source.elt), self.visit(over.target)
+        values, same = self._header(source) or self.visit(source), ast.parse("lambda values: values", mode="eval").body
+        for part in ast.walk(same):
+            ast.copy_location(part, node)
+        return self.through(self.kept[2], node, self.visit(node.func), ast.Constant(1), same, values, _place(node))
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """A list with what gives its items."""
+        given = self._items(node) if self.thorough else []
+        return self.through(self.kept[3], node, *given) if given else self._made(node)
+
+    def _items(self, node: Any) -> list[Any]:
+        """What gives the items of a comprehension from those that it runs over: how many loops it has, a generator for the
+        items of the outermost one, these, and its place; that of an inner one gives the same for it. Empty where loops that
+        are none would bind other names.
+        """
+        over, *inner = node.generators
+        names = any(isinstance(p, (ast.NamedExpr, ast.Await)) or getattr(p, "is_async", 0) for p in ast.walk(node))
+        if names:
+            return []
+        depth, values = len(node.generators), self._header(over.iter) or self.visit(over.iter)
+        if inner:
+            made: Any = ast.Tuple(self._items(ast.copy_location(ast.GeneratorExp(node.elt, inner), node))[1:], ast.Load())
+        else:
+            made = self.visit(node.elt)
+        one = ast.comprehension(self.visit(over.target), ast.Name(".values", ast.Load()), [*map(self.visit, over.ifs)], 0)
         args = ast.arguments([], [ast.arg(".values")], None, [], [], None, [])
-        terms = ast.copy_location(ast.Lambda(args, source), source)
-        return self.through(self.kept[3], node, self.visit(node.func), terms, values, place)
+        terms = ast.copy_location(ast.Lambda(args, ast.copy_location(ast.GeneratorExp(made, [one]), node)), node)
+        return [ast.Constant(depth), terms, values, _place(over.target)]
 
     def _named(self) -> str:
         self._loops += 1
@@ -325,6 +345,6 @@ class Kept:
         """A list or a dict that code makes is shown."""
         self.generic_visit(node)  # type: ignore[attr-defined]
         shown = self.thorough and not isinstance(getattr(node, "ctx", None), ast.Store)
-        return self.through(NAMES[4], node, node) if shown else node
+        return self.through(NAMES[5], node, node) if shown else node
 
-    visit_List = visit_Dict = visit_ListComp = visit_DictComp = _made
+    visit_List = visit_Dict = visit_DictComp = _made
