@@ -71,7 +71,9 @@ class Piecewise:
         op, kind = made.op, kink_by_rule(made)
         if kind:
             place, parts = self.extreme(kind, parts)
-            return self._reduced(_joined(kind, parts)) if place is None else parts[place]
+            if place is not None or len(parts) > _MOST:
+                return None if place is None else parts[place]
+            return self._reduced(_joined(kind, parts))
         if op in ("add", "sub"):
             second = parts[1] if op == "add" else scaled(parts[1], -1.0)
             return self._reduced(tuple(tuple(added(s, t) for s in c for t in d) for c in parts[0] for d in second))
@@ -87,7 +89,9 @@ class Piecewise:
     # -- what is never less
 
     def extreme(self, kind: str, parts: Sequence[Form]) -> tuple[int | None, Sequence[Form]]:
-        """The place of the value that an extreme of some is everywhere, and these."""
+        """The place of the value that an extreme of some is everywhere, not looked for among many, and these."""
+        if len(parts) > _MOST:
+            return None, parts
         parts = (parts[0], scaled(parts[0], -1.0)) if kind == "abs" else parts
         pairs = [(p, q)[:: -1 if kind == "min" else 1] for p in parts for q in parts]
         fits = [p is q or self._is_above(p, q) for p, q in pairs]
