@@ -5,8 +5,9 @@ Assumes loops that `rewriting` handed over. Guarantees that a loop which may not
 
 import itertools
 import math
+import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from types import GeneratorType, MappingProxyType
 from typing import Any
 
@@ -19,8 +20,10 @@ from symdiff.tracing.loops.stores import Listed
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import Tracer
 
-_WHOLE = (list, tuple, max, min, sorted, math.prod, math.fsum)  # which take all that a generator gives
-_PLAINLY = sum([1e16, 1.0, 1.0]) == 1e16  # whether the running Python's `sum` keeps nothing of what rounding loses
+_WHOLE = (list, tuple, max, min, sorted, math.fsum)  # which take all that a generator gives
+_FOLDS: dict[Any, tuple[Any, int]] = {math.prod: (operator.mul, 1)}  # how they join two, and what they begin from
+if sum([1e16, 1.0, 1.0]) == 1e16:  # as long as the running Python's keeps nothing of what rounding loses
+    _FOLDS[sum] = operator.add, 0
 
 
 class AsWritten:
@@ -83,16 +86,16 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
 
 
 def given_to(call: Callable[[Any], Any], function: Any, *source: Any) -> Any:
-    """`function(items)` of a generator, which are all made before where it takes all of them; `sum` is the loop that it is where
-    Python's own adds term by term.
+    """`function(items)` of a generator, which are all made before where it takes all of them; sums and products are the loops
+    that they are, where Python's own adds term by term.
 
-    `source`: how many loops the generator has, one in another; what makes the items of some that the outermost one runs over, or
-    those of all inner ones; what it runs over; its place.
+    `source`: how many loops the generator has, one in another; what makes items from some of those that the outermost one runs
+    over, or the inner ones for each; what it runs over; its place.
     """
     attempt, file = current(), sys._getframe(1).f_code.co_filename
     if attempt is not None and attempt.keeping is not None:
-        if function is sum and _PLAINLY:
-            return _added(call, file, 0, *source)
+        if function in (_FOLDS if isinstance(function, Hashable) else ()):
+            return _folded(call, file, function, _FOLDS[function][1], *source)
         if any(function is f for f in _WHOLE):
             return call(function)(_extended(call, file, attempt.keeping.made([]), *source))
     return call(function)(_generated(call, *source))
@@ -112,14 +115,15 @@ def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, 
     return found if depth < 2 else (item for inner in found for item in _generated(call, depth - 1, *inner))
 
 
-def _added(call: Callable[[Any], Any], file: str, total: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
+def _folded(call: Any, file: str, function: Any, total: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
     loop = _rounds(call, values, Told(("total",), *[()] * 5, ("total",), False, False, place), "", sys._getframe(), file)
-    if type(loop) is AsWritten and depth < 2 and type(total) is int:
-        return total + call(sum)(terms(loop.written))
+    join, begin = _FOLDS[function]
+    if type(loop) is AsWritten and depth < 2 and type(total) is int and total == begin:
+        return call(function)(terms(loop.written))
     for item in loop:
         total = loop.values.get("total", total)
         for term in terms([item]):
-            total = total + term if depth < 2 else _added(call, file, total, depth - 1, *term)
+            total = join(total, term) if depth < 2 else _folded(call, file, function, total, depth - 1, *term)
     return loop.values.get("total", total)
 
 

@@ -22,6 +22,8 @@ _HEADS = (
     "range zip enumerate reversed map pairwise product combinations permutations combinations_with_replacement ndenumerate "
     "ndindex"
 ).split()  # calls that the head of a loop makes round by round
+_TAKING = "sum prod max min list tuple set frozenset dict sorted fsum any all join fromiter".split()  # what a generator gives
+_LATER = (ast.NamedExpr, ast.Await, ast.Lambda, ast.Yield)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _NAMING: dict[type, tuple[str, ...]] = {
@@ -146,6 +148,11 @@ def _own_names(function: Any) -> set[str]:
     return (found | {p.id for p in _bindings(body)}) - others
 
 
+def _called(node: ast.Call) -> Any:
+    """The name of what is called, without the object that it is of."""
+    return getattr(node.func, "id", getattr(node.func, "attr", None))
+
+
 def _place(node: Any) -> ast.Tuple:
     return ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
 
@@ -219,13 +226,13 @@ class Kept:
         return self._left(node, self._names[-1]) if self._names and self._names[-1] else node
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """What takes a generator, with what gives its items; `sum` of something else."""
+        """What takes a generator, with what gives its items; sums and products of something else."""
         source: Any = node.args[0] if len(node.args) == 1 and not node.keywords else None
         if not self.thorough or source is None or isinstance(source, ast.Starred):
             return super().visit_Call(node)  # type: ignore[misc]
         if given := self._items(source) if isinstance(source, ast.GeneratorExp) else []:
             return self.through(self.kept[2], node, self.visit(node.func), *given)
-        if isinstance(source, ast.GeneratorExp) or not (isinstance(node.func, ast.Name) and node.func.id == "sum"):
+        if isinstance(source, ast.GeneratorExp) or _called(node) not in ("sum", "prod"):
             return super().visit_Call(node)  # type: ignore[misc]
         values, same = self._header(source) or self.visit(source), ast.parse("lambda values: values", mode="eval").body
         for part in ast.walk(same):
@@ -238,13 +245,15 @@ class Kept:
         return self.through(self.kept[3], node, *given) if given else self._made(node)
 
     def _items(self, node: Any) -> list[Any]:
-        """What gives the items of a comprehension from those that it runs over: how many loops it has, a generator for the
-        items of the outermost one, these, and its place; that of an inner one gives the same for it. Empty where loops that
-        are none would bind other names.
+        """What gives the items of a comprehension from those that it runs over: how many loops it has, a generator for some of
+        the outermost one's, these, and its place; what is of an inner one is given in place of items. Empty where it binds
+        names around it, or where what it makes may ask for its names later, which have their last values then.
         """
         over, *inner = node.generators
-        names = any(isinstance(p, (ast.NamedExpr, ast.Await)) or getattr(p, "is_async", 0) for p in ast.walk(node))
-        if names:
+        parts = [*ast.walk(node)]
+        taken = [p.args[0] for p in parts if isinstance(p, ast.Call) and p.args and _called(p) in _TAKING]
+        later = any(isinstance(p, _LATER) or (isinstance(p, ast.GeneratorExp) and p not in (node, *taken)) for p in parts)
+        if later or any(generator.is_async for generator in node.generators):
             return []
         depth, values = len(node.generators), self._header(over.iter) or self.visit(over.iter)
         if inner:
@@ -299,8 +308,7 @@ class Kept:
 
     def _header(self, node: Any) -> Any:
         """What a loop runs over, its `range`, `zip` and so on not called yet; None where it is anything else."""
-        called = getattr(node, "func", None)
-        if not isinstance(node, ast.Call) or getattr(called, "id", getattr(called, "attr", None)) not in _HEADS:
+        if not isinstance(node, ast.Call) or _called(node) not in _HEADS:
             return None
         if any(k.arg not in ("strict", "start") for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
             return None
