@@ -1,5 +1,6 @@
 """Comprehensions, and what takes all that a generator gives, as loops; with Python's meaning of their names."""
 
+import itertools
 import math
 
 import numpy as np
@@ -44,7 +45,7 @@ def product(x):
 
 def pairs(x):
     points = [(0.1 * i, math.sin(x * i)) for i in range(100)]
-    return sum((p[1] - q[1]) ** 2 for p, q in zip(points[:-1], points[1:], strict=True))
+    return sum((p[1] - q[1]) ** 2 for p, q in itertools.pairwise(points))
 
 
 def smoothed(x):
