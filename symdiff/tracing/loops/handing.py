@@ -7,8 +7,8 @@ import itertools
 import math
 import operator
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from types import GeneratorType, MappingProxyType
+from collections.abc import Callable, Hashable, Iterator
+from types import GeneratorType
 from typing import Any
 
 from symdiff.tracing.loops.collected import plain_list
@@ -30,11 +30,11 @@ class AsWritten:
     """A loop that runs as it is; a `while` over nothing."""
 
     moved = False
-    values: Mapping[str, Any] = MappingProxyType({})
     unbound: tuple[str, ...] = ()
 
     def __init__(self, values: Any) -> None:
         self.written = values
+        self.values: dict[str, Any] = {}
         self._left = False
 
     def __iter__(self) -> Iterator[Any]:
@@ -73,7 +73,7 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
             return Taker(keeping, values, found.names, apart, found.targets, found.behind, frame)
         if not reason and found.yields and frame not in keeping.takers:
             reason = "a round yields to what is no loop"
-        if not reason and items is None and not (type(values) is list and len(values) <= FEW):
+        if not reason and items is None and not (type(values) in (list, tuple) and len(values) <= FEW):
             reason = "what it runs over has no items by number"
         if not reason and items is not None and not keeping.is_few(items.count):
             return KeptRounds(keeping, where, items, found, frame)
@@ -121,24 +121,24 @@ def _folded(call: Any, file: str, function: Any, total: Any, depth: int, terms: 
     if type(loop) is AsWritten and depth < 2 and type(total) is int and total == begin:
         return call(function)(terms(loop.written))
     for item in loop:
-        total = loop.values.get("total", total)
+        total = loop.values.pop("total", total)
         for term in terms([item]):
             total = join(total, term) if depth < 2 else _folded(call, file, function, total, depth - 1, *term)
-    return loop.values.get("total", total)
+    return loop.values.pop("total", total)
 
 
 def _extended(call: Callable[[Any], Any], file: str, items: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
     told = Told(("items",), (), ("items",), (), (), (), ("items",), False, False, place)
     loop = _rounds(call, values, told, "", sys._getframe(), file)
     for item in loop:
-        items = loop.values.get("items", items)
+        items = loop.values.pop("items", items)
         for found in terms([item]):
             if depth < 2:
                 storing(items, True)
                 items.append(found)
             else:
                 items = _extended(call, file, items, depth - 1, *found)
-    return loop.values.get("items", items)
+    return loop.values.pop("items", items)
 
 
 def storing(owner: Any, grows: bool = False) -> Any:

@@ -193,7 +193,7 @@ class KeptRounds:
         count = self.items.count
         if count is None or self.tested:
             yield from self._kept(0, count)
-            self.frame = None
+            self._end()
             return
         if self.keeping.is_few(count - first - last):
             self.keeping.reasons[self.place] = "few rounds are alike"
@@ -205,7 +205,13 @@ class KeptRounds:
             self.values = {name: value for name, value in self.values.items() if name not in self.targets}
             self.unbound = [name for name in self.unbound if name not in self.targets]
         yield from map(self.items.item, range(count - last, count))
+        self._end()
+
+    def _end(self) -> None:
+        """Nobody has the function's names and lists here any more."""
         self.frame = None
+        for grown in self.states.growing.values():
+            grown.owner = grown.behind = None
 
     # -- rounds of symbols
 
