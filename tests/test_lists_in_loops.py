@@ -228,8 +228,15 @@ def events_far_apart(x):
     return sum(v * v for v in found) + len(found)
 
 
+def asked_for_more(x):
+    found = [x]
+    for _ in range(N):
+        found.append(0.1 * sum(found))
+    return found[-1]
+
+
 KEPT = (
-    by_continue, rejected_steps, other_ways, events_far_apart,
+    asked_for_more, by_continue, rejected_steps, other_ways, events_far_apart,
     while_it_is_short, steps_of_its_own,
     attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops,
     by_two_names, of_a_module, behind_a_generator, counted_places, under_a_condition,
@@ -283,15 +290,8 @@ def also_popped(x):
     return found[0]
 
 
-def asked_for_more(x):
-    found = [x]
-    for _ in range(N):
-        found.append(0.1 * sum(found))
-    return found[-1]
-
-
 WRITTEN = (
-    the_same_array, changed_behind, held_in_a_tuple, length_by_a_tuple, asked_for_more,
+    the_same_array, changed_behind, held_in_a_tuple, length_by_a_tuple,
 )  # fmt: skip
 
 

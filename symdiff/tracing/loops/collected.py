@@ -61,7 +61,7 @@ class Collected:
             self.owner[:] = items
         return self.owner
 
-    def count(self) -> Any:
+    def length(self) -> Any:
         """The length."""
         if self._whole is None:
             return len(self.owner)
@@ -107,7 +107,7 @@ class Collected:
         places = np.cumsum(np.where(rows.mask, 1.0, 0.0))  # type: ignore[call-overload]
         if type(key) is int and key < 0:
             self._check(-key)
-            key = self.count() + key
+            key = self.length() + key
         elif np.less(key, 0):
             return self.whole()[key.decided()]
         else:
@@ -117,11 +117,11 @@ class Collected:
 
     def _check(self, least: Any) -> None:
         """There are so many items, or Python's own error."""
-        if not np.greater_equal(self.count(), least):
+        if not np.greater_equal(self.length(), least):
             raise IndexError(f"{user_line()}: list index out of range")
 
     def __bool__(self) -> bool:
-        return bool(self._head or np.greater(self.count(), 0)) if self._whole is not None else bool(self.owner)
+        return bool(self._head or np.greater(self.length(), 0)) if self._whole is not None else bool(self.owner)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__array"):
