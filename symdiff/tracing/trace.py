@@ -34,8 +34,8 @@ from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
-from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.following.reading import Reading
+from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.loops.keeping import IN_FILES, LOOPS, SHORT, Again, Keeping, Tired, check_patience
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace

@@ -16,7 +16,7 @@ import numpy as np
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.loops.parts import replaced_in
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import PYTHON, Form
+from symdiff.tracing.values.kinds import PYTHON, Form, traced_form
 from symdiff.tracing.values.operands import as_atom
 from symdiff.tracing.values.selecting import Selected, count_mask
 from symdiff.tracing.values.tracer import Tracer
@@ -72,22 +72,21 @@ class Collected:
         rows = None if self._whole is None else self._rows
         if rows is None or not self._head:
             return rows
-        if not rows.alone or any(np.shape(v) != x.shape[1:] or isinstance(v, Integer | int) for v in self._head for x in rows.columns):
+        (values, *others), told = rows.columns, [*map(traced_form, self._head)]
+        shape, code = values.shape[1:], values.dtype.char
+        unlike = any((f.shape, f.code, f.whole) != (shape, code, "") for f in told)
+        if others or unlike or not rows.alone or isinstance(values, Integer):
             return None
-        arrays, n = Arrays(rows.mask.builder, user_line()), len(self._head)
-        head = as_atom([*self._head], arrays.builder, user_line())
-        (values,) = rows.columns
-        mask = np.concatenate([np.ones(n, bool), rows.mask])
-        return rows._replace(mask=mask, columns=[Tracer(arrays.builder, arrays.concatenate([head, values.atom], 0))])
+        arrays = Arrays(rows.mask.builder, user_line())
+        found = arrays.concatenate([as_atom([*self._head], arrays.builder, arrays.origin), values.atom], 0)
+        mask = np.concatenate([np.ones(len(told), bool), rows.mask])
+        return Rows(mask, [Tracer(arrays.builder, found)], [[*dict.fromkeys((*rows.forms[0], *told))]], rows.item, True)
 
     def array(self) -> Any:
         """The items as an array, of which it is not known how many cells it has; None where they are no numbers or arrays."""
         rows = self.rows()
-        return None if rows is None or not rows.alone or isinstance(rows.columns[0], Integer) else Selected.of(rows.columns[0], rows.mask)
-
-    def like(self, found: Any) -> Any:
-        """A number that is of the items' kind."""
-        return found if found.shape else self.loop.of_forms(found, self._rows.forms[0])  # type: ignore[union-attr]
+        alone = rows is not None and rows.alone and not isinstance(rows.columns[0], Integer)
+        return Selected.of(rows.columns[0], rows.mask) if alone else None  # type: ignore[union-attr]
 
     def at(self, rows: Rows, row: Any) -> Any:
         """The item of a row."""
@@ -152,7 +151,7 @@ _ASKING = (len, type, isinstance, bool)
 
 
 def with_lists(f: Any, found: Any) -> Any:
-    """`found`, which is called in place of a function that is none of the user's, with lists in place of what stands for them."""
+    """`found`, called in place of a function that is none of the user's, with lists in place of what stands for them."""
     if f in _ASKING:
         return found
     numpys = module_of(f).partition(".")[0] == "numpy" or f in _REDUCED
@@ -160,7 +159,8 @@ def with_lists(f: Any, found: Any) -> Any:
     def shown(*args: Any, **kwargs: Any) -> Any:
         given = [plain_list(a, numpys) for a in args]
         if f in _REDUCED and len(given) == 1 and isinstance(given[0], Selected) and type(args[0]) is Collected and not kwargs:
-            return args[0].like(_REDUCED[f](given[0]))
+            number = _REDUCED[f](given[0])
+            return number if number.shape else args[0].loop.of_forms(number, args[0].rows().forms[0])
         return found(*given, **{name: plain_list(v, numpys) for name, v in kwargs.items()})
 
     return shown

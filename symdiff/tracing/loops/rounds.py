@@ -566,7 +566,8 @@ class KeptRounds:
             if spread is not _LEAF:
                 return spread.value
             form = next(forms)
-            atom = Arrays(builder, self.origin).broadcast_to(zero_of(form.code), form.shape) if form.shape else zero_of(form.code)
+            atom = zero_of(form.code)
+            atom = Arrays(builder, self.origin).broadcast_to(atom, form.shape) if form.shape else atom
             return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
 
         forms = iter(slot.forms)
@@ -982,10 +983,8 @@ class KeptRounds:
                 forms = [[*dict.fromkeys(f for group in several for f in group)] for several in zip(*columns, strict=True)]
                 traced = [Tracer(self.outer, x) for x in wholes[0]]
                 traced = [Integer.of(x) if all(f.whole for f in fs) else x for x, fs in zip(traced, forms, strict=True)]
-                spread = items[0][0]
-                rows = Rows(
-                    Tracer(self.outer, joined(truths)), traced, forms, lambda leaves: self._joined(spread, leaves), spread is _LEAF
-                )
+                spread, mask = items[0][0], Tracer(self.outer, joined(truths))
+                rows = Rows(mask, traced, forms, lambda leaves: self._joined(spread, leaves), spread is _LEAF)
         grown.collect(chosen, rows, [], None)
 
     def _chosen(self, items: Any, wholes: list[list[Atom]], masks: list[Any], count: int) -> Iterator[Any]:
