@@ -448,7 +448,8 @@ def _traced(
         try:
             with noted_errors() as refusals, nullcontext() if attempt.keeping is None else attempt.keeping.watching():
                 result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
-                result = structures.map_leaves(plain_list, result)
+                if attempt.keeping is not None and attempt.keeping.collected:
+                    result = structures.map_leaves(plain_list, result)
                 done = Run(builder, *traced_outputs(result, builder, name, where))
         except Exception as error:
             kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)

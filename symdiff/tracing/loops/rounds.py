@@ -259,7 +259,8 @@ class KeptRounds:
         else:
             self.keeping.open.append(self)
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
-        changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *self.items_of.values())}
+        lists = [part for items in self.items_of.values() for part in (items, *run_over(items))]
+        changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *lists)}
         if changed and any(id(value) in changed for value in run_over(self.items.over)):
             self.keeping.open.append(self)
             raise self.keeping.refuse("a round changes what the loop runs over")
@@ -475,7 +476,7 @@ class KeptRounds:
         if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if any(self._is_of_no_length(x) for x in leaves_of(value, self.states)):
+            if any(self._is_of_round_alone(x) for x in leaves_of(value, self.states)):
                 if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
@@ -484,8 +485,8 @@ class KeptRounds:
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
 
-    def _is_of_no_length(self, x: Any) -> bool:
-        return isinstance(x, (Stretch, Selected)) or (type(x) is Collected and x.loop.outer is self._path.builder)
+    def _is_of_round_alone(self, x: Any) -> bool:
+        return isinstance(x, (Stretch, Selected, Listed)) or (type(x) is Collected and x.loop.outer is self._path.builder)
 
     def _note_shared(self, after: dict[str, Any]) -> None:
         """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
@@ -804,7 +805,9 @@ class KeptRounds:
             found: dict[Any, tuple[float, float]] = {}
             if isinstance(leaf, (int, Integer)) and not np.shape(leaf):
                 found = {"known": reach(leaf), "wide": wide(leaf)}
-                found |= {value: gap(leaf, begin, wide) for value, begin in taken}
+                for value, begin in taken:  # what is where it was before the loop is no step away
+                    (low, high), (least, most) = found["known"], reach(value.begin)
+                    found[value] = (0.0, 0.0) if least <= low and high <= most else gap(leaf, begin, wide)
             if n == len(ranges):
                 ranges.append(found)
             else:
@@ -940,7 +943,7 @@ class KeptRounds:
                 self._list(grown, [(slot.structure, rows[_Item(grown, n)]) for n, slot in enumerate(grown.slots)], count)
         self._stand_in(False)
         for name, cells in self.listed.items():
-            self.items_of[name][:] = cells.items()
+            cells.into(self.items_of[name])
             self.values[name] = self.items_of[name]
         self.moved = True
         self.unbound = [name for name in self.names if name not in self.values]
