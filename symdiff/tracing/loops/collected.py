@@ -19,6 +19,7 @@ from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import PYTHON, Form, traced_form
 from symdiff.tracing.values.operands import as_atom
 from symdiff.tracing.values.selecting import Selected, count_mask
+from symdiff.tracing.values.spans import gap
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import module_of, user_line
 
@@ -116,7 +117,7 @@ class Collected:
 
     def _check(self, least: Any) -> None:
         """There are so many items, or Python's own error."""
-        if not np.greater_equal(self.length(), least):
+        if gap(self.length(), least)[0] < 0 and not np.greater_equal(self.length(), least):
             raise IndexError(f"{user_line()}: list index out of range")
 
     def __bool__(self) -> bool:

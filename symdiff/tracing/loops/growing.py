@@ -55,11 +55,12 @@ class Growing:
         self.before: list[Any] = []  # those before this round, the last one first
         self.behind = owner  # who held the list has it behind the loop
         self.key = key
-        self.collects = loop.tested and type(owner) is list and key not in loop.keeping.asked  # whether rounds hand on its end
         self._counts: set[int] = set()  # items of the ways through a round
         self._length: Any = None  # before this round
         self._cells = [*self._told]
         self._holders: list[Any] | None = None
+        ends = self._cells or getattr(loop.outer.path, "is_needed", False)  # else it may have none, which points cannot tell
+        self.collects = loop.tested and type(owner) is list and bool(ends) and key not in loop.keeping.asked
         self.table = Table(loop, self._cells, loop.keeping.tables[key]) if key in loop.keeping.tables else None
 
     @property

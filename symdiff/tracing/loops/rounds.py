@@ -1018,7 +1018,7 @@ class KeptRounds:
         if isinstance(mask, np.ndarray):
             return mask.astype(bool)
         path = self.outer.path
-        if path is None or not (path.is_given or path.limit < math.inf):
+        if path is None or path.is_round or path.is_needed:
             self.keeping.open.append(self)
             raise self.keeping.refuse("conditions tell which rounds append to a list, and it must be known which")
         return pattern(Tracer(self.outer, mask))
