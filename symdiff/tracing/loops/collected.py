@@ -6,6 +6,7 @@ rounds that appended as they are at the given arguments, and keeps that as a con
 """
 
 import copy
+import functools
 import gc
 import operator
 from collections.abc import Callable, Iterator
@@ -159,9 +160,11 @@ def with_lists(f: Any, found: Any) -> Any:
 
     def shown(*args: Any, **kwargs: Any) -> Any:
         given = [plain_list(a, numpys) for a in args]
-        if f in _REDUCED and len(given) == 1 and isinstance(given[0], Selected) and type(args[0]) is Collected and not kwargs:
+        alone = len(given) == 1 or (f is sum and len(given) == 2)
+        if f in _REDUCED and alone and isinstance(given[0], Selected) and type(args[0]) is Collected and not kwargs:
             number = _REDUCED[f](given[0])
-            return number if number.shape else args[0].loop.of_forms(number, args[0].rows().forms[0])
+            number = number if number.shape else args[0].loop.of_forms(number, args[0].rows().forms[0])
+            return functools.reduce(operator.add, given[1:], number)
         return found(*given, **{name: plain_list(v, numpys) for name, v in kwargs.items()})
 
     return shown
