@@ -4,6 +4,7 @@ Assumes the texts of the operands. Guarantees that intermediate values stay in b
 pairwise, and that nothing but numbers is allocated.
 """
 
+from functools import partial
 from typing import Any
 
 from symdiff.codegen.array_text import region, region_words, shape_text
@@ -60,13 +61,13 @@ class KernelLines:
             text = self.writer.text(self.kernel.operands[place])
             return f"{text}[()]" if text.endswith(".reshape(())") else text
 
-        leaves = leaf_texts(self.program, read, lambda node: number_literal(node.params))
         ends = list(zip(self.kernel.sinks, self.program.outputs, strict=True))
         results = self.writer.results
         wished = {o.cells[0]: results[sink.value] for sink, o in reversed(ends) if sink.value in results}
         lines, values = emit_statements(
-            self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer.names, wished=wished
-        )
+            self.program, read, lambda node: number_literal(node.params), partial(spelling, calls=self.writer.calls),
+            self.writer.names, wished=wished,
+        )  # fmt: skip
         for sink, output in ends:
             text = values[output.cells[0]]
             if self.program.nodes[output.cells[0]].op == "const":

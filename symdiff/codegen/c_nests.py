@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.c_like import Dialect
-from symdiff.codegen.expressions import ATOM, Expression, Spelled, bare_text
+from symdiff.codegen.expressions import ATOM, Expression, Spelled
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Nexts
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
@@ -85,7 +85,7 @@ class CNests(TextNests):
     def whole(self, value: Expression, size: Count) -> Extent:
         self.used.add("np_index")
         name = self._name("", "i")
-        self._say(f"const long {name} = np_index({bare_text(value.text)}, {self._text(size)})")
+        self._say(f"const long {name} = np_index({value}, {self._text(size)})")
         return self._size(name, name)
 
     # -- memory
@@ -127,7 +127,7 @@ class CNests(TextNests):
                 self._say(f"{buffer.name}[{self._text(i)}] = {zero}")
 
     def end_where(self, place: int, condition: Expression) -> None:
-        self._line(f"if ({bare_text(condition.text)}){' {' * bool(self.grown)}")
+        self._line(f"if ({condition}){' {' * bool(self.grown)}")
         for said in (*(f"free({name})" for name in self.grown), f"return {place + 1}"):
             self._say(INDENT + said)
         if self.grown:
@@ -142,14 +142,14 @@ class CNests(TextNests):
         if buffer.shape or buffer.name not in self.fresh:
             super().store(buffer, index, value, add)
         else:
-            self._say(f"{self.fresh.pop(buffer.name)} = {bare_text(value.text)}")
+            self._say(f"{self.fresh.pop(buffer.name)} = {value}")
 
     def assign(self, pairs: Nexts) -> None:
         late = []
         for buffer, value, read in pairs:
             if read:
                 name = self._name(f"{buffer.name.rstrip('_')}_next", "")
-                self._say(self.defined(name, bare_text(value.text), buffer.dtype))
+                self._say(self.defined(name, value.text, buffer.dtype))
                 late.append(f"{buffer.name} = {name}")
             else:
                 self.store(buffer, (), value)

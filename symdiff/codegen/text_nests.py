@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, Spelled, bare_text, printed_operands
+from symdiff.codegen.expressions import (
+    ATOM,
+    BOTH,
+    DEPTH,
+    SIGN,
+    TERM,
+    WIDTH,
+    Expression,
+    Spelled,
+    leaf_expression,
+    printed_operation,
+)
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
@@ -65,7 +76,7 @@ class TextNests(Words):
 
     # -- what a language says
 
-    def spelled(self, program: Program, position: int) -> Spelled:
+    def spelled(self, program: Program, position: int) -> Spelled | Program:
         """Template, level and operand levels of one operation on numbers."""
         raise NotImplementedError
 
@@ -97,24 +108,25 @@ class TextNests(Words):
     def cell(self, program: Program, position: int, values: dict[int, Expression]) -> Expression:
         node = program.nodes[position]
         if node.op == "const":
-            text = self.literal(node.params, node.dtype)
-            return Expression(text, SIGN if text.startswith("-") else ATOM, 0)
+            return leaf_expression(self._constant_text(node))
         factors = _factors(program, position)
         if factors:
             base = self.named("", values[node.operands[0]], node.dtype).at(SIGN)
             return Expression(self.syntax.times.join([base] * factors), TERM, 1)
         self.printed.append(node)
-        template, level, needed = self.spelled(program, position)
-        parts = [values[o] for o in printed_operands(program, position)]
-        text = template.format(*(p.at(n) if n else bare_text(p.text) for p, n in zip(parts, needed, strict=True)))
-        return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
+        return printed_operation(
+            program, position, values, self.spelled, self._constant_text, lambda v, code: self.named("", v, code)
+        )
+
+    def _constant_text(self, node: Node) -> str:
+        return self.literal(node.params, node.dtype)
 
     def named(self, name: str, value: Expression, code: str) -> Expression:
         if not value.depth:
             return value
         name = self._name(name, "v")
-        self._say(self.defined(name, bare_text(value.text), code))
-        return Expression(name, ATOM, 0)
+        self._say(self.defined(name, value.text, code))
+        return leaf_expression(name)
 
     def product(self, a: Count, b: Count) -> Count:
         text = f"{self._grouped(a)}{self.syntax.times}{self._grouped(b)}"
@@ -141,7 +153,7 @@ class TextNests(Words):
         return " + ".join(parts).replace("+ -", "- ")
 
     def _grouped(self, whole: Count) -> str:
-        text = bare_text(self._text(whole))
+        text = self._text(whole)
         return text if text.isidentifier() or text.isdecimal() else f"({text})"
 
     def _name(self, name: str, stem: str) -> str:
@@ -162,7 +174,7 @@ class TextNests(Words):
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
         self.made(buffer.name)
-        self._say(f"{self._cell(buffer, index)} {'+=' if add else '='} {bare_text(value.text)}")
+        self._say(f"{self._cell(buffer, index)} {'+=' if add else '='} {value}")
 
     # -- loops
 
@@ -208,7 +220,7 @@ class TextNests(Words):
     def leave_unless(self, condition: Expression) -> None:
         (start, limit), says = self.heads[-1], self.syntax
         if len(self.lines) == start:
-            both = f"{limit} {says.both} {condition.at(ATOM)}" if limit else bare_text(condition.text)
+            both = f"{limit} {says.both} {condition.at(BOTH)}" if limit else condition.text
             self.lines[-1] = INDENT * len(self.blocks[2:]) + says.goes.format(test=both)
         else:
             self._line(says.unless.format(test=condition.at(ATOM)))
