@@ -31,7 +31,7 @@ def test_a_loop_is_a_loop_in_a_file(target, tmp_path):
     df = sd.value_and_grad(rosenbrock)
     text = df.source(X, target=target)
     assert len(mathematics(sd.grad(rosenbrock).source(X, target=target)).splitlines()) < (20 if target == "python" else 40)
-    assert mathematics(text).count("for ") == 3
+    assert mathematics(text).count("for ") == (2 if target == "python" else 3)  # C writes the zeros one by one
     value, slope = df(X)
     if target == "python":
         space = {}

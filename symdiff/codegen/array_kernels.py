@@ -56,17 +56,13 @@ class KernelLines:
 
     def numbers(self) -> list[str]:
         """A kernel over numbers: plain expressions."""
-
-        def read(place: int, _: int) -> str:
-            text = self.writer.text(self.kernel.operands[place])
-            return f"{text}[()]" if text.endswith(".reshape(())") else text
-
         ends = list(zip(self.kernel.sinks, self.program.outputs, strict=True))
         results = self.writer.results
         wished = {o.cells[0]: results[sink.value] for sink, o in reversed(ends) if sink.value in results}
         lines, values = emit_statements(
-            self.program, read, lambda node: number_literal(node.params), partial(spelling, calls=self.writer.calls),
-            self.writer.names, wished=wished,
+            self.program, lambda place, _: self.writer.text(self.kernel.operands[place]),
+            lambda node: number_literal(node.params), partial(spelling, calls=self.writer.calls), self.writer.names,
+            wished=wished,
         )  # fmt: skip
         for sink, output in ends:
             text = values[output.cells[0]]

@@ -365,7 +365,8 @@ class ArrayNests(PythonNests):
             shape = HEADS["getitem"].shape(node.shape, key=node.params["key"])
             region = viewed(Node("getitem", (), shape, node.dtype, {"key": node.params["key"]}), array, NUMPY, self._static)
         if region is not None:
-            bare = not isinstance(value, Array) or (value.whole.cored == region.cored and not value.whole.spread)
+            number = not isinstance(value, Array) or value.whole.cored == ()
+            bare = number or (value.whole.cored == region.cored and not value.whole.spread)
             shown = region.core if bare else region.text("np", self._static)
             given = value.whole.core if bare and isinstance(value, Array) else self.shown(value)
             if not isinstance(shown, Part) or shown.array != buffer.name:

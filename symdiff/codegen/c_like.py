@@ -17,7 +17,7 @@ from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, takes_complex
-from symdiff.vocabulary.literals import WIDTH, c_comment_literal, printable_lines
+from symdiff.vocabulary.literals import WIDTH, c_comment_literal, folded, printable_lines
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
@@ -215,4 +215,5 @@ def c_signature(head: str, parts: list[str]) -> list[str]:
 
 def comment(header: Sequence[str], doc: str) -> str:
     """The file's first comment, from the lines of its header and a docstring."""
-    return c_comment_literal([*header, *(["", *printable_lines(doc)] if doc else [])])
+    lines = [part for line in printable_lines(doc) for part in (folded(line) if len(line) > WIDTH else [line])] if doc else []
+    return c_comment_literal([*header, *([""] if doc else []), *lines])

@@ -72,9 +72,9 @@ class Values:
         self.fill(array, Writer(self.words, buffer))
         return self.words.cells(buffer)
 
-    def new(self, like: Node | Cells) -> Buffer:
+    def new(self, like: Node | Cells, name: str = "") -> Buffer:
         """Memory of the program's own."""
-        found = self.words.buffer("", like.shape, like.dtype)
+        found = self.words.buffer(name, like.shape, like.dtype)
         self.own.add(found.name)
         return found
 

@@ -17,7 +17,7 @@ import numpy as np
 from symdiff.codegen.names import cell_name
 from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
 from symdiff.codegen.nest_values import Line, Values, Write, Writer, whole_value
-from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words, is_small
+from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
@@ -51,6 +51,7 @@ class Nest(Values):
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
         self.added = _added_parts(program, self.uses)
+        self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
 
@@ -71,6 +72,9 @@ class Nest(Values):
         node = self.program.nodes[position]
         if position in self.added:
             self.values[position] = None
+            return
+        if position in self.rows.values():
+            self.values[position] = self.values[node.operands[0]]
             return
         if self.counting:
             self.run(self.counting[name] for name in self.counting.keys() & sizes_of_node(node))
@@ -94,7 +98,7 @@ class Nest(Values):
                 if self.arrays and self.line_of(position) is not None:
                     pass  # it is hardly more than a range
                 elif again or position in self.inside or position in self.targets or self.words.holds(value, depth):
-                    value = self.in_memory(value, self._target(position))
+                    value = self.in_memory(value, self._target(position) or self.new(value, self._carried_name(position)))
                     self.depths[position] = 0
                 elif costly:
                     self.costly.add(position)
@@ -116,6 +120,12 @@ class Nest(Values):
         """The name of the memory in which a value lies, "" for none."""
         value = self.values.get(self.roots[position])
         return value.buffer.name if isinstance(value, Cells) and value.buffer is not None else ""
+
+    def _carried_name(self, position: int) -> str:
+        """The name of the variable that a value is the first one of, "" for none."""
+        user = self.program.nodes[self.user[position]]
+        carried = user.operands[: user.params.carried] if self.user[position] != _END and user.op == "loop" else ()
+        return user.params.results[carried.index(position)].name if self.uses[position] == 1 and position in carried else ""
 
     def _input_name(self, node: Node) -> str:
         leaf = self.program.inputs[node.params[0]]
@@ -148,7 +158,7 @@ class Nest(Values):
             if memory is not None:
                 (placed if self.arrays else REPLACING[node.op])(self, node, Writer(self.words, memory))
                 return self.words.cells(memory)
-            buffer = self.targets.get(position) or self.new(node)
+            buffer = self.targets.get(position) or self.new(node, self._carried_name(position))
             self.words.note(lambda: f"{buffer.name} = {self._shown(position)}")
             self.words.reserve(buffer, node.shape[0])
             part(self, node, Writer(self.words, buffer))
@@ -307,11 +317,16 @@ class Nest(Values):
         sums = carried + len(loop.stacks)
         buffers: list[Any] = []
         kept: set[int] = set()
-        targets = [self.targets.get(self.parts.get((position, place), -1)) for place in range(sums + loop.sums)]
+        places = [self.parts.get((position, place), -1) for place in range(sums + loop.sums)]
+        added = [self.rows.get(part, -1) for part in places]  # stacks whose rows are added to one array
+        targets = [self.targets.get(whole if whole >= 0 else part) for part, whole in zip(places, added, strict=True)]
         taken = [self.taken(position, place, r.dtype) if place < carried and r.shape and target is None else None
                  for place, (r, target) in enumerate(zip(results, targets, strict=False))]  # fmt: skip
         for place, (result, target, memory) in enumerate(zip(results, targets, taken, strict=False)):
-            few = not result.shape or (not self.arrays and is_small(result.shape) and not carried <= place < sums)
+            few = not result.shape or (not self.arrays and words.is_small(result.shape) and not carried <= place < sums)
+            if added[place] >= 0 and added[place] in added[:place]:
+                buffers.append(buffers[added.index(added[place])])
+                continue
             if memory is not None:
                 kept.add(place)
                 memory = self.arrays.renamed(memory, result.name) if self.arrays else memory
@@ -330,7 +345,9 @@ class Nest(Values):
             if place < carried:
                 if place not in kept:
                     self.fill(given[place], Writer(words, buffer))
-            elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
+            elif (place >= sums or added[place] >= 0 or not _covered(loop, loop.stacks[place - carried])) and (
+                buffer not in buffers[:place]
+            ):
                 words.clear(buffer)
         if told is not None and len(results) == 1:  # it only counts
             return [words.real(loop.rounds)]
@@ -344,7 +361,9 @@ class Nest(Values):
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
             renewed = _renewed(body, buffers[:carried]) if self.arrays else {}
-            self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting)
+            self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting, added)
+        if counting and loop.limit is not None:
+            words.bound(loop.counted, loop.limit)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
 
@@ -365,14 +384,16 @@ class Nest(Values):
             return None
         return count if self.words.within(count, loop.limit + 1) else self.words.nearest(count, loop.limit + 1)
 
-    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], grows: bool) -> None:
+    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], grows: bool, added: list[int]) -> None:
         words, body, carried = self.words, loop.body, loop.carried
         sums = carried + len(loop.stacks)
         if grows:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
-        stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
+        stacks = list(
+            zip(buffers[carried:], loop.stacks, body.outputs[carried:], (n >= 0 for n in added[carried:]), strict=False)
+        )
         self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
         late = {v for v in summed if v >= 0 and self._part(body, body.nodes[v]) and inner.uses[v] == 1}
@@ -382,37 +403,38 @@ class Nest(Values):
             inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
-    def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, grows: bool) -> None:
+    def _stack(self, stacks: list[tuple[Buffer, Any, Output, bool]], inner: "Nest", k: Extent, grows: bool) -> None:
         """The rows that a round gives."""
-        inner.run(cell for _, _, output in stacks for cell in output.cells)
-        for buffer, stack, output in stacks:
+        inner.run(cell for _, _, output, _ in stacks for cell in output.cells)
+        for buffer, stack, output, add in stacks:
             if grows:
                 self.words.reserve(buffer, k + 1)
-            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)))
+            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)), add)
 
     def _carry(self, inner: "Nest", nexts: list[tuple[Buffer, Any]]) -> None:
         """The carried values for the next round, all of which are computed before one is written."""
         words, body = self.words, inner.program
         own = {buffer.name for buffer, _ in nexts}
-        numbers, waiting = [], []
+        numbers: list[tuple[Buffer, Any, tuple[int, ...], int, int | None]] = []  # their places and cells among the variables
+        waiting = []
         values: list[Any] = [inner.values.get(whole_value(body, output)) for _, output in nexts]
         memories = [value.buffer.name if isinstance(value, Cells) and value.buffer is not None else "" for value in values]
         for place, ((buffer, output), value, memory) in enumerate(zip(nexts, values, memories, strict=True)):
             if not buffer.shape:
                 node = body.nodes[output.value]
                 if not (node.op == "input" and node.params[0] == place + 1):
-                    numbers.append((buffer, value, output.cells))
+                    numbers.append((buffer, value, output.cells, place, None))
             elif memory == buffer.name:
                 continue
-            elif self.arrays and value is None and len(output.cells) <= words.few:
-                places = itertools.product(*map(range, buffer.shape))
-                cells = [Buffer(str(words.load(buffer, index)), (), buffer.dtype) for index in places]
-                numbers += [(cell, inner.values[c], (c,)) for cell, c in zip(cells, output.cells, strict=True)]
+            elif words.names_cells and value is None and len(output.cells) <= words.few:
+                for k, (index, c) in enumerate(zip(itertools.product(*map(range, buffer.shape)), output.cells, strict=True)):
+                    cell = Buffer(str(words.load(buffer, index)), (), buffer.dtype)
+                    numbers.append((cell, inner.values[c], (c,), place, k))
             elif self.arrays:
                 if value is None:
                     value = self.arrays.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
                 owned = memory in inner.own and memories.count(memory) == 1
-                numbers.append((buffer, self.arrays.apart(value, buffer, owned), output.cells))
+                numbers.append((buffer, self.arrays.apart(value, buffer, owned), output.cells, place, None))
             elif memory and memory not in own:
                 waiting.append((buffer, value))
             else:
@@ -420,13 +442,14 @@ class Nest(Values):
                 words.reserve(other, buffer.shape[0])
                 inner.give(output, Writer(words, other))
                 waiting.append((buffer, words.cells(other)))
-        reads = {b.name: {p for p, n in enumerate(body.nodes) if n.op == "input" and n.params[0] == place + 1}
-                 for place, (b, _) in enumerate(nexts)}  # fmt: skip
-        cones = [program_cone(body, cells) for _, _, cells in numbers]
-        words.assign([
-            (buffer, value, any(reads.get(buffer.name, set()) & cone for cone in cones[n + 1 :]))
-            for n, (buffer, value, _) in enumerate(numbers)
-        ])  # fmt: skip
+        inputs = [(p, node.params) for p, node in enumerate(body.nodes) if node.op == "input"]
+        cones = [program_cone(body, cells) for _, _, cells, _, _ in numbers]
+        pairs = []
+        for n, (variable, value, _, place, number) in enumerate(numbers):
+            reads = {p for p, (k, own) in inputs if k == place + 1 and (None in (number, own) or number == own)}
+            reads = {p for p in reads if isinstance(known := inner.values.get(p), Cells) or str(known) == variable.name}
+            pairs.append((variable, value, any(reads & cone for cone in cones[n + 1 :])))
+        words.assign(pairs)
         for buffer, value in waiting:
             self.fill(value, Writer(words, buffer))
 
@@ -468,6 +491,21 @@ def _added_parts(program: Program, uses: list[int]) -> dict[int, int]:
             if uses[o] == uses[part] == 1 and program.nodes[part].op in ADDING:
                 found |= {o: part, part: part}
                 break
+    return found
+
+
+def _added_rows(program: Program, uses: list[int]) -> dict[int, int]:
+    """Stacks of one loop, of a known number of rounds, that are read by their sum alone; and the sums by these parts."""
+    found: dict[int, int] = {}
+    for position, node in enumerate(program.nodes):
+        parts = [program.nodes[o] for o in node.operands]
+        if node.op != "add" or not all(p.op == "part" and p.shape == node.shape and p.dtype == node.dtype for p in parts):
+            continue
+        loop, first = program.nodes[parts[0].operands[0]].params, parts[0].operands[0]
+        stacks = range(loop.carried, loop.carried + len(loop.stacks))
+        alone = all(p.operands[0] == first and p.params in stacks for p in parts) and all(uses[o] == 1 for o in node.operands)
+        if alone and not loop.tested and node.operands[0] != node.operands[1]:
+            found |= dict.fromkeys(node.operands, position)
     return found
 
 

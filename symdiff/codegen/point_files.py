@@ -269,7 +269,8 @@ class _PointFile(Shell):
 
     def call(self, steps: str) -> list[str]:
         """The results by their names, of a function of steps."""
-        return wrapped_text(f"{', '.join(self.targets)} = {steps}(", self.order(), ")", "")
+        *names, opening = wrapped_text("", self.targets, f" = {steps}(", "")
+        return [*names, *wrapped_text(opening, self.order(), ")", "")]
 
     def accepted(self) -> list[str]:
         """The numbers of the arguments by their names."""

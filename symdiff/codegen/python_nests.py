@@ -22,6 +22,7 @@ class PythonNests(TextNests):
     """Statements and expressions of Python; `spell` gives the spellings of a program's operations, `write` a constant, `ends`
     the statements where a check holds."""
 
+    names_cells = True
     syntax = Syntax(
         forward="for {k} in range({count}):", backward="for {k} in range({last}, -1, -1):", begin="{k} = 0",
         goes="while {test}:", more="{k} += 1", unless="if not {test}:", end="", always="True", both="and", times="*", stop="",

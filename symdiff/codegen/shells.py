@@ -268,11 +268,18 @@ class Shell:
             tuple(header),
             standard,
             (*self.packages(special), *packages),
-            (f"Result = {annotated_result(self.result, kinds)}", *local, *head),
+            (self.result_named(kinds), *local, *head),
             tuple(functions),
             (*self.stores, *support, *called),
             tuple(map(self.accepted_type, self.program.inputs[: self.given_count])),
         ).source(self.entry, self.language)
+
+    def result_named(self, kinds: Sequence[str]) -> str:
+        """The name of the result's type, that of a long one in several lines."""
+        if not isinstance(self.result, tuple):
+            return f"Result = {annotated_result(self.result, kinds)}"
+        parts = [annotated_result(part, kinds) for part in self.result]
+        return "\n".join(wrapped_text("Result = tuple[", parts or ["()"], "]", ""))
 
 
 class PointsShell(Shell):

@@ -50,7 +50,7 @@ class Syntax(NamedTuple):
 class TextNests(Words):
     """Statements and expressions; `printed` are the operations on numbers, whose own functions are needed."""
 
-    few = 4
+    few = own = 4
     syntax: Syntax
 
     def __init__(self, names: Names, sizes: dict[str, str]) -> None:
@@ -174,7 +174,9 @@ class TextNests(Words):
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
         self.made(buffer.name)
-        self._say(f"{self._cell(buffer, index)} {'+=' if add else '='} {value}")
+        less = add and value.text.startswith("-") and value.level >= TERM
+        sign, text = ("-=", value.text[1:]) if less else ("+=" if add else "=", value.text)
+        self._say(f"{self._cell(buffer, index)} {sign} {text}")
 
     # -- loops
 

@@ -104,7 +104,7 @@ class CudaNests(CNests):
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         found = super().buffer(name, shape, code)
-        if self.grown:
+        if self.large:
             raise LANGUAGE.lacking(f"an array of {math.prod(shape)} cells within a function")
         return found
 
