@@ -49,6 +49,10 @@ class Nest(Values):
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
         self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
+        self.first = {o: loop.params.results[k].name  # the first values of variables, but for those that become results
+                      for p, loop in enumerate(program.nodes) if loop.op == "loop"
+                      for k, o in enumerate(loop.operands[: loop.params.carried])
+                      if self.uses[o] == 1 and self.parts.get((p, k)) not in self.targets}  # fmt: skip
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
         self.added = _added_parts(program, self.uses)
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
@@ -98,7 +102,7 @@ class Nest(Values):
                 if self.arrays and self.line_of(position) is not None:
                     pass  # it is hardly more than a range
                 elif again or position in self.inside or position in self.targets or self.words.holds(value, depth):
-                    value = self.in_memory(value, self._target(position) or self.new(value, self._carried_name(position)))
+                    value = self.in_memory(value, self._target(position) or self.new(value, self.first.get(position, "")))
                     self.depths[position] = 0
                 elif costly:
                     self.costly.add(position)
@@ -120,12 +124,6 @@ class Nest(Values):
         """The name of the memory in which a value lies, "" for none."""
         value = self.values.get(self.roots[position])
         return value.buffer.name if isinstance(value, Cells) and value.buffer is not None else ""
-
-    def _carried_name(self, position: int) -> str:
-        """The name of the variable that a value is the first one of, "" for none."""
-        user = self.program.nodes[self.user[position]]
-        carried = user.operands[: user.params.carried] if self.user[position] != _END and user.op == "loop" else ()
-        return user.params.results[carried.index(position)].name if self.uses[position] == 1 and position in carried else ""
 
     def _input_name(self, node: Node) -> str:
         leaf = self.program.inputs[node.params[0]]
@@ -158,7 +156,7 @@ class Nest(Values):
             if memory is not None:
                 (placed if self.arrays else REPLACING[node.op])(self, node, Writer(self.words, memory))
                 return self.words.cells(memory)
-            buffer = self.targets.get(position) or self.new(node, self._carried_name(position))
+            buffer = self.targets.get(position) or self.new(node, self.first.get(position, ""))
             self.words.note(lambda: f"{buffer.name} = {self._shown(position)}")
             self.words.reserve(buffer, node.shape[0])
             part(self, node, Writer(self.words, buffer))
@@ -317,21 +315,19 @@ class Nest(Values):
         sums = carried + len(loop.stacks)
         buffers: list[Any] = []
         kept: set[int] = set()
-        places = [self.parts.get((position, place), -1) for place in range(sums + loop.sums)]
-        added = [self.rows.get(part, -1) for part in places]  # stacks whose rows are added to one array
-        targets = [self.targets.get(whole if whole >= 0 else part) for part, whole in zip(places, added, strict=True)]
+        parts = [self.parts.get((position, place), ~place) for place in range(sums + loop.sums)]
+        wholes = [self.rows.get(part, part) for part in parts]  # one for stacks whose rows are added to one array
+        targets = [self.targets.get(whole) for whole in wholes]
         taken = [self.taken(position, place, r.dtype) if place < carried and r.shape and target is None else None
                  for place, (r, target) in enumerate(zip(results, targets, strict=False))]  # fmt: skip
         for place, (result, target, memory) in enumerate(zip(results, targets, taken, strict=False)):
             few = not result.shape or (not self.arrays and words.is_small(result.shape) and not carried <= place < sums)
-            if added[place] >= 0 and added[place] in added[:place]:
-                buffers.append(buffers[added.index(added[place])])
-                continue
             if memory is not None:
                 kept.add(place)
                 memory = self.arrays.renamed(memory, result.name) if self.arrays else memory
             elif target is None or few:
-                memory = words.buffer(result.name, result.shape, result.dtype)
+                first = wholes.index(wholes[place])
+                memory = buffers[first] if first < place else words.buffer(result.name, result.shape, result.dtype)
             buffers.append(memory or target)
         self.own.update(b.name for b in buffers if b.shape)
         given = [self.values[o] for o in node.operands]
@@ -345,8 +341,8 @@ class Nest(Values):
             if place < carried:
                 if place not in kept:
                     self.fill(given[place], Writer(words, buffer))
-            elif (place >= sums or added[place] >= 0 or not _covered(loop, loop.stacks[place - carried])) and (
-                buffer not in buffers[:place]
+            elif wholes.index(wholes[place]) == place and not (
+                place < sums and wholes[place] == parts[place] and _covered(loop, loop.stacks[place - carried])
             ):
                 words.clear(buffer)
         if told is not None and len(results) == 1:  # it only counts
@@ -361,7 +357,7 @@ class Nest(Values):
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
             renewed = _renewed(body, buffers[:carried]) if self.arrays else {}
-            self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting, added)
+            self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting)
         if counting and loop.limit is not None:
             words.bound(loop.counted, loop.limit)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
@@ -384,57 +380,65 @@ class Nest(Values):
             return None
         return count if self.words.within(count, loop.limit + 1) else self.words.nearest(count, loop.limit + 1)
 
-    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], grows: bool, added: list[int]) -> None:
+    def _round(self, loop: Any, inner: "Nest", k: Extent, buffers: list[Buffer], grows: bool) -> None:
         words, body, carried = self.words, loop.body, loop.carried
         sums = carried + len(loop.stacks)
         if grows:
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
-        stacks = list(
-            zip(buffers[carried:], loop.stacks, body.outputs[carried:], (n >= 0 for n in added[carried:]), strict=False)
-        )
-        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows)
+        stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
+        twice = {buffer.name for buffer in buffers if buffers.count(buffer) > 1}
+        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows, twice)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
         late = {v for v in summed if v >= 0 and self._part(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
-        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows)
+        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows, twice)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
-    def _stack(self, stacks: list[tuple[Buffer, Any, Output, bool]], inner: "Nest", k: Extent, grows: bool) -> None:
-        """The rows that a round gives."""
-        inner.run(cell for _, _, output, _ in stacks for cell in output.cells)
-        for buffer, stack, output, add in stacks:
+    def _stack(
+        self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, grows: bool, twice: set[str]
+    ) -> None:  # fmt: skip
+        """The rows that a round gives, added where an array has them `twice`."""
+        inner.run(cell for _, _, output in stacks for cell in output.cells)
+        for buffer, stack, output in stacks:
             if grows:
                 self.words.reserve(buffer, k + 1)
-            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)), add)
+            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)), buffer.name in twice)
 
     def _carry(self, inner: "Nest", nexts: list[tuple[Buffer, Any]]) -> None:
         """The carried values for the next round, all of which are computed before one is written."""
         words, body = self.words, inner.program
         own = {buffer.name for buffer, _ in nexts}
-        numbers: list[tuple[Buffer, Any, tuple[int, ...], int, int | None]] = []  # their places and cells among the variables
-        waiting = []
+        numbers, waiting = [], []
+        inputs = [(p, *node.params) for p, node in enumerate(body.nodes) if node.op == "input"]
+
+        def number(variable: Buffer, value: Any, cells: tuple[int, ...], place: int, cell: int | None = None) -> None:
+            """A variable's next value, with what reads the one before."""
+            reads = {p for p, own, k in inputs if own == place + 1 and (k == cell or None in (k, cell))}
+            known = {p: inner.values.get(p) for p in reads}
+            reads = {p for p, v in known.items() if isinstance(v, Cells) or str(v) == variable.name}
+            numbers.append((variable, value, program_cone(body, cells), reads))
+
         values: list[Any] = [inner.values.get(whole_value(body, output)) for _, output in nexts]
         memories = [value.buffer.name if isinstance(value, Cells) and value.buffer is not None else "" for value in values]
         for place, ((buffer, output), value, memory) in enumerate(zip(nexts, values, memories, strict=True)):
             if not buffer.shape:
                 node = body.nodes[output.value]
                 if not (node.op == "input" and node.params[0] == place + 1):
-                    numbers.append((buffer, value, output.cells, place, None))
+                    number(buffer, value, output.cells, place)
             elif memory == buffer.name:
                 continue
             elif words.names_cells and value is None and len(output.cells) <= words.few:
                 for k, (index, c) in enumerate(zip(itertools.product(*map(range, buffer.shape)), output.cells, strict=True)):
-                    cell = Buffer(str(words.load(buffer, index)), (), buffer.dtype)
-                    numbers.append((cell, inner.values[c], (c,), place, k))
+                    number(Buffer(str(words.load(buffer, index)), (), buffer.dtype), inner.values[c], (c,), place, k)
             elif self.arrays:
                 if value is None:
                     value = self.arrays.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
                 owned = memory in inner.own and memories.count(memory) == 1
-                numbers.append((buffer, self.arrays.apart(value, buffer, owned), output.cells, place, None))
+                number(buffer, self.arrays.apart(value, buffer, owned), output.cells, place)
             elif memory and memory not in own:
                 waiting.append((buffer, value))
             else:
@@ -442,14 +446,8 @@ class Nest(Values):
                 words.reserve(other, buffer.shape[0])
                 inner.give(output, Writer(words, other))
                 waiting.append((buffer, words.cells(other)))
-        inputs = [(p, node.params) for p, node in enumerate(body.nodes) if node.op == "input"]
-        cones = [program_cone(body, cells) for _, _, cells, _, _ in numbers]
-        pairs = []
-        for n, (variable, value, _, place, number) in enumerate(numbers):
-            reads = {p for p, (k, own) in inputs if k == place + 1 and (None in (number, own) or number == own)}
-            reads = {p for p in reads if isinstance(known := inner.values.get(p), Cells) or str(known) == variable.name}
-            pairs.append((variable, value, any(reads & cone for cone in cones[n + 1 :])))
-        words.assign(pairs)
+        words.assign([(variable, value, any(reads & cone for _, _, cone, _ in numbers[n + 1 :]))
+                      for n, (variable, value, _, reads) in enumerate(numbers)])  # fmt: skip
         for buffer, value in waiting:
             self.fill(value, Writer(words, buffer))
 

@@ -21,11 +21,11 @@ __device__ inline void tax_value_and_grad(
     const bool v0 = income < 10.0;
     const bool v1 = income < 50.0;
     const double v2 = income - (v1 ? 10.0 : 50.0);
-    const double v3 = v1 ? rate : (2.0 * rate);
-    const double v4 = v0 ? (0.1 * income) : (v2 * v3 + (v1 ? 1.0 : (40.0 * rate + 1.0)));
+    const double v3 = v1 ? rate : 2.0 * rate;
+    const double v4 = v0 ? 0.1 * income : v2 * v3 + (v1 ? 1.0 : 40.0 * rate + 1.0);
     *f = v4;
     *df_dincome = v0 ? 0.1 : v3;
-    *df_drate = v0 ? 0.0 : (v1 ? v2 : (2.0 * v2 + 40.0));
+    *df_drate = v0 ? 0.0 : v1 ? v2 : 2.0 * v2 + 40.0;
 }
 
 extern "C" __global__ void tax_value_and_grad_points(
