@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from symdiff.codegen.array_text import region, region_words, shape_text
-from symdiff.codegen.expressions import emit_statements, formula, leaf_texts, printed_operands
+from symdiff.codegen.expressions import emit_statements, formula, printed_operands
 from symdiff.codegen.numpy import emit_in_place, spelling
 from symdiff.codegen.text import dtype_text, indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
@@ -81,9 +81,10 @@ class KernelLines:
         """The lines for one block."""
         lines: list[str] = []
         program = self.program
-        names = leaf_texts(
-            program, lambda place, _: self.operand(self.kernel.operands[place], lines), lambda node: number_literal(node.params)
-        )
+        leaves = [(k, node.params, node.op == "input") for k, node in enumerate(program.nodes) if is_leaf(node)]
+        names = {
+            k: self.operand(self.kernel.operands[own[0]], lines) if given else number_literal(own) for k, own, given in leaves
+        }
         summed, needless, coefficients = self.sums()
         slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless}, lines)
         targets = self.targets(lines)

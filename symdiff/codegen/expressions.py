@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from symdiff.codegen.names import Names
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program, is_leaf
+from symdiff.lowering.program import Program
 from symdiff.lowering.walks import uses_of
 from symdiff.vocabulary.traits import operations
 
@@ -63,30 +63,23 @@ Spell = Callable[[Program, int], Spelled | Program]  # or the formula that is wr
 Statements = tuple[list[str], dict[int, str]]  # and the texts of values
 Ends = Callable[[int, str], list[str]]  # the lines where a check holds, by its number and condition
 Named = Callable[[Expression, Any], Expression]  # of a dtype
+Literal = Callable[[Node], str]
 
 
 def printed_operation(
-    program: Program,
-    position: int,
-    values: MutableMapping[int, Any],
-    spell: Spell,
-    literal: Callable[[Node], str],
-    named: Named,
-) -> Expression:
+    program: Program, position: int, values: MutableMapping[int, Any], spell: Spell, literal: Literal, named: Named
+) -> Expression:  # fmt: skip
     """An operation on expressions; those that are read twice, or too long together, get names in the text."""
-    node, spelled = program.nodes[position], spell(program, position)
+    node = program.nodes[position]
+    if node.op == "const":
+        return leaf_expression(literal(node))
+    spelled = spell(program, position)
     if isinstance(spelled, Program):
         inside: dict[int, Expression] = {}
         for k, (part, uses) in enumerate(zip(spelled.nodes, uses_of(spelled), strict=True)):
-            if part.op == "input":
-                inside[k] = values[node.operands[part.params[0]]]
-            else:
-                constant = part.op == "const"
-                inside[k] = (
-                    leaf_expression(literal(part)) if constant else printed_operation(spelled, k, inside, spell, literal, named)
-                )
-            if uses > 1 and inside[k].depth:
-                inside[k] = named(inside[k], part.dtype)
+            given = values[node.operands[part.params[0]]] if part.op == "input" else None
+            found = given or printed_operation(spelled, k, inside, spell, literal, named)
+            inside[k] = named(found, part.dtype) if uses > 1 and found.depth else found
         return inside[spelled.outputs[0].value]
     places = printed_operands(program, position)
     while True:
@@ -126,7 +119,7 @@ _TURNED = str.maketrans("+-", "-+")
 def emit_statements(
     program: Program,
     read: Callable[[int, int], str],
-    literal: Callable[[Node], str],
+    literal: Literal,
     spell: Spell,
     names: Names,
     declare: Callable[[Any], str] | None = None,
@@ -142,7 +135,6 @@ def emit_statements(
     names of some values, which others do not have; `stop` ends an assignment.
     """
     uses, outputs = uses_of(program), {cell for output in program.outputs for cell in output.cells}
-    leaves = leaf_texts(program, read, literal)
     checks = list(enumerate(program.checks if ends is not None else ()))
     made: dict[int, Expression] = {}
     lines: list[str] = []
@@ -156,23 +148,17 @@ def emit_statements(
         while checks and checks[0][1] < position:
             k, check = checks.pop(0)
             lines += ends(k, str(made[check]))  # type: ignore[misc]
-        if position in leaves:
-            made[position] = leaf_expression(leaves[position])
+        if node.op == "input":
+            made[position] = leaf_expression(read(*node.params))
             continue
         found = printed_operation(program, position, made, spell, literal, named)
         alone = uses[position] + program.checks.count(position) * (ends is not None) == 1 and position not in outputs
-        if not (alone and found.depth < DEPTH and len(found.text) <= WIDTH):
+        if found.depth and not (alone and found.depth < DEPTH and len(found.text) <= WIDTH):
             found = named(found, node.dtype, wished.get(position, ""))
         made[position] = found
     for k, check in checks:
         lines += ends(k, str(made[check]))  # type: ignore[misc]
     return lines, {cell: str(made[cell]) for cell in outputs}
-
-
-def leaf_texts(program: Program, read: Callable[[int, int], str], literal: Callable[[Node], str]) -> dict[int, str]:
-    """The text of every input, by its place among the arguments and its cell, and of every constant."""
-    leaves = [(position, node) for position, node in enumerate(program.nodes) if is_leaf(node)]
-    return {position: read(*node.params) if node.op == "input" else literal(node) for position, node in leaves}
 
 
 def printed_operands(program: Program, position: int) -> tuple[int, ...]:

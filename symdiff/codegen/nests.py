@@ -16,13 +16,14 @@ import numpy as np
 
 from symdiff.codegen.names import cell_name
 from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
-from symdiff.codegen.nest_values import Line, Values, Write, Writer, whole_value
+from symdiff.codegen.nest_values import Values, Write, Writer, whole_value
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
 from symdiff.vocabulary.extents import Count, Extent, extent
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.steps import Steps
 
 _END = -1  # reads the results
 
@@ -31,7 +32,7 @@ class Nest(Values):
     """The values of a program, said one after the other in the words of a target."""
 
     def __init__(
-        self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Line | None],
+        self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None],
         targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None,
     ) -> None:  # fmt: skip
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers; `targets` are places for values.
@@ -350,7 +351,7 @@ class Nest(Values):
         count = told if told is not None else loop.limit if loop.tested else loop.rounds
         with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted if counting else "") as k:
             leaves: list[Any] = [words.real(k)]
-            told_inside: list[Line | None] = [(k, ())]
+            told_inside: list[Steps | None] = [(k, ())]
             for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
                 own = words.load(buffers[place], ()) if place < carried and not buffers[place].shape else None
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own

@@ -107,19 +107,15 @@ class TextNests(Words):
 
     def cell(self, program: Program, position: int, values: dict[int, Expression]) -> Expression:
         node = program.nodes[position]
-        if node.op == "const":
-            return leaf_expression(self._constant_text(node))
         factors = _factors(program, position)
         if factors:
             base = self.named("", values[node.operands[0]], node.dtype).at(SIGN)
             return Expression(self.syntax.times.join([base] * factors), TERM, 1)
         self.printed.append(node)
         return printed_operation(
-            program, position, values, self.spelled, self._constant_text, lambda v, code: self.named("", v, code)
-        )
-
-    def _constant_text(self, node: Node) -> str:
-        return self.literal(node.params, node.dtype)
+            program, position, values, self.spelled, lambda constant: self.literal(constant.params, constant.dtype),
+            lambda value, code: self.named("", value, code),
+        )  # fmt: skip
 
     def named(self, name: str, value: Expression, code: str) -> Expression:
         if not value.depth:
@@ -240,6 +236,8 @@ class TextNests(Words):
 def _factors(program: Program, position: int) -> int:
     """Of how many equal factors a power is the product, 0 where it is none."""
     node = program.nodes[position]
-    exponent = program.nodes[node.operands[1]] if node.op == "pow" else node
-    known = exponent.op == "const" and not exponent.shape and program.nodes[node.operands[0]].dtype == node.dtype
-    return int(exponent.params) if node.op == "pow" and known and exponent.params in (2, 3) else 0
+    if node.op != "pow":
+        return 0
+    base, exponent = (program.nodes[o] for o in node.operands)
+    known = exponent.op == "const" and not exponent.shape and base.dtype == node.dtype
+    return int(exponent.params) if known and exponent.params in (2, 3) else 0
