@@ -59,7 +59,7 @@ cosm1(x)
 exprel(x)
     where(abs(x) < 5.551115123125783e-17, 1, where(x == inf, x, expm1(x) / x))
 ndtr(x)
-    erfc(-x * 0.7071067811865476) * 0.5
+    erfc(x * -0.7071067811865476) * 0.5
 log_ndtr(x)
     z = x * 0.7071067811865476
     where(x < -1, log(erfcx(-z) / 2) - z * z, log1p(-(erfc(z) / 2)))
