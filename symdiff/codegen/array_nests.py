@@ -267,16 +267,6 @@ class ArrayNests(PythonNests):
     def note(self, text: Any) -> None:
         """Nothing: an array is said whole."""
 
-    def renamed(self, memory: Buffer, name: str) -> Buffer:
-        """Memory that had no name of the user's."""
-        if memory.name not in self.temporary:
-            return memory
-        buffer = self.buffer(name, memory.shape, memory.dtype)
-        del self.fresh[buffer.name]
-        self.loose.add(buffer.name)
-        self._say(f"{buffer.name} = {self.apart(self.cells(memory), buffer, True)}")
-        return buffer
-
     def row(self, array: Cells, k: Count) -> Any:
         if len(array.shape) == 1:
             return array.at((k,))

@@ -12,6 +12,7 @@ from symdiff.codegen.names import Names
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.lowering.walks import uses_of
+from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
 # How tightly an expression binds: its own level, and the least level its operands need without parentheses.
@@ -171,10 +172,8 @@ def printed_operands(program: Program, position: int) -> tuple[int, ...]:
     return node.operands
 
 
-_SIGNS = {
-    "add": "{} + {}", "sub": "{} - {}", "mul": "{}*{}", "div": "{}/{}", "neg": "-{}", "pow": "{}**{}", "lt": "{} < {}",
-    "le": "{} <= {}", "gt": "{} > {}", "ge": "{} >= {}", "eq": "{} == {}", "ne": "{} != {}", "and": "{} & {}", "or": "{} | {}",
-    "not": "~{}", "cast": "{}", "select": "where({}, {}, {})",
+_SIGNS = {op: OPS[op].python or "" for op in operations("arithmetic", "compares") | {"neg"}} | {
+    "pow": "{0}**{1}", "and": "{0} & {1}", "or": "{0} | {1}", "not": "~{0}", "cast": "{0}", "select": "where({0}, {1}, {2})",
 }  # fmt: skip
 
 
@@ -183,7 +182,7 @@ def formula(node: Node, texts: Sequence[str], calls: Mapping[int, str] = Mapping
     name = calls.get(id(node.params), node.op)
     if node.op == "add" and texts[1].startswith("-"):
         return f"{texts[0]} - {texts[1][1:]}"
-    return _SIGNS.get(node.op, f"{name}({', '.join(['{}'] * len(texts))})").format(*texts)
+    return _SIGNS[node.op].format(*texts) if node.op in _SIGNS else f"{name}({', '.join(texts)})"
 
 
 def parenthesis_levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:

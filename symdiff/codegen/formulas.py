@@ -1,8 +1,8 @@
 """What a target lacks, as formulas of what it has: a table of functions of real numbers, each row read as a Program.
 
-Every target prints these Programs with its own printer: C and CUDA as functions of their own, LLVM in the place of the
-operation or as a function of vectors. Assumes a table that is right. Guarantees the same operations in the same order for all
-of them, and NumPy's and SciPy's treatment of NaN, ties and signed zeros.
+Every target prints these Programs with its own printer: C and CUDA as functions of their own, plain Python and LLVM in the
+place of the operation, LLVM also as a function of vectors. Assumes a table that is right. Guarantees the same operations in
+the same order for all of them, and NumPy's and SciPy's treatment of NaN, ties and signed zeros.
 """
 
 import ast

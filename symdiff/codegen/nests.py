@@ -325,7 +325,6 @@ class Nest(Values):
             few = not result.shape or (not self.arrays and words.is_small(result.shape) and not carried <= place < sums)
             if memory is not None:
                 kept.add(place)
-                memory = self.arrays.renamed(memory, result.name) if self.arrays else memory
             elif target is None or few:
                 first = wholes.index(wholes[place])
                 memory = buffers[first] if first < place else words.buffer(result.name, result.shape, result.dtype)
