@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.array_text import OVERWRITING, Part, Whole, call_text, part_text, placing_lines, static_text, viewed
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression
+from symdiff.codegen.expressions import ATOM, SIGN, TERM, WIDTH, Expression
 from symdiff.codegen.nest_values import Writer
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Nexts
 from symdiff.codegen.nests import Nest
@@ -254,8 +254,7 @@ class ArrayNests(PythonNests):
         return self._made(node, f"{x.at(TERM)} @ {y.at(SIGN)}", TERM, [x, y], (*node.shape[:-2], *lines, *columns))
 
     def holds(self, array: Cells, depth: int) -> bool:
-        core = array.whole.core  # type: ignore[attr-defined]
-        return core.depth >= DEPTH or len(core.text) > WIDTH
+        return not array.whole.core.is_short  # type: ignore[attr-defined]
 
     # -- memory
 

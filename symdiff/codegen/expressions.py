@@ -41,6 +41,11 @@ class Expression:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it may be written into others."""
+        return self.depth < DEPTH and len(self.text) <= WIDTH
+
     def at(self, level: int) -> str:
         """The text as an operand that needs `level`."""
         return self.text if self.level >= level else f"({self.text})"
@@ -154,7 +159,7 @@ def emit_statements(
             continue
         found = printed_operation(program, position, made, spell, literal, named)
         alone = uses[position] + program.checks.count(position) * (ends is not None) == 1 and position not in outputs
-        if found.depth and not (alone and found.depth < DEPTH and len(found.text) <= WIDTH):
+        if found.depth and not (alone and found.is_short):
             found = named(found, node.dtype, wished.get(position, ""))
         made[position] = found
     for k, check in checks:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from symdiff.codegen.expressions import (
     ATOM,
     BOTH,
-    DEPTH,
     SIGN,
     TERM,
     WIDTH,
@@ -101,7 +100,7 @@ class TextNests(Words):
             return {position: found}
         alone = nest.uses[position] == 1 - (position in nest.program.checks)
         once = alone and position not in nest.inside
-        if found.depth and not (once and found.depth < DEPTH and len(found.text) <= WIDTH):
+        if found.depth and not (once and found.is_short):
             found = self.named("", found, nest.program.nodes[position].dtype)
         return {position: found}
 
