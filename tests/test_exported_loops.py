@@ -63,6 +63,26 @@ def test_a_loop_in_c_is_one_text_for_all_sizes():
     assert len(second.splitlines()) < 25 and "df_dx[k] -= 2.0 *" in second and "alloc" not in second
 
 
+@pytest.mark.parametrize("target", ["python", "numpy"])
+def test_rows_that_are_added_up_do_not_lie_where_the_round_reads(target):
+    def stepped(x):
+        total = 0.0
+        for _ in range(70):
+            first, second, t = np.zeros(60), np.zeros(60), 0.1
+            for i in range(60):
+                t = np.sin(t + x[i])
+                first[i] = t * x[59 - i] * 0.2
+                second[i] = t * 0.1 + 0.3 * x[i]
+            total = total + np.sum(x * x)
+            x = first + second
+        return total
+
+    df, x, space = sd.value_and_grad(stepped, loops="keep"), np.linspace(0.1, 0.9, 60), {}
+    exec(df.source(x, target=target), space)
+    for found, known in zip(space["stepped_value_and_grad"](x), df(x), strict=True):
+        np.testing.assert_allclose(found, known, 1e-9)
+
+
 def test_rounds_that_a_loop_counts_are_within_its_limit():
     """What is read at the number of a round needs no clamping where the loop has a limit."""
 

@@ -318,7 +318,9 @@ class Nest(Values):
         kept: set[int] = set()
         parts = [self.parts.get((position, place), ~place) for place in range(sums + loop.sums)]
         wholes = [self.rows.get(part, part) for part in parts]  # one for stacks whose rows are added to one array
-        targets = [self.targets.get(whole) for whole in wholes]
+        known = [self.targets.get(whole) for whole in wholes]
+        targets = [None if t and t.name in self.own and whole != part else t  # in which what a round reads may lie
+                   for t, whole, part in zip(known, wholes, parts, strict=True)]  # fmt: skip
         taken = [self.taken(position, place, r.dtype) if place < carried and r.shape and target is None else None
                  for place, (r, target) in enumerate(zip(results, targets, strict=False))]  # fmt: skip
         for place, (result, target, memory) in enumerate(zip(results, targets, taken, strict=False)):
