@@ -80,7 +80,9 @@ def _len(value: Any, /) -> Any:
         return value.shape[0]  # which may be a number that remembers what it is compared with
     if type(value) is list and value and type(value[0]) is Unknown:
         return value[0].count()
-    return value.count() if type(value) in (Growing, Collected, Selected, Stretch) else len(value)
+    if type(value) is Collected:
+        return value.length()
+    return value.count() if type(value) in (Growing, Selected, Stretch) else len(value)
 
 
 @rounded_value.written

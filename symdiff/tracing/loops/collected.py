@@ -6,6 +6,7 @@ rounds that appended as they are at the given arguments, and keeps that as a con
 """
 
 import copy
+import functools
 import gc
 import operator
 from collections.abc import Callable, Iterator
@@ -16,9 +17,10 @@ import numpy as np
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.loops.parts import replaced_in
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import PYTHON, Form
+from symdiff.tracing.values.kinds import PYTHON, Form, traced_form
 from symdiff.tracing.values.operands import as_atom
 from symdiff.tracing.values.selecting import Selected, count_mask
+from symdiff.tracing.values.spans import gap
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import module_of, user_line
 
@@ -61,7 +63,7 @@ class Collected:
             self.owner[:] = items
         return self.owner
 
-    def count(self) -> Any:
+    def length(self) -> Any:
         """The length."""
         if self._whole is None:
             return len(self.owner)
@@ -72,22 +74,21 @@ class Collected:
         rows = None if self._whole is None else self._rows
         if rows is None or not self._head:
             return rows
-        if not rows.alone or any(np.shape(v) != x.shape[1:] or isinstance(v, Integer | int) for v in self._head for x in rows.columns):
+        (values, *others), told = rows.columns, [*map(traced_form, self._head)]
+        shape, code = values.shape[1:], values.dtype.char
+        unlike = any((f.shape, f.code, f.whole) != (shape, code, "") for f in told)
+        if others or unlike or not rows.alone or isinstance(values, Integer):
             return None
-        arrays, n = Arrays(rows.mask.builder, user_line()), len(self._head)
-        head = as_atom([*self._head], arrays.builder, user_line())
-        (values,) = rows.columns
-        mask = np.concatenate([np.ones(n, bool), rows.mask])
-        return rows._replace(mask=mask, columns=[Tracer(arrays.builder, arrays.concatenate([head, values.atom], 0))])
+        arrays = Arrays(rows.mask.builder, user_line())
+        found = arrays.concatenate([as_atom([*self._head], arrays.builder, arrays.origin), values.atom], 0)
+        mask = np.concatenate([np.ones(len(told), bool), rows.mask])
+        return Rows(mask, [Tracer(arrays.builder, found)], [[*dict.fromkeys((*rows.forms[0], *told))]], rows.item, True)
 
     def array(self) -> Any:
         """The items as an array, of which it is not known how many cells it has; None where they are no numbers or arrays."""
         rows = self.rows()
-        return None if rows is None or not rows.alone or isinstance(rows.columns[0], Integer) else Selected.of(rows.columns[0], rows.mask)
-
-    def like(self, found: Any) -> Any:
-        """A number that is of the items' kind."""
-        return found if found.shape else self.loop.of_forms(found, self._rows.forms[0])  # type: ignore[union-attr]
+        alone = rows is not None and rows.alone and not isinstance(rows.columns[0], Integer)
+        return Selected.of(rows.columns[0], rows.mask) if alone else None  # type: ignore[union-attr]
 
     def at(self, rows: Rows, row: Any) -> Any:
         """The item of a row."""
@@ -107,7 +108,7 @@ class Collected:
         places = np.cumsum(np.where(rows.mask, 1.0, 0.0))  # type: ignore[call-overload]
         if type(key) is int and key < 0:
             self._check(-key)
-            key = self.count() + key
+            key = self.length() + key
         elif np.less(key, 0):
             return self.whole()[key.decided()]
         else:
@@ -117,11 +118,11 @@ class Collected:
 
     def _check(self, least: Any) -> None:
         """There are so many items, or Python's own error."""
-        if not np.greater_equal(self.count(), least):
+        if gap(self.length(), least)[0] < 0 and not np.greater_equal(self.length(), least):
             raise IndexError(f"{user_line()}: list index out of range")
 
     def __bool__(self) -> bool:
-        return bool(self._head or np.greater(self.count(), 0)) if self._whole is not None else bool(self.owner)
+        return bool(self._head or np.greater(self.length(), 0)) if self._whole is not None else bool(self.owner)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__array"):
@@ -152,15 +153,18 @@ _ASKING = (len, type, isinstance, bool)
 
 
 def with_lists(f: Any, found: Any) -> Any:
-    """`found`, which is called in place of a function that is none of the user's, with lists in place of what stands for them."""
+    """`found`, called in place of a function that is none of the user's, with lists in place of what stands for them."""
     if f in _ASKING:
         return found
     numpys = module_of(f).partition(".")[0] == "numpy" or f in _REDUCED
 
     def shown(*args: Any, **kwargs: Any) -> Any:
         given = [plain_list(a, numpys) for a in args]
-        if f in _REDUCED and len(given) == 1 and isinstance(given[0], Selected) and type(args[0]) is Collected and not kwargs:
-            return args[0].like(_REDUCED[f](given[0]))
+        alone = len(given) == 1 or (f is sum and len(given) == 2)
+        if f in _REDUCED and alone and isinstance(given[0], Selected) and type(args[0]) is Collected and not kwargs:
+            number = _REDUCED[f](given[0])
+            number = number if number.shape else args[0].loop.of_forms(number, args[0].rows().forms[0])
+            return functools.reduce(operator.add, given[1:], number)
         return found(*given, **{name: plain_list(v, numpys) for name, v in kwargs.items()})
 
     return shown

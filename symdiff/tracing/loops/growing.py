@@ -11,18 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import dtype_of_atoms
 from symdiff.ir.loops import Place
-from symdiff.ir.node import ArrayConstant
 from symdiff.tracing.loops.collected import Collected, Rows
 from symdiff.tracing.loops.keeping import Again
-from symdiff.tracing.loops.parts import is_cell, parts_of, replaced_in
+from symdiff.tracing.loops.parts import replaced_in
+from symdiff.tracing.loops.tables import Table
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import Form, kind_of_several, traced_form
-from symdiff.tracing.values.operands import as_atom
-from symdiff.tracing.values.spans import gap, reach
-from symdiff.tracing.values.storage import Storage, View
+from symdiff.tracing.values.kinds import Form, traced_form
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -41,8 +36,8 @@ class Growing:
     """Stands for a list in a round; `owner` is the list, or what stands for it in a round of an enclosing loop."""
 
     __slots__ = (
-        "_cells", "_counts", "_holders", "_length", "before", "behind", "collects", "counted", "depth", "items", "key", "loop", "owner",
-        "rate", "slots", "stale", "table",
+        "_cells", "_counts", "_holders", "_length", "before", "behind", "collects", "counted", "depth", "items", "key", "loop",
+        "owner", "rate", "slots", "stale", "table",
     )  # fmt: skip
     __iter__ = None
     __contains__ = None
@@ -60,12 +55,13 @@ class Growing:
         self.before: list[Any] = []  # those before this round, the last one first
         self.behind = owner  # who held the list has it behind the loop
         self.key = key
-        self.collects = loop.tested and type(owner) is not Growing and key not in loop.keeping.asked  # whether the end of the list is handed on alone
         self._counts: set[int] = set()  # items of the ways through a round
         self._length: Any = None  # before this round
         self._cells = [*self._told]
         self._holders: list[Any] | None = None
-        self.table = Table(self, self._cells, loop.keeping.tables[key]) if key in loop.keeping.tables else None
+        ends = self._cells or getattr(loop.outer.path, "is_needed", False)  # else it may have none, which points cannot tell
+        self.collects = loop.tested and type(owner) is list and bool(ends) and key not in loop.keeping.asked
+        self.table = Table(loop, self._cells, loop.keeping.tables[key]) if key in loop.keeping.tables else None
 
     @property
     def _told(self) -> list[Any]:
@@ -159,7 +155,7 @@ class Growing:
     def learn(self, place: int, structure: Any, leaves: list[Any]) -> None:
         """What an item is."""
         if self.table is not None:
-            self.table.learn([*map(traced_form, leaves[1:])])
+            self.stale |= self.table.learn([*map(traced_form, leaves[1:])])
         if place >= len(self.slots):
             self.stale |= self.collects and not self._cells and not self.slots
             self.slots.append(Slot(structure.parts[1], [*map(traced_form, leaves[1:])]))
@@ -220,6 +216,9 @@ class Growing:
         if self.loop is not self.loop.keeping.open[-1]:
             self.loop.keeping.check_change(self, True)
         if self.table is not None:
+            if len(self.items) >= self.table.most:
+                self.loop.keeping.tables[self.key] = len(self.items) + 1
+                raise Again
             self.table.write(self.count(), value)
         self.items.append(value)
         self.check_length()
@@ -259,7 +258,9 @@ class Growing:
             return self._cells[key]
         behind = -key if type(key) is int and key < 0 else self._behind(key)
         if self.table is not None and (behind is None or not 0 < behind <= len(self.items) + DEPTH):
-            return self.table.read(key, self.count())
+            if not isinstance(key, (int, Integer)) or np.shape(key):
+                self._unknown()
+            return self.table.read(key, self.count(), [end for loop in self.loop.keeping.open for end in loop.below])
         if behind is None or behind < 1:
             raise self.tabled(f"{user_line()}: a round reads an item of a list that is not known")
         return self.items[-behind] if behind <= len(self.items) else self.earlier(behind - len(self.items))
@@ -278,101 +279,6 @@ class Growing:
         return self._unknown()
 
     __eq__ = __add__ = __radd__ = __mul__ = __imul__ = __array__ = __setitem__ = __delitem__ = _unknown  # type: ignore[assignment]
-
-
-class Table:
-    """All items of a list so far, as arrays in which there is room for those of all rounds, `most` of each."""
-
-    def __init__(self, grown: Growing, cells: list[Any], most: int) -> None:
-        self.grown = grown
-        self.cells = cells
-        self.most = most
-        self.size = len(cells) + most * grown.loop.count
-        self.example = cells[-1]
-        self.forms = [dict.fromkeys(map(traced_form, column)) for column in self._columns()]
-        self.arrays: list[Tracer] = []  # in a round
-        self._known = 0
-
-    def _columns(self) -> list[Any]:
-        return [*zip(*(self.leaves(v) for v in self.cells), strict=True)]
-
-    def leaves(self, value: Any) -> list[Any]:
-        """The numbers and arrays of an item."""
-        found = []
-        stack = [(value, self.example)]
-        while stack:
-            one, like = stack.pop()
-            parts, others = parts_of(one), parts_of(like)
-            if parts is not None and others is not None and parts[:2] == others[:2] and len(parts.parts) == len(others.parts):
-                stack += zip(parts.parts, others.parts, strict=True)
-            elif parts is None and others is None and np.shape(one) == np.shape(like) and is_cell(one) and is_cell(like):
-                found.append(one)
-            else:
-                raise self.grown.unknown("a round reads any items of a list, and they have different structures")
-        return found
-
-    def first(self) -> tuple[Any, ...]:
-        """The arrays before the loop."""
-        outer, origin, found = self.grown.loop.outer, user_line(), []
-        for column in self._columns():
-            atom = as_atom([*column], outer, origin)
-            code = dtype_of_atoms((atom,))
-            rest = ArrayConstant(np.zeros((self.size - len(column), *atom.shape[1:]), np.dtype(code)))
-            found.append(Tracer(outer, Arrays(outer, origin).concatenate([outer.cast(atom, code), rest], 0)))
-        return tuple(found)
-
-    def begin(self, arrays: tuple[Tracer, ...]) -> None:
-        """Begin a round."""
-        self.arrays = [
-            Tracer.showing(x.builder, View.over(Storage(x.builder, x.atom, x.dtype.char)), x.dtype) for x in arrays
-        ]
-
-    def write(self, place: Any, value: Any) -> None:
-        """An item more."""
-        if len(self.grown.items) >= self.most:
-            self.grown.loop.keeping.tables[self.grown.key] = len(self.grown.items) + 1
-            raise Again
-        for array, leaf in zip(self.arrays, self.leaves(value), strict=True):
-            if traced_form(leaf).code != array.dtype.char:
-                raise self.grown.unknown("a round reads any items of a list, and they have different dtypes")
-            array[place] = leaf
-
-    def learn(self, forms: list[Form]) -> None:
-        """An item of a round has these forms."""
-        for known, form in zip(self.forms, reversed(forms), strict=True):
-            for one in form.kind.several.forms if form.kind.several else (form,):
-                self.grown.stale |= one not in known
-                known[one] = None
-
-    def read(self, key: Any, count: Any) -> Any:
-        """The item at a place."""
-        if not isinstance(key, (int, Integer)) or np.shape(key):
-            self.grown._unknown()
-        ends = [end for loop in self.grown.loop.keeping.open for end in loop.below]
-        behind = reach(key)[1] < 0
-        place = count + key if behind else key
-        front = reach(place)[0] >= 0 or any(gap(place + item, stop)[0] >= -1 for item, stop in ends)
-        if not front and not behind:
-            place = Integer.of(np.where(np.less(key, 0), key + count, key))
-        within = gap(place, count)[1] < 0 or any(gap(place, item)[1] + gap(stop, count)[1] < 1 for item, stop in ends)
-        if not (front or np.greater_equal(place, 0)) or not (within or np.less(place, count)):
-            raise IndexError("list index out of range")
-        found = iter([self._kept(x[place], [*forms]) for x, forms in zip(self.arrays, self.forms, strict=True)])
-        return self._like(self.example, found)
-
-    def _kept(self, found: Any, forms: list[Form]) -> Any:
-        if found.shape:
-            storage = Storage(found.builder, found.atom, found.dtype.char, "a round changes an item of a list; copy it first")
-            return found.like(View.over(storage))
-        kind = forms[0].kind if len(forms) == 1 else kind_of_several(forms, self.grown.loop._undecided)
-        return (Integer.of(found) if all(f.whole for f in forms) else found).of_kind(kind)
-
-    def _like(self, like: Any, leaves: Iterator[Any]) -> Any:
-        parts = parts_of(like)
-        if parts is None:
-            return next(leaves)
-        made = [self._like(p, leaves) for p in reversed(parts.parts)]
-        return parts.together(made[::-1])
 
 
 class Unknown:

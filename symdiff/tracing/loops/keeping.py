@@ -89,7 +89,7 @@ class Keeping:
             set()
         )  # lists with which rounds do more than append, by their numbers in the loop
         self.tables: dict[tuple[Place, int], int] = {}  # lists of which rounds read any items, and items of a round at most
-        self.asked: set[tuple[Place, int]] = set()  # lists of which more is asked than their ends, behind loops that count rounds
+        self.asked: set[tuple[Place, int]] = set()  # lists of which more is asked behind loops than their ends
         self.settled: set[Place] = set()  # loops over lists of which it must be known which rounds appended to them
         self.collected: dict[int, Any] = {}  # what stands for lists behind loops
         self.standing: dict[int, Any] = {}  # what stands for lists

@@ -75,8 +75,11 @@ def unkept_reason(node: Any) -> str:
 def _stores(node: Any) -> Iterator[ast.Name]:
     """What a statement assigns to items of."""
     for part in ast.walk(node):
-        if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name):
-            yield part.value
+        if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store):
+            while isinstance(part, ast.Subscript):
+                part = part.value
+            if isinstance(part, ast.Name):
+                yield part
 
 
 def _changed(node: Any) -> tuple[set[str], set[str]]:

@@ -265,7 +265,8 @@ class KeptRounds:
         else:
             self.keeping.open.append(self)
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
-        changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *self.items_of.values())}
+        lists = [part for items in self.items_of.values() for part in (items, *run_over(items))]
+        changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *lists)}
         if changed and any(id(value) in changed for value in run_over(self.items.over)):
             self.keeping.open.append(self)
             raise self.keeping.refuse("a round changes what the loop runs over")
@@ -481,7 +482,7 @@ class KeptRounds:
         if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if any(self._is_of_no_length(x) for x in leaves_of(value, self.states)):
+            if any(self._is_of_round_alone(x) for x in leaves_of(value, self.states)):
                 if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
@@ -490,8 +491,8 @@ class KeptRounds:
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
 
-    def _is_of_no_length(self, x: Any) -> bool:
-        return isinstance(x, (Stretch, Selected)) or (type(x) is Collected and x.loop.outer is self._path.builder)
+    def _is_of_round_alone(self, x: Any) -> bool:
+        return isinstance(x, (Stretch, Selected, Listed)) or (type(x) is Collected and x.loop.outer is self._path.builder)
 
     def _note_shared(self, after: dict[str, Any]) -> None:
         """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
@@ -572,7 +573,8 @@ class KeptRounds:
             if spread is not _LEAF:
                 return spread.value
             form = next(forms)
-            atom = Arrays(builder, self.origin).broadcast_to(zero_of(form.code), form.shape) if form.shape else zero_of(form.code)
+            atom = zero_of(form.code)
+            atom = Arrays(builder, self.origin).broadcast_to(atom, form.shape) if form.shape else atom
             return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
 
         forms = iter(slot.forms)
@@ -809,7 +811,9 @@ class KeptRounds:
             found: dict[Any, tuple[float, float]] = {}
             if isinstance(leaf, (int, Integer)) and not np.shape(leaf):
                 found = {"known": reach(leaf), "wide": wide(leaf)}
-                found |= {value: gap(leaf, begin, wide) for value, begin in taken}
+                for value, begin in taken:  # what is where it was before the loop is no step away
+                    (low, high), (least, most) = found["known"], reach(value.begin)
+                    found[value] = (0.0, 0.0) if least <= low and high <= most else gap(leaf, begin, wide)
             if n == len(ranges):
                 ranges.append(found)
             else:
@@ -945,7 +949,7 @@ class KeptRounds:
                 self._list(grown, [(slot.structure, rows[_Item(grown, n)]) for n, slot in enumerate(grown.slots)], count)
         self._stand_in(False)
         for name, cells in self.listed.items():
-            self.items_of[name][:] = cells.items()
+            cells.into(self.items_of[name])
             self.values[name] = self.items_of[name]
         self.moved = True
         self.unbound = [name for name in self.names if name not in self.values]
@@ -988,10 +992,8 @@ class KeptRounds:
                 forms = [[*dict.fromkeys(f for group in several for f in group)] for several in zip(*columns, strict=True)]
                 traced = [Tracer(self.outer, x) for x in wholes[0]]
                 traced = [Integer.of(x) if all(f.whole for f in fs) else x for x, fs in zip(traced, forms, strict=True)]
-                spread = items[0][0]
-                rows = Rows(
-                    Tracer(self.outer, joined(truths)), traced, forms, lambda leaves: self._joined(spread, leaves), spread is _LEAF
-                )
+                spread, mask = items[0][0], Tracer(self.outer, joined(truths))
+                rows = Rows(mask, traced, forms, lambda leaves: self._joined(spread, leaves), spread is _LEAF)
         grown.collect(chosen, rows, [], None)
 
     def _chosen(self, items: Any, wholes: list[list[Atom]], masks: list[Any], count: int) -> Iterator[Any]:
@@ -1022,7 +1024,7 @@ class KeptRounds:
         if isinstance(mask, np.ndarray):
             return mask.astype(bool)
         path = self.outer.path
-        if path is None or not (path.is_given or path.limit < math.inf):
+        if path is None or path.is_round or path.is_needed:
             self.keeping.open.append(self)
             raise self.keeping.refuse("conditions tell which rounds append to a list, and it must be known which")
         return pattern(Tracer(self.outer, mask))

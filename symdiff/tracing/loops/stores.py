@@ -5,6 +5,7 @@ Python has there: its own cell, that of some rounds before, which are carried, o
 `Again`, places of which this cannot be told.
 """
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -196,22 +197,29 @@ class Listed:
 
     @classmethod
     def of(cls, name: str, loop: Any, items: list[Any]) -> "Listed | None":
-        """For a list; None for one of other things than floating numbers."""
-        if not items or not all(map(is_floating, items)):
+        """For a list, or one of lists of one length, which nothing else holds; None for one of other things than numbers."""
+        values, shape = items, (len(items),)
+        while values and all(type(v) is list for v in values) and _are_alone(values) and len(set(map(len, values))) == 1:
+            shape, values = (*shape, len(values[0])), [v for row in values for v in row]
+        if not values or not all(map(is_floating, values)):
             return None
-        atom = array_of_objects(np.array([*items, None], dtype=object)[:-1], loop.outer, user_line())
+        atom = array_of_objects(np.array([*values, None], dtype=object)[:-1].reshape(shape), loop.outer, user_line())
         code = dtype_of_atoms((atom,))
         view = View.over(Storage(loop.outer, atom, code))
-        kinds = [*(traced_form(v).kind for v in items), *loop.keeping.kinds.get((loop.place, name), ())]
+        kinds = [*(traced_form(v).kind for v in values), *loop.keeping.kinds.get((loop.place, name), ())]
         return cls(name, loop, Tracer.showing(loop.outer, view, np.dtype(code)), tuple(dict.fromkeys(kinds)))
 
     def over(self, cells: Tracer) -> "Listed":
         """The same for other cells."""
         return Listed(self.name, self.loop, cells, self.kinds)
 
-    def items(self) -> list[Any]:
-        """A list's items."""
-        return [self[k] for k in range(len(self))]
+    def into(self, owner: list[Any]) -> None:
+        """The list has these items."""
+        for k, part in enumerate(owner):
+            if self.cells.ndim > 1:
+                self[k].into(part)
+            else:
+                owner[k] = self[k]
 
     def __len__(self) -> int:
         return self.cells.shape[0]
@@ -220,6 +228,8 @@ class Listed:
         if not isinstance(key, (int, Integer)):
             self._unknown()
         found, kind = self.cells[key], self.kinds[0]
+        if np.shape(found):
+            return self.over(found)
         if not isinstance(found, Tracer):
             return found.item() if kind.python else found
         forms = [Form(found.dtype.char, "", k, ()) for k in self.kinds]
@@ -238,6 +248,14 @@ class Listed:
         raise self.loop.keeping.refuse(f"{user_line()}: a round does more with a list than take and assign floating numbers")
 
     __bool__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
+
+
+def _are_alone(values: list[Any]) -> bool:
+    """Whether a list alone holds its items."""
+    return all(sys.getrefcount(v) <= _ALONE for v in values)
+
+
+(_ALONE,) = [sys.getrefcount(v) for v in [[]]]
 
 
 def bare(value: Any) -> Any:
