@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
-from sympy.codegen import cfunctions, numpy_nodes, scipy_nodes
+from sympy.codegen import cfunctions, numpy_nodes
 from sympy.core.function import AppliedUndef
 from sympy.matrices import expressions as matrices
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
@@ -24,7 +24,7 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 
 from symdiff.api.derivatives import Pushforward
 from symdiff.errors import TraceError
-from symdiff.inspection.expressions import operation_of_head
+from symdiff.inspection.expressions import HEADS_READ, operation_of_head
 from symdiff.inspection.sympy_values import CellByCell, Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
@@ -620,27 +620,6 @@ def row_of_own(kind: type) -> Row | None:
 
 _LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
 _NUMBER = Row(_none, _number)
-_OPERATIONS: dict[str, tuple[Any, ...]] = {
-    "exp": (sp.exp,), "log": (sp.log,), "sin": (sp.sin,), "cos": (sp.cos,), "tan": (sp.tan,), "asin": (sp.asin,),
-    "acos": (sp.acos,), "atan": (sp.atan,), "sinh": (sp.sinh,), "cosh": (sp.cosh,), "tanh": (sp.tanh,), "asinh": (sp.asinh,),
-    "acosh": (sp.acosh,), "atanh": (sp.atanh,), "atan2": (sp.atan2,), "sqrt": (cfunctions.Sqrt,), "cbrt": (cfunctions.Cbrt,),
-    "exp2": (cfunctions.exp2,), "expm1": (cfunctions.expm1,), "log1p": (cfunctions.log1p,), "log2": (cfunctions.log2,),
-    "log10": (cfunctions.log10,), "hypot": (cfunctions.hypot,), "isnan": (cfunctions.isnan,), "isinf": (cfunctions.isinf,),
-    "logaddexp": (numpy_nodes.logaddexp,), "logaddexp2": (numpy_nodes.logaddexp2,), "cosm1": (scipy_nodes.cosm1,),
-    "powm1": (scipy_nodes.powm1,), "abs": (sp.Abs,), "sign": (sp.sign,), "floor": (sp.floor,), "ceil": (sp.ceiling,),
-    "conj": (sp.conjugate,), "real": (sp.re,), "imag": (sp.im,), "mod": (sp.Mod,), "lt": (sp.StrictLessThan,),
-    "le": (sp.LessThan,), "gt": (sp.StrictGreaterThan,), "ge": (sp.GreaterThan,), "eq": (sp.Eq, sp.KroneckerDelta),
-    "ne": (sp.Ne,), "not": (sp.Not,), "select": (sp.ITE,), "erf": (sp.erf,), "erfc": (sp.erfc,), "erfi": (sp.erfi,),
-    "erfinv": (sp.erfinv,), "erfcinv": (sp.erfcinv,), "gamma": (sp.gamma,), "digamma": (sp.digamma,), "expi": (sp.Ei,),
-    "expn": (sp.expint,), "sinint": (sp.Si,), "cosint": (sp.Ci,), "sinhint": (sp.Shi,), "coshint": (sp.Chi,),
-    "fresnels": (sp.fresnels,), "fresnelc": (sp.fresnelc,), "jv": (sp.besselj,), "yv": (sp.bessely,), "iv": (sp.besseli,),
-    "kv": (sp.besselk,), "hankel1": (sp.hankel1,), "hankel2": (sp.hankel2,), "airyai": (sp.airyai,),
-    "airyaip": (sp.airyaiprime,), "airybi": (sp.airybi,), "airybip": (sp.airybiprime,), "ellipk": (sp.elliptic_k,),
-    "ellipkinc": (sp.elliptic_f,), "eval_chebyt": (sp.chebyshevt,), "eval_chebyu": (sp.chebyshevu,),
-    "eval_legendre": (sp.legendre,), "eval_hermite": (sp.hermite,), "eval_laguerre": (sp.laguerre,),
-    "eval_genlaguerre": (sp.assoc_laguerre,), "eval_gegenbauer": (sp.gegenbauer,), "eval_jacobi": (sp.jacobi,),
-    "poch": (sp.RisingFactorial,),
-}  # fmt: skip
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     sp.sec: _reciprocal("cos"), sp.csc: _reciprocal("sin"), sp.cot: _reciprocal("tan"), sp.sech: _reciprocal("cosh"),
     sp.csch: _reciprocal("sinh"), sp.coth: _reciprocal("tanh"), sp.asec: _inverse("acos"), sp.acsc: _inverse("asin"),
@@ -648,7 +627,7 @@ _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     sp.sinc: _sinc, sp.Heaviside: _heaviside, sp.SingularityFunction: _singularity,
     sp.frac: lambda r, x: r("sub", x, r("floor", x)), sp.arg: lambda r, z: r.call(np.angle, z),
     sp.factorial: _factorial, sp.binomial: _binomial, sp.polygamma: _polygamma, sp.loggamma: _log_gamma,
-    sp.beta: lambda r, a, b: r("beta", a, b), sp.zeta: lambda r, s, a=1.0: r("zeta", s, a), sp.harmonic: _harmonic,
+    sp.zeta: lambda r, s, a=1.0: r("zeta", s, a), sp.harmonic: _harmonic,
     sp.FallingFactorial: lambda r, x, k: r("div", r("gamma", r("add", x, 1)), r("gamma", r("add", r("sub", x, k), 1))),
     sp.erf2: lambda r, a, b: r("sub", r("erf", b), r("erf", a)), sp.li: lambda r, x: r("expi", r("log", x)),
     sp.Li: lambda r, x: r("sub", r("expi", r("log", x)), float(sp.li(2))), sp.LambertW: _lambert,
@@ -661,7 +640,7 @@ _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     sp.Implies: lambda r, a, b: r("or", r("not", a), b),
 }  # fmt: skip
 ROWS: dict[Any, Row] = {
-    **{head: _of(op) for op, heads in _OPERATIONS.items() for head in heads},
+    **{head: _of(op) for op, heads in HEADS_READ.items() for head in heads},
     **{head: _of(function) for head, function in _FUNCTIONS.items()},
     sp.Symbol: _LEAF, sp.IndexedBase: _LEAF, sp.Idx: _LEAF, sp.MatrixSymbol: _LEAF, arrays.ArraySymbol: _LEAF,
     sp.Number: _NUMBER, sp.NumberSymbol: _NUMBER, type(sp.I): _constant(1j), type(sp.zoo): _constant(math.nan),

@@ -15,7 +15,7 @@ import mpmath
 import numpy as np
 from mpmath import mp
 
-from symdiff.rulebooks.precision import NAMED, OPERATIONS
+from symdiff.rulebooks.elsewhere import OPERATIONS, exact_step
 from symdiff.rulebooks.rule import Rule, apply
 from symdiff.rulebooks.tables import Template
 from symdiff.vocabulary.ops import OPS
@@ -127,10 +127,7 @@ def exact_formula(template: Template, args: Point, out: Any, nudged: int = -1, n
 
     def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
         nonlocal count
-        if op == "const":
-            number = NAMED[payload]() if isinstance(payload, str) else payload
-            return number if isinstance(number, bool) else mpmath.mpmathify(number)
-        value = OPERATIONS[op](*operands)
+        value = exact_step(op, operands, payload)
         if OPS[op].is_special:
             count += 1
             value = value * (1 + nudge) if count - 1 == nudged else value

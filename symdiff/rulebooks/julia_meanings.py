@@ -7,6 +7,7 @@ Assumes arguments that are formulas already, as Python's syntax trees. Guarantee
 import ast
 import math
 
+from symdiff.rulebooks.elsewhere import ELSEWHERE
 from symdiff.rulebooks.julia_tokens import JuliaError
 
 MAX_DIGITS = 300
@@ -19,12 +20,7 @@ _CONSTANTS = {
     "Inf": "inf", "NaN": "nan", "true": "1", "false": "0", "im": "1j",
 }  # fmt: skip
 _CONSTANTS |= {name.replace("π", "pi"): text for name, text in list(_CONSTANTS.items()) if name != "π"}
-FUNCTIONS = {
-    "besselj": "jv", "bessely": "yv", "besseli": "iv", "besselk": "kv", "besseljx": "jve", "besselyx": "yve",
-    "besselix": "ive", "besselkx": "kve", "hankelh1": "hankel1", "hankelh2": "hankel2", "hankelh1x": "hankel1e",
-    "hankelh2x": "hankel2e", "besselj0": "j0", "besselj1": "j1", "bessely0": "y0", "bessely1": "y1", "dawson": "dawsn",
-    "logbeta": "betaln", "rem": "fmod", "round": "rint", "_abs_deriv": "sign",
-}  # fmt: skip
+FUNCTIONS = {row.julia: op for op, row in ELSEWHERE.items() if row.julia}
 _TYPED = frozenset(
     "float big complex Float64 Float32 Float16 BigFloat Complex ComplexF64 AbstractFloat Real Number Int T S R".split()
 )

@@ -17,10 +17,9 @@ from symdiff.inspection.reading.written import Writer, is_thin, read_graph, term
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Node
-from symdiff.rulebooks.rule import Rule
+from symdiff.rulebooks.rule import Rule, apply
 from symdiff.rulebooks.tables import Template
 
-_NAMED = {"euler": "gamma_E"}
 SAMPLES = 200  # points in the interval of a rule, and as many outside, at which the arms of its branches are compared
 FAR = 1e3  # how far outside
 _MANY = 24  # terms of a sum from which on it is known which of them need a symbol
@@ -249,21 +248,11 @@ class RuleFormula:
 
     def term(self, template: Template) -> Term:
         """The term of a template."""
-        values = [*self.names, self.out]
-        template = template.exact or template
-        for op, refs, payload in template.steps:
-            args = tuple(values[r] for r in refs)
-            values.append(self._constant(payload) if op == "const" else self._step(op, args))
-        return values[template.result]
+        return apply(template.exact or template, tuple(self.names), self.out, self._step)  # type: ignore[no-any-return]
 
-    def _constant(self, payload: Any) -> Term:
-        if payload in ("pi", "e", "euler"):
-            return self.writer.constant(_NAMED.get(payload, payload))
-        return self.writer.number(payload if isinstance(payload, (int, complex)) else float(payload))
-
-    def _step(self, op: str, args: tuple[Term, ...]) -> Term:
+    def _step(self, op: str, args: tuple[Term, ...], payload: Any) -> Term:
         if op != "select":
-            return self.writer.unguarded(op, args)
+            return self.writer.formula_step(op, args, payload) if op == "const" else self.writer.unguarded(op, args)
         condition, a, b = args
         if b.kind == "call" and b.parts[0] == "nan":
             return a
