@@ -73,7 +73,7 @@ from symdiff.tracing.values.kinds import IDENTITY, INTEGERS, LAYOUT, SCALARS, tr
 from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option, target_of
-from symdiff.vocabulary.libraries import is_library, user_line
+from symdiff.vocabulary.libraries import hide_frames, is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
 costed = Seam("the cost of a derivative")
@@ -468,6 +468,7 @@ class Function:
                 traced = isinstance(error, TraceError)
                 again = traced and (isinstance(error, Replaced) or (self._watch and self._watch.changed()))
                 if self._is_own(watch) and (not again or isinstance(error, Moved)):
+                    hide_frames(error)
                     raise
                 if isinstance(error, SymdiffError):
                     forgive_error(error)
@@ -522,9 +523,10 @@ class Function:
             in_file = mode == "merge" and backend in TARGETS
             loops = self._loops_for(backend, call, in_file)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
-        except (NameError, AttributeError):
-            if watch is not None:
+        except Exception as error:
+            if watch is not None and isinstance(error, (NameError, AttributeError)):
                 watch.incomplete = True
+            hide_frames(error)
             raise
         self._kinds |= traced.kinds
         self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
@@ -592,14 +594,15 @@ class Function:
         """The function's graph for a call; where the function raises, its own exception."""
         try:
             traced = self._traced(call, None, mode, hide, self.backend if hide else "")
+            if traced.captured:
+                need_all_contents()
+            return traced.graph  # type: ignore[no-any-return]
         except (SymdiffError, InvariantError):
             raise
         except Exception as error:
-            self.run(call, [])
-            raise TraceError(_OURS.format(followed_error_line(error), type(error).__name__, error)) from error
-        if traced.captured:
-            need_all_contents()
-        return traced.graph  # type: ignore[no-any-return]
+            met = error
+        self.run(call, [])
+        raise TraceError(_OURS.format(followed_error_line(met), type(met).__name__, met)) from met
 
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]

@@ -25,6 +25,7 @@ DIGITS = 18  # characters of a number that is named where it stands twice
 SHORT = 5  # printed width of a root or a function that the user has named, from which on it has its name so often
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
+PRIVATE = 0xE000  # the first of Unicode's private letters, which stand for those of pieces until it is known how many there are
 _LETTERS = "uvwpqstabcghkmn"
 
 
@@ -44,6 +45,7 @@ class Naming:
         self.own = own
         self.names = Names(taken)
         self.pieces: list[Piece] = []
+        self._letters: dict[Term, str] = {}  # of pieces that have one of their own, by the symbols that stand for them
         self.constants: frozenset[str] = frozenset()  # the names of pieces that are numbers
         self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
         self._known_parts: dict[Term, list[tuple[Term, Fraction]]] = {}
@@ -87,7 +89,7 @@ class Naming:
                 found[term] = self._name(term, new, -ONCE if term in below else ONCE)
         self._within.clear()
         self._known_parts.clear()
-        return self._with_constants(self._without_single([found[root] for root in roots]))
+        return self._with_constants(self._with_letters(self._without_single([found[root] for root in roots])))
 
     def _shown(self, roots: list[Term], order: list[Term]) -> Counter[Term]:
         """How often each part of some terms stands in them as they are printed, up to some number."""
@@ -153,6 +155,22 @@ class Naming:
         self.pieces = kept
         return [self.writer.rewritten(root, single.get, done) for root in roots]
 
+    def _with_letters(self, roots: list[Term]) -> list[Term]:
+        """The terms with letters for pieces that have one of their own, numbered where several have the same."""
+        counts = Counter(self._letters[piece.symbol] for piece in self.pieces if piece.symbol in self._letters)
+        numbers: Counter[str] = Counter()
+        named: dict[Term, Term] = {}
+        done: dict[Term, Term] = {}
+        for k, (symbol, term) in enumerate(self.pieces):
+            term = self.writer.rewritten(term, named.get, done)
+            if symbol in self._letters:
+                letter = self._letters[symbol]
+                numbers[letter] += 1
+                name = letter if counts[letter] == 1 else f"{letter}_{numbers[letter]}"
+                named[symbol] = self.writer.standing(self.names.next(name), term)
+            self.pieces[k] = Piece(named.get(symbol, symbol), term)
+        return [self.writer.rewritten(root, named.get, done) for root in roots]
+
     def _denominators(self, order: list[Term]) -> set[Term]:
         """Exponentials that stand with negative exponents only: the others are named."""
         below: set[Term] = set()
@@ -168,7 +186,10 @@ class Naming:
         name, times = self.own.get(term, (None, Fraction(1)))
         if power < 0:
             return self.writer.power(self._name(self.writer.power(term, power), self.writer.power(new, power), ONCE), power)
-        symbol = self.writer.standing(self.names.next(name or self.writer.letter(term)), new)
+        letter = None if name else self.writer.letter(term)
+        symbol = self.writer.standing(chr(PRIVATE + len(self.pieces)) if letter else self.names.next(name), new)
+        if letter is not None:
+            self._letters[symbol] = letter
         self.pieces.append(Piece(symbol, self.writer.scaled(new, times)))
         return self.writer.scaled(symbol, 1 / times)
 
