@@ -12,7 +12,7 @@ import mpmath
 
 from symdiff.errors import RuleError
 from symdiff.rulebooks.book import table_folder
-from symdiff.rulebooks.precision import NAMED, NATIVE, real_result
+from symdiff.rulebooks.precision import NAMED, NATIVE, real_result, scipy_value
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template, parse_formula, read_lines
 from symdiff.vocabulary.ops import OPS
@@ -57,10 +57,22 @@ def exact_step(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
     return number if isinstance(number, bool) else mpmath.mpmathify(number)
 
 
+def _inverse(op: str, forward: str) -> Callable[..., Any]:
+    """The inverse of an operation in its last operand, by Newton's method from SciPy's value."""
+
+    def on(*args: Any) -> Any:
+        *fixed, y = args
+        return mpmath.findroot(lambda x: OPERATIONS[forward](*fixed, x) - y, scipy_value(op, *args))
+
+    return on
+
+
 def _exactly(op: str) -> Callable[..., Any]:
     if op in NATIVE:
         return NATIVE[op]
     name = ELSEWHERE[op].exactly
+    if name.startswith("inverse "):
+        return _inverse(op, name.removeprefix("inverse "))
     if not name.startswith("="):
         return getattr(mpmath, name)  # type: ignore[no-any-return]
 
