@@ -47,23 +47,29 @@ def _none(expr: Any, tape: Any) -> Sequence[Any]:
     return ()
 
 
-def _of(compute: Callable[..., Value] | str, parts: Callable[[Any, Any], Sequence[Any]] = _args, whole: bool = False) -> Row:
-    """An operation, or a function of the playing and values, of all parts; `whole` where it is on matrices."""
+def _made(
+    compute_of: Callable[[Any], Callable[..., Value] | str],
+    parts: Callable[[Any, Any], Sequence[Any]] = _args,
+    whole: bool = False,
+) -> Row:
+    """What an operation, or a function of the playing and values, made for the expression gives of all parts; `whole` where it
+    is on matrices."""
 
     def close(tape: Any, expr: Any, places: list[int]) -> int:
         tape.whole = tape.whole or whole
-        return tape.step(compute, *places)
+        return tape.step(compute_of(expr), *places)  # type: ignore[no-any-return]
 
     return Row(parts, close)
 
 
+def _of(compute: Callable[..., Value] | str, parts: Callable[[Any, Any], Sequence[Any]] = _args, whole: bool = False) -> Row:
+    """An operation, or a function of the playing and values, of all parts."""
+    return _made(lambda expr: compute, parts, whole)
+
+
 def _folded(op: str) -> Row:
     """An operation of two for any number of parts, from the left."""
-
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
-        return _chain(tape, op, places)
-
-    return Row(_args, close)
+    return Row(_args, lambda tape, expr, places: _chain(tape, op, places))
 
 
 def _chain(tape: Any, op: str, places: list[int]) -> int:
@@ -319,13 +325,14 @@ class _Body:
 
 
 class _Opened(tuple):  # type: ignore[type-arg]
-    """Parts, with the expression that they belong to and the body that was made of it."""
+    """Parts of an expression: leading ones, then what a body over symbols of its own takes from outside."""
 
     expr: Any
     body: _Body
 
-    def __new__(cls, parts: Sequence[Any], expr: Any, body: _Body) -> "_Opened":
-        self = super().__new__(cls, parts)
+    def __new__(cls, tape: Any, expr: Any, inner: Any, bound: Sequence[Any] = (), leading: Sequence[Any] = ()) -> "_Opened":
+        body = _Body(tape, inner, bound)
+        self = super().__new__(cls, (*leading, *body.free))
         self.expr, self.body = expr, body
         return self
 
@@ -343,9 +350,8 @@ def _reduced(op: str, combine: Any) -> Row:
             raise TraceError(f"SymPy's {type(expr).__name__} over {limit[0]} has no bounds: give them, or use expr.doit()")
         k, low, high = limit
         inner = expr.function if len(expr.limits) == 1 else expr.func(expr.function, *expr.limits[:-1])
-        body = _Body(tape, inner, (k,))
         tape.counts |= low.free_symbols | high.free_symbols
-        return _Opened((low, high, *body.free), expr, body)
+        return _Opened(tape, expr, inner, (k,), (low, high))
 
     def close(tape: Any, found: Any, places: list[int]) -> int:
         body, name = found.body, type(found.expr).__name__
@@ -384,14 +390,14 @@ def _reduced(op: str, combine: Any) -> Row:
 
 
 def _derivative_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.expr, ())
+    found = _Opened(tape, expr, expr.expr)
     for symbol, order in expr.variable_count:
         if not order.is_Integer:
             raise TraceError(f"SymPy's Derivative by {symbol} {order} times: the order must be a number")
-        for leaf in body.free:
+        for leaf in found:
             if leaf != symbol and isinstance(leaf, (AppliedUndef, sp.Derivative)) and symbol in leaf.free_symbols:
                 raise TraceError(f"SymPy's Derivative of {leaf} by {symbol} is not known here; make it an argument")
-    return _Opened(body.free, expr, body)
+    return found
 
 
 def _derivative(tape: Any, found: Any, places: list[int]) -> int:
@@ -425,33 +431,20 @@ def _tangent(function: Callable[..., Any], place: int) -> Callable[..., Any]:
     return lambda *values: pushed(*values, np.ones(np.shape(values[place]))[()])[1]
 
 
-def _subs_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.expr, expr.variables)
-    return _Opened((*expr.point, *body.free), expr, body)
-
-
-def _applied_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.function.expr, expr.function.variables)
-    return _Opened((expr.expr, *body.free), expr, body)
-
-
-def _with_body(tape: Any, found: Any, places: list[int]) -> int:
+def _with_body(found: Any) -> Callable[..., Value]:
     """The body, its own symbols bound to the first parts."""
-    body = found.body
-    count = len(body.bound)
-    return tape.step(lambda playing, *v: body.play(playing, v[:count], v[count:]), *places)  # type: ignore[no-any-return]
+    body, count = found.body, len(found.body.bound)
+    return lambda playing, *v: body.play(playing, v[:count], v[count:])
 
 
 # -- arrays and matrices
 
 
 def _cells(shape_of: Callable[[Any], tuple[int, ...]], flat: Callable[[Any], Sequence[Any]]) -> Row:
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
-        shape = shape_of(expr)
-        tape.whole = True
-        return tape.step(lambda playing, *values: playing.cells(values, shape), *places)  # type: ignore[no-any-return]
+    def cells(expr: Any) -> Callable[..., Value]:
+        return lambda playing, *values: playing.cells(values, shape_of(expr))
 
-    return Row(lambda expr, tape: list(flat(expr)), close)
+    return _made(cells, lambda expr, tape: list(flat(expr)), whole=True)
 
 
 def _numpy(function: Callable[..., Any], parts: Callable[[Any, Any], Sequence[Any]] = _args) -> Row:
@@ -459,7 +452,7 @@ def _numpy(function: Callable[..., Any], parts: Callable[[Any, Any], Sequence[An
     return _of(lambda playing, *values: playing.call(function, *values), parts, whole=True)
 
 
-def _counted(parts: Callable[[Any], Sequence[Any]], compute: Callable[..., Value]) -> Row:
+def _counted(parts: Callable[[Any], Sequence[Any]], compute: Callable[..., Value], whole: bool = False) -> Row:
     """What has indices, or extents, among its parts."""
 
     def opened(expr: Any, tape: Any) -> Sequence[Any]:
@@ -469,19 +462,14 @@ def _counted(parts: Callable[[Any], Sequence[Any]], compute: Callable[..., Value
                 tape.counts |= part.free_symbols
         return found
 
-    return Row(opened, lambda tape, expr, places: tape.step(compute, *places))
+    return _of(compute, opened, whole)
 
 
 def _filled(function: Callable[..., Any]) -> Row:
     def compute(playing: Playing, *shape: Value) -> Value:
         return playing.value(function(tuple(playing.whole(n, "an extent") for n in shape)))
 
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
-        tape.whole = True
-        return tape.step(compute, *places)  # type: ignore[no-any-return]
-
-    row = _counted(lambda expr: expr.shape, compute)
-    return Row(row.parts, close)
+    return _counted(lambda expr: expr.shape, compute, whole=True)
 
 
 def _multiplied(playing: Playing, *values: Value) -> Value:
@@ -511,61 +499,42 @@ def _sliced(expr: Any) -> tuple[slice, slice]:
     return part(expr.rowslice, expr.parent.shape[0]), part(expr.colslice, expr.parent.shape[1])
 
 
-def _matrix_slice(tape: Any, expr: Any, places: list[int]) -> int:
+def _matrix_slice(expr: Any) -> Callable[..., Value]:
     key = _sliced(expr)
-    return tape.step(lambda playing, a: playing.call(lambda m: m[key], a), *places)  # type: ignore[no-any-return]
+    return lambda playing, a: playing.call(lambda m: m[key], a)
 
 
-def _blocks(tape: Any, expr: Any, places: list[int]) -> int:
+def _blocks(expr: Any) -> Callable[..., Value]:
     rows, columns = expr.blockshape
 
     def compute(playing: Playing, *values: Value) -> Value:
         return playing.call(lambda *m: np.block([list(m[r * columns : (r + 1) * columns]) for r in range(rows)]), *values)
 
-    tape.whole = True
-    return tape.step(compute, *places)  # type: ignore[no-any-return]
+    return compute
 
 
 def _function_matrix_parts(expr: Any, tape: Any) -> Sequence[Any]:
     i, j = sp.Dummy("i", integer=True), sp.Dummy("j", integer=True)
-    body = _Body(tape, expr.lamda(i, j), (i, j))
-    return _Opened((*expr.shape, *body.free), expr, body)
-
-
-def _function_matrix(tape: Any, found: Any, places: list[int]) -> int:
-    body = found.body
-    tape.whole = True
-
-    def compute(playing: Playing, rows: Value, columns: Value, *free: Value) -> Value:
-        m, n = playing.whole(rows, "an extent"), playing.whole(columns, "an extent")
-        return playing.cells(tuple(body.play(playing, (i, j), free) for i in range(m) for j in range(n)), (m, n))
-
-    return tape.step(compute, *places)  # type: ignore[no-any-return]
+    rows, columns = expr.shape
+    return _Opened(tape, expr, expr.lamda(i, j), (i, j), (sp.S.Zero, rows - 1, sp.S.Zero, columns - 1))
 
 
 def _comprehension_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.function, [limit[0] for limit in expr.limits])
     bounds = [bound for limit in expr.limits for bound in limit[1:]]
     tape.counts |= {symbol for bound in bounds for symbol in bound.free_symbols}
-    return _Opened((*bounds, *body.free), expr, body)
+    return _Opened(tape, expr, expr.function, [limit[0] for limit in expr.limits], bounds)
 
 
-def _comprehension(tape: Any, found: Any, places: list[int]) -> int:
-    body = found.body
-    tape.whole = True
-    count = 2 * len(body.bound)
+def _comprehension(found: Any) -> Callable[..., Value]:
+    body, count = found.body, 2 * len(found.body.bound)
 
     def compute(playing: Playing, *values: Value) -> Value:
-        bounds = [playing.whole(v, "a bound of an ArrayComprehension") for v in values[:count]]
+        bounds = [playing.whole(v, f"a bound of {type(found.expr).__name__}") for v in values[:count]]
         ranges = [range(low, high + 1) for low, high in zip(bounds[::2], bounds[1::2], strict=True)]
         cells = tuple(body.play(playing, k, values[count:]) for k in itertools.product(*ranges))
         return playing.cells(cells, tuple(map(len, ranges)))
 
-    return tape.step(compute, *places)  # type: ignore[no-any-return]
-
-
-def _diagonal(tape: Any, expr: Any, places: list[int]) -> int:
-    return tape.step(lambda playing, a: playing.call(lambda v: np.diag(np.ravel(v)), a), *places)  # type: ignore[no-any-return]
+    return compute
 
 
 def _contracted(playing: Playing, array: Value, groups: Sequence[Sequence[int]], summed: bool) -> Value:
@@ -580,12 +549,11 @@ def _contracted(playing: Playing, array: Value, groups: Sequence[Sequence[int]],
 
 
 def _groups(summed: bool) -> Row:
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
+    def compute_of(expr: Any) -> Callable[..., Value]:
         groups = [tuple(map(int, group)) for group in expr.args[1:]]
-        tape.whole = True
-        return tape.step(lambda playing, a: _contracted(playing, a, groups, summed), *places)  # type: ignore[no-any-return]
+        return lambda playing, a: _contracted(playing, a, groups, summed)
 
-    return Row(lambda expr, tape: (expr.expr,), close)
+    return _made(compute_of, lambda expr, tape: (expr.expr,), whole=True)
 
 
 def _outer(*arrays: Any) -> Any:
@@ -595,14 +563,14 @@ def _outer(*arrays: Any) -> Any:
     return result
 
 
-def _reshaping(shape: Sequence[Any]) -> Callable[..., Value]:
-    whole = tuple(map(int, shape))
-    return lambda playing, a: playing.call(lambda m: np.reshape(m, whole), a)
+def _shaped(function: Callable[..., Any], setting_of: Callable[[Any], Any]) -> Row:
+    """A function of NumPy's of an array and of integers that the expression tells."""
 
+    def compute_of(expr: Any) -> Callable[..., Value]:
+        setting = tuple(map(int, setting_of(expr)))
+        return lambda playing, a: playing.call(lambda m: function(m, setting), a)
 
-def _permuted(tape: Any, expr: Any, places: list[int]) -> int:
-    axes = tuple(expr.permutation.array_form)
-    return tape.step(lambda playing, a: playing.call(lambda m: np.transpose(m, axes), a), *places)  # type: ignore[no-any-return]
+    return _made(compute_of, lambda expr, tape: (expr.expr,))
 
 
 def _refused(why: str) -> Row:
@@ -620,6 +588,7 @@ def row_of_own(kind: type) -> Row | None:
 
 _LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
 _NUMBER = Row(_none, _number)
+_APPLIED = _made(_with_body, lambda e, tape: _Opened(tape, e, e.function.expr, e.function.variables, (e.expr,)))
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
     sp.sec: _reciprocal("cos"), sp.csc: _reciprocal("sin"), sp.cot: _reciprocal("tan"), sp.sech: _reciprocal("cosh"),
     sp.csch: _reciprocal("sinh"), sp.coth: _reciprocal("tanh"), sp.asec: _inverse("acos"), sp.acsc: _inverse("asin"),
@@ -655,7 +624,8 @@ ROWS: dict[Any, Row] = {
     sp.dirichlet_eta: _rewritten(sp.zeta), sp.riemann_xi: _rewritten(sp.zeta),
     sp.Piecewise: Row(_pairs, _piecewise), sp.hyper: _of(_hyper, _hyper_parts),
     sp.Sum: _reduced("add", np.sum), sp.Product: _reduced("mul", np.prod),
-    sp.Derivative: Row(_derivative_parts, _derivative), sp.Subs: Row(_subs_parts, _with_body),
+    sp.Derivative: Row(_derivative_parts, _derivative),
+    sp.Subs: _made(_with_body, lambda e, tape: _Opened(tape, e, e.expr, e.variables, e.point)),
     sp.Integral: _refused("is not computed here: evaluate it by expr.doit(), or write a Sum over nodes"),
     sp.DiracDelta: _refused("has no values; leave it away, or integrate it by SymPy"),
     sp.Indexed: _counted(lambda e: e.args, lambda playing, base, *index: playing.item(base, index)),
@@ -669,20 +639,20 @@ ROWS: dict[Any, Row] = {
     matrices.Inverse: _numpy(np.linalg.inv, lambda e, tape: e.args[:1]), matrices.Transpose: _numpy(np.transpose),
     matrices.Adjoint: _numpy(lambda a: np.conjugate(np.transpose(a))), matrices.Trace: _numpy(np.trace),
     matrices.Determinant: _numpy(np.linalg.det), sp.KroneckerProduct: _numpy(np.kron), DotProduct: _of(_dot, whole=True),
-    matrices.MatrixSlice: Row(lambda e, tape: (e.parent,), _matrix_slice),
-    matrices.BlockMatrix: Row(lambda e, tape: list(e.blocks.flat()), _blocks),
-    BlockDiagMatrix: Row(lambda e, tape: list(e.blocks.flat()), _blocks),
-    matrices.DiagMatrix: Row(_args, _diagonal),
+    matrices.MatrixSlice: _made(_matrix_slice, lambda e, tape: (e.parent,)),
+    matrices.BlockMatrix: _made(_blocks, lambda e, tape: list(e.blocks.flat()), whole=True),
+    BlockDiagMatrix: _made(_blocks, lambda e, tape: list(e.blocks.flat()), whole=True),
+    matrices.DiagMatrix: _numpy(lambda a: np.diag(np.ravel(a))),
     matrices.DiagonalMatrix: _numpy(lambda a: a * np.eye(*a.shape)),
     matrices.DiagonalOf: _numpy(lambda a: np.reshape(np.diagonal(a), (-1, 1))),
     matrices.Identity: _filled(lambda shape: np.eye(*shape)), matrices.ZeroMatrix: _filled(np.zeros),
-    matrices.OneMatrix: _filled(np.ones), matrices.FunctionMatrix: Row(_function_matrix_parts, _function_matrix),
-    ArrayComprehension: Row(_comprehension_parts, _comprehension),
-    ElementwiseApplyFunction: Row(_applied_parts, _with_body),
-    arrays.ArrayElementwiseApplyFunc: Row(_applied_parts, _with_body), arrays.ArrayAdd: _folded("add"),
+    matrices.OneMatrix: _filled(np.ones), matrices.FunctionMatrix: _made(_comprehension, _function_matrix_parts, whole=True),
+    ArrayComprehension: _made(_comprehension, _comprehension_parts, whole=True),
+    ElementwiseApplyFunction: _APPLIED,
+    arrays.ArrayElementwiseApplyFunc: _APPLIED, arrays.ArrayAdd: _folded("add"),
     arrays.ArrayTensorProduct: _of(lambda playing, *v: playing.call(_outer, *v), whole=True),
     arrays.ArrayContraction: _groups(True), arrays.ArrayDiagonal: _groups(False),
-    arrays.PermuteDims: Row(lambda e, tape: (e.expr,), _permuted), arrays.ZeroArray: _filled(np.zeros),
+    arrays.PermuteDims: _shaped(np.transpose, lambda e: e.permutation.array_form), arrays.ZeroArray: _filled(np.zeros),
     arrays.OneArray: _filled(np.ones),
-    arrays.Reshape: Row(lambda e, tape: (e.expr,), lambda tape, e, places: tape.step(_reshaping(e.shape), *places)),
+    arrays.Reshape: _shaped(np.reshape, lambda e: e.shape),
 }  # fmt: skip

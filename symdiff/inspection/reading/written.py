@@ -20,7 +20,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.elsewhere import plain_formula
 from symdiff.rulebooks.rule import apply
-from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
 _CONSTANTS = {"pi": "pi", "e": "e", "euler": "gamma_E"}  # of formulas, by what they are called here
@@ -245,8 +245,8 @@ SPELLED: dict[tuple[str, int], Any] = {
 
 
 def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
-    """The name of one cell of an array: x[3], W[1,0]."""
-    return f"{name}[{','.join(str(int(i)) for i in np.unravel_index(cell, shape))}]"
+    """The name of one cell of an array: x[3], W[1,0]; of a number its own."""
+    return name if not shape else f"{name}[{','.join(str(int(i)) for i in np.unravel_index(cell, shape))}]"
 
 
 class Chains:
@@ -333,43 +333,3 @@ def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
 def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:
     """The term of an atom that was read."""
     return writer.number(atom.value) if isinstance(atom, Constant) else known[atom]
-
-
-def values_of(term: Term, numbers: dict[str, Any], called: Any = None) -> Any:
-    """The value of a term at numbers (or arrays of them), one for each symbol, by NumPy."""
-    done: dict[Term, Any] = {}
-    with np.errstate(all="ignore"):
-        for found in inside_first(term, done):
-            done[found] = _value(found, done, numbers)
-    return done[term]
-
-
-_NAMED = {"pi": np.pi, "gamma_E": np.euler_gamma, "inf": np.inf, "nan": np.nan, "true": True, "false": False}
-
-
-def _value(term: Term, done: dict[Term, Any], numbers: dict[str, Any]) -> Any:
-    if term.kind == "number":
-        return float(term.parts[0])
-    if term.kind == "symbol":
-        return 1j if term.parts[0] == "i " else numbers[term.parts[0]]
-    if term.kind == "sum":
-        return sum(float(c) * done[t] for t, c in term.parts)
-    if term.kind == "product":
-        result: Any = 1.0
-        for t, e in term.parts:
-            if t.kind == "call" and t.parts[0] == "exp":  # whose power may be finite where it is not
-                result = result * np.exp(float(e) * done[t.parts[1]])
-            else:
-                result = result * np.power(done[t] + 0.0, int(e) if e.denominator == 1 and abs(e) < 99 and e > 0 else float(e))
-        return result
-    if term.kind == "call":
-        op, *args = term.parts
-        if op in _NAMED:
-            return _NAMED[op]
-        if op == "cot":
-            return 1 / np.tan(done[args[0]])
-        return OPS[op].function()(*(done[a] for a in args))
-    result = done[term.parts[-1][1]]
-    for condition, value in reversed(term.parts[:-1]):
-        result = np.where(done[condition], done[value], result)
-    return result
