@@ -86,18 +86,19 @@ def check_rule(rule: Rule, points: int = POINTS) -> RowCheck:
     name = f"{rule.module}.{rule.name}({', '.join(rule.parameters)})"
     if all(p is None for p in rule.partials) and not rule.body:
         return RowCheck(name, rule.source, 0.0, 0.0, 0.0, "no partials")
+    unchecked = functools.partial(RowCheck, name, rule.source, math.nan, math.nan, math.nan)
     if rule.body is not None:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "declared in Python; sd.check_grads checks it")
+        return unchecked("declared in Python; sd.check_grads checks it")
     if rule.primal is None and rule.op is None:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "the table does not say how it is computed")
+        return unchecked("the table does not say how it is computed")
     if not rule.interval:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "no interval where it can be sampled")
+        return unchecked("no interval where it can be sampled")
     try:
         error = max((_difference(rule, point) for point in _samples(rule, points)), default=0.0)
         found = [_ulps(rule, point) for point in _points(rule.interval, points, 0)]
         ulps, computed = (max((pair[k] for pair in found), default=0.0) for k in (0, 1))
     except (KeyError, ZeroDivisionError, ValueError, TypeError, mp.NoConvergence) as problem:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, f"cannot be computed: {problem}")
+        return unchecked(f"cannot be computed: {problem}")
     verdict = "WRONG" if not error < TOLERANCE else "imprecise" if not ulps <= ULPS else "ok"
     return RowCheck(name, rule.source, error, ulps, computed, verdict)
 
