@@ -513,29 +513,7 @@ def _transposed(word: Any) -> Any:
         return sp.MatMul(*numbers, *(_transposed(a) for a in reversed([a for a in word.args if _is_matrix(a)])))
     if isinstance(word, sp.OneMatrix):
         return sp.OneMatrix(word.shape[1], word.shape[0])
-    if isinstance(word, DiagMatrix):
-        return word
-    if isinstance(word, (sp.Identity, sp.MatrixSymbol, sp.Inverse)):
-        return word if isinstance(word, sp.Identity) else sp.Transpose(word)
-    if isinstance(word, sp.MatAdd) and all(_transposed(a) in word.args for a in word.args):
-        return word
-    inside = _transposed_inside(word)
-    return sp.Transpose(word) if inside is None or _transposes(inside) >= _transposes(word) else inside
-
-
-def _transposed_inside(word: Any) -> Any:
-    """The transpose of what is made cell by cell, of transposed parts; None for others."""
-    if isinstance(word, sp.HadamardPower):
-        return sp.HadamardPower(_transposed(word.base), word.exp)
-    if isinstance(word, ElementwiseApplyFunction):
-        return ElementwiseApplyFunction(word.function, _transposed(word.expr))
-    if isinstance(word, (sp.HadamardProduct, sp.MatAdd)):
-        return word.func(*map(_transposed, word.args))
-    return None
-
-
-def _transposes(word: Any) -> int:
-    return sum(isinstance(part, sp.Transpose) for part in sp.preorder_traversal(word))
+    return word if isinstance(word, (DiagMatrix, sp.Identity)) else sp.Transpose(word)
 
 
 def _is_matrix(word: Any) -> bool:
@@ -570,9 +548,7 @@ def _inner(vectors: list[Any], extent: int) -> Any:
 
 def _trace(*words: Any) -> Any:
     """The sum of all cells of a product, cell by cell: the trace of one, transposed, times the others."""
-    product = _product(_transposed(words[0]), _hadamard(list(words[1:])))
-    other = _transposed(product)
-    return sp.Trace(other if _transposes(other) < _transposes(product) else product)
+    return sp.Trace(_product(_transposed(words[0]), _hadamard(list(words[1:]))))
 
 
 def _scaled(scalars: list[Any], word: Any) -> Any:

@@ -112,9 +112,9 @@ class MatrixWriter(Writer):
         """The transpose."""
         return self.emit("T", (term,))
 
-    def turned_sum(self, term: Term) -> Term:
-        """The transpose of a sum, term by term."""
-        return self.add([(t if t is ONE else self.turned(t), c) for t, c in term.parts])
+    def turned_inside(self, term: Term) -> Term:
+        """The transpose of what is made cell by cell, of transposed parts."""
+        return self.rebuilt(term, {t: self.turned(t) if self.is_array(t) else t for t in term.below()})
 
     def _of_array(self, op: str, array: Term) -> Term:
         head = array.parts[0] if array.kind == "call" else ""
@@ -126,12 +126,12 @@ class MatrixWriter(Writer):
             return array.parts[1] if head == "T" else self.call(_TURNED[head] or "", array.parts[1])
         if op == "T" and head == "matmul":
             return self.emit("matmul", tuple(self.turned(a) for a in reversed(array.parts[1:])))
-        if op == "T" and array.kind == "sum":
-            turned = self.turned_sum(array)
+        if op == "T" and (array.kind in ("sum", "product") or head in OPS):
+            turned = self.turned_inside(array)
             if turned is array or turned.width < array.width:
                 return turned
         if op in ("inv", "inv_T") and array.kind == "sum":  # of a sum of transposes, as are those of matrices beside it
-            turned = self.turned_sum(array)
+            turned = self.turned_inside(array)
             marked = [any(t.kind == "call" and t.parts[0] == "T" for t in whole.below()) for whole in (array, turned)]
             if marked == [True, False]:
                 return self.call(_TURNED[op] or "", turned)
