@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call, is_integer_argument
+from symdiff.api.arguments import Call, is_integer_argument, point_of, point_shape
 from symdiff.api.device import Placed, check_device_paths, device_points_kernel, shorter_device_call
 from symdiff.api.functions import Function, Plain
 from symdiff.api.grouping import Grouped, Path, vmap_path
@@ -185,7 +185,7 @@ class Vectorised(Function):
                     if not value.shape:
                         raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
                     dtype = np.dtype(value.dtype)
-                    shape = value.shape[1:] if axis == 0 else value.shape[:-1]
+                    shape = point_shape(value.shape, axis)
                     order = traced_points_order(value, axis)
                     own = dtype if dtype.kind in "iub" and place not in numbers else None
                     counted = dtype if dtype.kind in "iu" and place in numbers else None
@@ -369,9 +369,9 @@ class Vectorised(Function):
 def _picked(axis: int, k: int, number: bool, array: Any) -> Any:
     """A point of an array; its integers are numbers like others where the function takes them as a `number`."""
     if isinstance(array, Tracer) or (own := np.asarray(array).dtype).kind not in "iub":
-        return array[k] if axis == 0 else array[..., k]
+        return point_of(array, axis, k)
     check_digits(user_line(), np.asarray(array))
-    found = np.asarray(array)[k if axis == 0 else (..., k)]
+    found = point_of(np.asarray(array), axis, k)
     if number:
         return found if own.kind in "iu" and found.shape else found.astype(float)[()]
     return OwnArray.of(found) if found.shape else PointNumber(found, own)
@@ -382,7 +382,7 @@ def _told(arg: Any, axis: int | None) -> Any:
     a point, of a number that all points share its type; None of others.
     """
     if type(arg) is np.ndarray and arg.dtype.char in "fdFD" and arg.ndim > 0 and not _order(arg, axis):
-        return arg.dtype.char, _point(arg, axis)
+        return arg.dtype.char, point_shape(arg.shape, axis)
     return type(arg) if axis is None and type(arg) in (float, complex, np.float64) else None
 
 
@@ -416,8 +416,3 @@ def _axes_of(axes: list[int | None], graph: Graph) -> list[int | None]:
     """The points axes of a graph's inputs, of which captured arrays have none."""
     padded = hidden_of(graph).pad(axes)
     return [*padded, *[None] * (len(graph.inputs) - len(padded))]
-
-
-def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
-    """The shape of one point."""
-    return array.shape if axis is None else array.shape[1:] if axis == 0 else array.shape[:-1]

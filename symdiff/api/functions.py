@@ -149,6 +149,15 @@ class Function:
         self.__wrapped__ = f
         self._compiled = Kept()
         self.traced_last: Graph | None = None
+        self._kinds = 0  # what the function has asked of the kinds of its arguments
+        self._compared: list[Any] = []  # what it has asked to be one of them
+        self._contents: dict[Any, Any] = {}
+        self._start()
+
+    suffix = ""
+
+    def _start(self) -> None:
+        """What neither copies nor pickles have."""
         self._machines: set[Any] = set()
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
@@ -158,12 +167,7 @@ class Function:
         self._threads = threading.local()
         self._watch = self._watching()
         self._near: Near | None = None
-        self._kinds = 0  # what the function has asked of the kinds of its arguments
-        self._compared: list[Any] = []  # what it has asked to be one of them
-        self._contents: dict[Any, Any] = {}
         depend_on_rules(self)
-
-    suffix = ""
 
     def _watching(self, earlier: Watch | None = None) -> Watch:
         """What the function captures; nothing where it is frozen: each specialisation keeps what it read when it was made."""
@@ -749,16 +753,7 @@ class Function:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.signature = function_signature(self.f)
-        self._lock = threading.Lock()
-        self._threads = threading.local()
-        self._watch = self._watching()
-        self._machines = set()
-        self._guards = {}
-        self._guard = None
-        self._door = None
-        self._near = None
-        self._forms = {}
-        depend_on_rules(self)
+        self._start()
 
 
 def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:

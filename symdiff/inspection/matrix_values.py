@@ -225,26 +225,17 @@ class Values:
         return value
 
     def _exp(self, x: Value) -> Value:
-        """exp(x - s) as exp(-s)*exp(x) for what shifts whole rows by their extreme or their sum's logarithm."""
+        """exp(x): powers of what x has logarithms of, then what shifts whole rows by their extreme, then the rest."""
         a = self.algebra
         if x.number is not None:
             return a.number(sp.exp(x.number), x.shape)
-        labels = x.labels
-        shifts, rest = a.split(x, lambda t: _is_shift(t, labels))
-        if not shifts.terms or not rest.terms:
-            return self._exp_of(x)
-        return a.mul(self._exp_of(shifts), self._exp_of(rest))
-
-    def _exp_of(self, x: Value) -> Value:
-        """exp(x), powers of what x has logarithms of taken out."""
-        a = self.algebra
-        logs, rest = a.split(x, lambda t: not t.bound and len(t.factors) == 1 and _is_call(t.factors[0], "log"))
-        found = a.number(1, x.shape)
+        logs, others = a.split(x, lambda t: not t.bound and len(t.factors) == 1 and _is_call(t.factors[0], "log"))
+        found = [a.number(1, x.shape)]
         for term in a._opened(logs, len(x.shape)):
-            inner: Value = term.factors[0].what.parts[1]
-            places = dict(enumerate(term.factors[0].at))
-            found = a.mul(found, a.power(a.moved(inner, places, x.shape), term.coefficient))
-        return a.mul(found, a.call("exp", [rest])) if rest.terms else found
+            (factor,) = term.factors
+            found.append(a.power(a.moved(factor.what.parts[1], dict(enumerate(factor.at)), x.shape), term.coefficient))
+        parted = a.split(others, lambda t: _is_shift(t, x.labels))
+        return a.mul(*found, *(a.call("exp", [part]) for part in parted if part.terms))
 
     def _log(self, x: Value) -> Value:
         """log(x), the shift of an exponent taken out."""

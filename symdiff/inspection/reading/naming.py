@@ -5,7 +5,7 @@ stands once, but where a single line would be longer than a page.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
 from typing import NamedTuple
@@ -126,50 +126,58 @@ class Naming:
             return roots
         done: dict[Term, Term] = {}
         found = [self.writer.rewritten(term, over_names, done) for term in terms]
-        own = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
         self.constants = frozenset(symbol.parts[0] for symbol in named.values())
-        short: dict[Term, Term] = {}  # pieces that were long by their digits only
-        done, pieces = {}, own
-        for piece, term in zip(self.pieces, found, strict=False):
-            term = self.writer.rewritten(term, short.get, done)
-            if term is not piece.term and term.width < self.writer.long(term, True):
-                short[piece.symbol] = term
-            else:
-                pieces.append(Piece(piece.symbol, term))
-        self.pieces = pieces
-        return [self.writer.rewritten(term, short.get, done) for term in found[len(terms) - len(roots) :]]
+        before = dict(self.pieces)
+        self.pieces = [Piece(symbol, term) for symbol, term in zip(before, found, strict=False)]
+
+        def short(symbol: Term, term: Term) -> Term | None:
+            """A piece that was long by its digits only."""
+            return term if term is not before[symbol] and term.width < self.writer.long(term, True) else None
+
+        roots = self._substituted(found[len(terms) - len(roots) :], short)
+        self.pieces[:0] = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
+        return roots
+
+    def _substituted(self, roots: list[Term], change: Callable[[Term, Term], Term | None]) -> list[Term]:
+        """The terms, and those of pieces, with what `change(symbol, term)` gives in the place of pieces: another symbol, or the
+        term itself, so that there is no piece."""
+        stands: dict[Term, Term] = {}
+        done: dict[Term, Term] = {}
+        kept: list[Piece] = []
+        for symbol, term in self.pieces:
+            term = self.writer.rewritten(term, stands.get, done)
+            new = change(symbol, term)
+            if new is not None:
+                stands[symbol] = new
+            if new is not term:
+                kept.append(Piece(new or symbol, term))
+        self.pieces = kept
+        return [self.writer.rewritten(root, stands.get, done) for root in roots]
 
     def _without_single(self, roots: list[Term]) -> list[Term]:
         """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
         terms = [*(piece.term for piece in self.pieces), *roots]
         uses = self._shown(terms, self._in_order(terms))
-        single: dict[Term, Term] = {}
-        done: dict[Term, Term] = {}
-        kept: list[Piece] = []
-        for piece in self.pieces:
-            term = self.writer.rewritten(piece.term, single.get, done)
-            if uses[piece.symbol] == 1 and term.width < PAGE // 2 and term.depth < DEEP:
-                single[piece.symbol] = term
-            else:
-                kept.append(Piece(piece.symbol, term))
-        self.pieces = kept
-        return [self.writer.rewritten(root, single.get, done) for root in roots]
+
+        def single(symbol: Term, term: Term) -> Term | None:
+            return term if uses[symbol] == 1 and term.width < PAGE // 2 and term.depth < DEEP else None
+
+        return self._substituted(roots, single)
 
     def _with_letters(self, roots: list[Term]) -> list[Term]:
         """The terms with letters for pieces that have one of their own, numbered where several have the same."""
         counts = Counter(self._letters[piece.symbol] for piece in self.pieces if piece.symbol in self._letters)
         numbers: Counter[str] = Counter()
-        named: dict[Term, Term] = {}
-        done: dict[Term, Term] = {}
-        for k, (symbol, term) in enumerate(self.pieces):
-            term = self.writer.rewritten(term, named.get, done)
-            if symbol in self._letters:
-                letter = self._letters[symbol]
-                numbers[letter] += 1
-                name = letter if counts[letter] == 1 else f"{letter}_{numbers[letter]}"
-                named[symbol] = self.writer.standing(self.names.next(name), term)
-            self.pieces[k] = Piece(named.get(symbol, symbol), term)
-        return [self.writer.rewritten(root, named.get, done) for root in roots]
+
+        def lettered(symbol: Term, term: Term) -> Term | None:
+            letter = self._letters.get(symbol)
+            if letter is None:
+                return None
+            numbers[letter] += 1
+            name = letter if counts[letter] == 1 else f"{letter}_{numbers[letter]}"
+            return self.writer.standing(self.names.next(name), term)
+
+        return self._substituted(roots, lettered)
 
     def _denominators(self, order: list[Term]) -> set[Term]:
         """Exponentials that stand with negative exponents only: the others are named."""
