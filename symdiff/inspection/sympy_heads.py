@@ -586,7 +586,7 @@ def row_of_own(kind: type) -> Row | None:
     return None if op is None else _of(op)
 
 
-_LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
+LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
 _NUMBER = Row(_none, _number)
 _APPLIED = _made(_with_body, lambda e, tape: _Opened(tape, e, e.function.expr, e.function.variables, (e.expr,)))
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
@@ -611,7 +611,7 @@ _FUNCTIONS: dict[Any, Callable[..., Value]] = {
 ROWS: dict[Any, Row] = {
     **{head: _of(op) for op, heads in HEADS_READ.items() for head in heads},
     **{head: _of(function) for head, function in _FUNCTIONS.items()},
-    sp.Symbol: _LEAF, sp.IndexedBase: _LEAF, sp.Idx: _LEAF, sp.MatrixSymbol: _LEAF, arrays.ArraySymbol: _LEAF,
+    sp.Symbol: LEAF, sp.IndexedBase: LEAF, sp.Idx: LEAF, sp.MatrixSymbol: LEAF, arrays.ArraySymbol: LEAF,
     sp.Number: _NUMBER, sp.NumberSymbol: _NUMBER, type(sp.I): _constant(1j), type(sp.zoo): _constant(math.nan),
     type(sp.true): _constant(True), type(sp.false): _constant(False),
     sp.Add: Row(_args, _sum), sp.Mul: Row(_factors, _product), sp.Pow: Row(lambda e, tape: (e.base, e.exp), _power),

@@ -14,10 +14,8 @@ from typing import Any
 
 import sympy as sp
 
-from symdiff.inspection.reading.arranging import Arranger
 from symdiff.inspection.reading.arrays import array_formula
-from symdiff.inspection.reading.composing import Composer
-from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
+from symdiff.inspection.reading.equations import ROWS, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.lines import Line, composed_lines
 from symdiff.inspection.reading.looped import looped_formula
@@ -142,21 +140,17 @@ def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, 
     found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
     if found is None:
         return None
-    composer, arranger = Composer(primal.writer), Arranger(primal.writer)
-
-    def equation(left: Any, term: Term, at: tuple[str, int, int] | None = None) -> Equation:
-        return Equation(left, composer.expression(arranger.arranged(term)), at)
-
     rows, where = [], [*found.steps(primal.slopes, None)]
     for slope in slopes:
         for (left, _), term in zip(_tops(primal), found.results, strict=True):
             if slope:
-                rows.append(equation(_slope(primal, left, symbols[0]), found.slope(term, primal.slopes, symbols[0])))
+                rows.append(Line(_slope(primal, left, symbols[0]), found.slope(term, primal.slopes, symbols[0])))
             else:
-                rows.append(equation(left, term))
+                rows.append(Line(left, term))
     where += found.steps(primal.slopes, symbols[0]) if slopes[-1] else []
     where.sort(key=lambda step: step.at is not None)  # the first round, then all others
-    return Formula(tuple(rows), tuple(equation(sp.Symbol(step.name), step.term, step.at) for step in where), notes)
+    equations, pieces = composed_lines(primal.writer, [*rows, *where], {}, primal.taken())
+    return Formula(tuple(equations[: len(rows)]), (*equations[len(rows) :], *pieces), notes)
 
 
 def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
