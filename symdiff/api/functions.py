@@ -679,9 +679,12 @@ class Function:
 
     def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
+        return self._built(self._example(args, kwargs), backend=self.backend)[0]
+
+    def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """The function's own arguments in an example call."""
         self.refresh()
-        call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
-        return self._built(call, backend=self.backend)[0]
+        return Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
 
     def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled | SizedCompiled:
         """A compiled specialisation at example arguments, for a backend; where `Spec`s name sizes, one for any.
@@ -689,8 +692,7 @@ class Function:
         Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
         """
         check_options(f"{self.__name__}.compile", {"backend": backend})
-        self.refresh()
-        call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
+        call = self._example(args, kwargs)
         if call.is_sized():
             if backend == "cupy":
                 raise BackendError(f"{self.where}: backend 'cupy' takes numbers in place of named sizes")

@@ -71,27 +71,28 @@ class _Reader:
         if depth > DEEPEST:
             raise TraceError(f"the formula is more than {DEEPEST} levels deep")
         inner = depth + 1
-        if isinstance(node, ast.Constant):
-            return self._number(node.value)
-        if isinstance(node, ast.Name):
-            return self._named(node.id)
-        if isinstance(node, ast.UnaryOp):
-            value = self.read(node.operand, inner)
-            if isinstance(node.op, (ast.Invert, ast.Not)):
-                return sp.Not(value)
-            return -value if isinstance(node.op, ast.USub) else value
-        if isinstance(node, ast.BinOp):
-            return self._binary(node, inner)
-        if isinstance(node, ast.BoolOp):
-            return (sp.And if isinstance(node.op, ast.And) else sp.Or)(*(self.read(v, inner) for v in node.values))
-        if isinstance(node, ast.Compare):
-            values = [self.read(v, inner) for v in (node.left, *node.comparators)]
-            found = [self._compared(op, a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False)]
-            return found[0] if len(found) == 1 else sp.And(*found)
-        if isinstance(node, ast.Call):
-            return self._call(node, inner)
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return (tuple if isinstance(node, ast.Tuple) else list)(self.read(v, inner) for v in node.elts)
+        match node:
+            case ast.Constant(value=value):
+                return self._number(value)
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=operand):
+                return sp.Not(self.read(operand, inner))
+            case ast.UnaryOp(op=op, operand=operand):
+                value = self.read(operand, inner)
+                return -value if isinstance(op, ast.USub) else value
+            case ast.BinOp():
+                return self._binary(node, inner)
+            case ast.BoolOp(op=op, values=parts):
+                return (sp.And if isinstance(op, ast.And) else sp.Or)(*(self.read(v, inner) for v in parts))
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                values = [self.read(v, inner) for v in (left, *others)]
+                found = [self._compared(op, a, b) for op, a, b in zip(ops, values, values[1:], strict=False)]
+                return found[0] if len(found) == 1 else sp.And(*found)
+            case ast.Call():
+                return self._call(node, inner)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return (tuple if isinstance(node, ast.Tuple) else list)(self.read(v, inner) for v in parts)
         raise TraceError(f"{type(node).__name__} does not belong in a formula: numbers, names, + - * / **, and calls do")
 
     def _number(self, value: Any) -> Any:

@@ -157,18 +157,13 @@ def _difference(rule: Rule, point: Point) -> float:
         for place, template in enumerate(rule.partials_on(complex_=on_complex)):
             if template is None:
                 continue
-            found = [exact_formula(template, args, out)]
-            expected = [_slope(primal, args, place, 1)]
-            if rule.conj_partials:
-                conjugate = exact_formula(rule.conj_partials[place], args, out)
-                across = _slope(primal, args, place, 1j) if isinstance(args[place], mpmath.mpc) else None
-                expected = [expected[0]] if across is None else [expected[0], across]
-                p = found[0]
-                found = [mpmath.re(p + conjugate) if across is None else p + conjugate]
-                if across is not None:
-                    found.append(1j * (p - conjugate))
-            for f, e in zip(found, expected, strict=True):
-                worst = max(worst, _relative(f, e))
+            partial = exact_formula(template, args, out)
+            across = exact_formula(rule.conj_partials[place], args, out) if rule.conj_partials else 0
+            is_real = not isinstance(args[place], mpmath.mpc)
+            for direction in (1, 1j) if rule.conj_partials and not is_real else (1,):
+                found = partial * direction + across * mpmath.conj(direction)
+                found = mpmath.re(found) if rule.conj_partials and is_real else found
+                worst = max(worst, _relative(found, _slope(primal, args, place, direction)))
     return worst
 
 
