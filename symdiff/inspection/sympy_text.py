@@ -15,8 +15,11 @@ import sympy as sp
 from sympy.core.function import Application
 
 from symdiff.errors import TraceError
+from symdiff.inspection.expressions import HEADS_READ
 from symdiff.inspection.sympy_heads import ROWS
+from symdiff.rulebooks.tables import COMPARISONS
 from symdiff.vocabulary.literals import printable
+from symdiff.vocabulary.ops import OPS
 
 LONGEST = 100_000  # characters
 DEEPEST = 200  # parentheses and operators inside each other
@@ -26,14 +29,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Mod: sp.Mod,
     ast.BitAnd: sp.And, ast.BitOr: sp.Or, ast.BitXor: sp.Xor,
 }  # fmt: skip
-_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Lt: sp.Lt, ast.LtE: sp.Le, ast.Gt: sp.Gt, ast.GtE: sp.Ge, ast.Eq: sp.Eq, ast.NotEq: sp.Ne,
-}  # fmt: skip
-_NAMED = {
-    "ln": sp.log, "sqrt": sp.sqrt, "cbrt": lambda x: sp.Pow(x, sp.Rational(1, 3)), "abs": sp.Abs, "max": sp.Max, "min": sp.Min,
-    "arcsin": sp.asin, "arccos": sp.acos, "arctan": sp.atan, "arctan2": sp.atan2, "arcsinh": sp.asinh, "arccosh": sp.acosh,
-    "arctanh": sp.atanh, "root": sp.root, "conj": sp.conjugate, "ceil": sp.ceiling, "real": sp.re, "imag": sp.im,
-}  # fmt: skip
+_NAMED = {"ln": sp.log, "sqrt": sp.sqrt, "cbrt": lambda x: sp.Pow(x, sp.Rational(1, 3)), "root": sp.root}
 
 
 def _functions() -> dict[str, Any]:
@@ -42,8 +38,10 @@ def _functions() -> dict[str, Any]:
         for kind in ROWS
         if isinstance(kind, type) and issubclass(kind, Application) and hasattr(sp, kind.__name__)
     }
+    ours = {name: found[0] for op, found in HEADS_READ.items() if found for name in (op, OPS[op].numpy or op)}
     return (
-        heads
+        ours
+        | heads
         | {n: getattr(sp, n) for n in ("And", "Or", "Not", "Xor", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "ITE")}
         | {"Sum": sp.Sum, "Product": sp.Product}
         | _NAMED
@@ -115,9 +113,9 @@ class _Reader:
         return found
 
     def _compared(self, op: ast.cmpop, a: Any, b: Any) -> Any:
-        if type(op) not in _COMPARED:
+        if type(op) not in COMPARISONS:
             raise TraceError(f"{type(op).__name__} does not belong in a formula; comparisons are < <= > >= == !=")
-        return _COMPARED[type(op)](a, b)
+        return HEADS_READ[COMPARISONS[type(op)]][0](a, b)
 
     def _binary(self, node: ast.BinOp, depth: int) -> Any:
         a, b = self.read(node.left, depth), self.read(node.right, depth)

@@ -21,6 +21,7 @@ from symdiff.ir.building import array_atom, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.book import table_folder
 from symdiff.rulebooks.matrices import WORDS
+from symdiff.rulebooks.tables import FORMULA_OPERATORS
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 
@@ -266,7 +267,6 @@ _VOCABULARY: dict[str, Callable[..., Any]] = {
     "lower_half": _lower_half,
     **WORDS,
 }
-_OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
 
 def _walk(node: ast.expr, words: _Words, rule: StructuralRule) -> Any:
@@ -284,7 +284,7 @@ def _walk(node: ast.expr, words: _Words, rule: StructuralRule) -> Any:
         left, right = _walk(node.left, words, rule), _walk(node.right, words, rule)
         if isinstance(node.op, ast.MatMult):
             return a.matmul(left, right)
-        op = _OPERATORS.get(type(node.op))
+        op = FORMULA_OPERATORS.get(type(node.op))
         if op in ("mul", "add"):
             return getattr(a.builder, op)(left, right)
         if op is not None:

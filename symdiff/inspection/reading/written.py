@@ -5,6 +5,7 @@ Assumes bindings of numbers (arrays are cells). Guarantees textbook spellings of
 stands, those at single points and for infinities are dropped.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
@@ -25,10 +26,6 @@ from symdiff.vocabulary.traits import operations
 
 _CONSTANTS = {"pi": "pi", "e": "e", "euler": "gamma_E"}  # of formulas, by what they are called here
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-}  # fmt: skip
 
 
 class Writer(Terms):
@@ -75,9 +72,9 @@ class Writer(Terms):
             condition, a, b = args
             return self.chosen(self._truth(condition), self.amount(a), self.amount(b))
         args = tuple(map(self.amount, args))
-        if op in _COMPARED:
+        if op in _OPPOSITE:
             if all(a.kind == "number" for a in args):
-                return self.number(_COMPARED[op](args[0].parts[0], args[1].parts[0]))
+                return self.number(getattr(operator, op)(args[0].parts[0], args[1].parts[0]))
             return self.call(op, *args)
         spelled, formula = SPELLED.get((op, len(args))), plain_formula(op, "read")
         if formula is not None:
