@@ -93,7 +93,7 @@ class _CubeRoot(cfunctions.Cbrt):  # type: ignore[misc]
         return _computed("cbrt", self.args)
 
 
-def _head_named(name: str) -> Any:
+def head_named(name: str) -> Any:
     """The head of SymPy's of this name."""
     return next(getattr(module, name) for module in (sp, cfunctions, numpy_nodes, scipy_nodes) if hasattr(module, name))
 
@@ -108,7 +108,7 @@ def _by_formula(op: str) -> Any:
     return lambda *args: apply(formula, args, None, emit)
 
 
-HEADS_READ = {op: [_head_named(name) for name in row.sympy if name.isidentifier()] for op, row in ELSEWHERE.items()}
+HEADS_READ = {op: [head_named(name) for name in row.sympy if name.isidentifier()] for op, row in ELSEWHERE.items()}
 _FUNCTIONS: dict[str, Any] = {
     **{op: _by_formula(op) if row.sympy[0] == "=" else HEADS_READ[op][0] for op, row in ELSEWHERE.items() if row.sympy[0]},
     "sqrt": lambda x: sp.Pow(x, sp.Rational(1, 2), evaluate=False), "cbrt": _CubeRoot,

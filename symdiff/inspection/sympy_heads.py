@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
-from sympy.codegen import cfunctions, numpy_nodes
+from sympy.codegen import numpy_nodes
 from sympy.core.function import AppliedUndef
 from sympy.matrices import expressions as matrices
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
@@ -24,10 +24,13 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 
 from symdiff.api.derivatives import Pushforward
 from symdiff.errors import TraceError
-from symdiff.inspection.expressions import HEADS_READ, operation_of_head
+from symdiff.inspection.expressions import HEADS_READ, head_named, operation_of_head
 from symdiff.inspection.sympy_values import CellByCell, Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
+from symdiff.rulebooks.book import table_folder
+from symdiff.rulebooks.rule import apply
+from symdiff.rulebooks.tables import parse_formula, read_lines
 
 UNROLLED = 64  # terms up to which a sum or product is written out
 
@@ -242,13 +245,6 @@ def _lambert(playing: Playing, x: Value, branch: Value = 0) -> Value:
     return playing("select", playing("ge", x, -math.exp(-1)), playing("real", found), math.nan)
 
 
-def _spherical(op: str) -> Callable[..., Value]:
-    def close(playing: Playing, n: Value, x: Value) -> Value:
-        return playing("mul", playing("sqrt", playing("div", math.pi / 2, x)), playing(op, playing("add", n, 0.5), x))
-
-    return close
-
-
 def _harmonic(playing: Playing, n: Value, order: Value = 1) -> Value:
     if type(order) is int and order == 1:
         return playing("add", playing("digamma", playing("add", n, 1)), float(sp.EulerGamma))
@@ -284,28 +280,15 @@ def _first(tape: Any, expr: Any, places: list[int]) -> int:
     return places[0]
 
 
-def _elliptic_pi(playing: Playing, n: Value, m: Value) -> Value:
-    rest = playing("sub", 1.0, m)
-    third = playing("mul", playing("div", n, 3.0), playing("elliprj", 0.0, rest, 1.0, playing("sub", 1.0, n)))
-    return playing("add", playing("elliprf", 0.0, rest, 1.0), third)
+def _by_formula(where: str, cells: list[str]) -> tuple[Any, Row]:
+    """A row of `rules/sympy.table`: a head, and what it is with operations."""
+    name, _, operands = cells[0].rstrip(")").partition("(")
+    formula = parse_formula(cells[1], tuple(map(str.strip, operands.split(","))), where)
 
+    def compute(playing: Playing, *values: Value) -> Value:
+        return apply(formula, values, None, lambda op, args, payload: payload if op == "const" else playing(op, *args))
 
-def _incomplete(op: str) -> Callable[..., Value]:
-    return lambda r, a, x: r("mul", r("gamma", a), r(op, a, x))
-
-
-def _beta_between(r: Playing, a: Value, b: Value, first: Value, last: Value) -> Value:
-    return r("sub", r("betainc", a, b, last), r("betainc", a, b, first))
-
-
-def _inverse(op: str) -> Callable[..., Value]:
-    """The function of 1/x."""
-    return lambda r, x: r(op, r("div", 1, x))
-
-
-def _reciprocal(op: str) -> Callable[..., Value]:
-    """1 over the function."""
-    return lambda r, x: r("div", 1, r(op, x))
+    return head_named(name), _of(compute)
 
 
 # -- bodies with symbols of their own
@@ -590,26 +573,14 @@ LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
 _NUMBER = Row(_none, _number)
 _APPLIED = _made(_with_body, lambda e, tape: _Opened(tape, e, e.function.expr, e.function.variables, (e.expr,)))
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
-    sp.sec: _reciprocal("cos"), sp.csc: _reciprocal("sin"), sp.cot: _reciprocal("tan"), sp.sech: _reciprocal("cosh"),
-    sp.csch: _reciprocal("sinh"), sp.coth: _reciprocal("tanh"), sp.asec: _inverse("acos"), sp.acsc: _inverse("asin"),
-    sp.acot: _inverse("atan"), sp.asech: _inverse("acosh"), sp.acsch: _inverse("asinh"), sp.acoth: _inverse("atanh"),
     sp.sinc: _sinc, sp.Heaviside: _heaviside, sp.SingularityFunction: _singularity,
-    sp.frac: lambda r, x: r("sub", x, r("floor", x)), sp.arg: lambda r, z: r.call(np.angle, z),
-    sp.factorial: _factorial, sp.binomial: _binomial, sp.polygamma: _polygamma, sp.loggamma: _log_gamma,
-    sp.zeta: lambda r, s, a=1.0: r("zeta", s, a), sp.harmonic: _harmonic,
-    sp.FallingFactorial: lambda r, x, k: r("div", r("gamma", r("add", x, 1)), r("gamma", r("add", r("sub", x, k), 1))),
-    sp.erf2: lambda r, a, b: r("sub", r("erf", b), r("erf", a)), sp.li: lambda r, x: r("expi", r("log", x)),
-    sp.Li: lambda r, x: r("sub", r("expi", r("log", x)), float(sp.li(2))), sp.LambertW: _lambert,
-    sp.lowergamma: _incomplete("gammainc"), sp.uppergamma: _incomplete("gammaincc"),
-    sp.betainc: lambda r, a, b, x, y: r("mul", _beta_between(r, a, b, x, y), r("beta", a, b)),
-    sp.betainc_regularized: _beta_between, sp.jn: _spherical("jv"), sp.yn: _spherical("yv"),
-    sp.assoc_legendre: lambda r, n, m, x: r("lpmv", m, n, x), sp.elliptic_pi: _elliptic_pi,
-    sp.elliptic_e: lambda r, z, *m: r("ellipeinc" if m else "ellipe", z, *m),
-    cfunctions.fma: lambda r, x, y, z: r("add", r("mul", x, y), z), sp.Xor: _alternating,
-    sp.Implies: lambda r, a, b: r("or", r("not", a), b),
+    sp.arg: lambda r, z: r.call(np.angle, z), sp.factorial: _factorial, sp.binomial: _binomial, sp.polygamma: _polygamma,
+    sp.loggamma: _log_gamma, sp.zeta: lambda r, s, a=1.0: r("zeta", s, a), sp.harmonic: _harmonic, sp.LambertW: _lambert,
+    sp.elliptic_e: lambda r, z, *m: r("ellipeinc" if m else "ellipe", z, *m), sp.Xor: _alternating,
 }  # fmt: skip
 ROWS: dict[Any, Row] = {
     **{head: _of(op) for op, heads in HEADS_READ.items() for head in heads},
+    **dict(_by_formula(*line) for line in read_lines(table_folder() / "sympy.table")),
     **{head: _of(function) for head, function in _FUNCTIONS.items()},
     sp.Symbol: LEAF, sp.IndexedBase: LEAF, sp.Idx: LEAF, sp.MatrixSymbol: LEAF, arrays.ArraySymbol: LEAF,
     sp.Number: _NUMBER, sp.NumberSymbol: _NUMBER, type(sp.I): _constant(1j), type(sp.zoo): _constant(math.nan),
