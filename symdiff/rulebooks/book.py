@@ -168,7 +168,7 @@ OUTSIDE = "clock elsewhere frames file import state printing".split()
 REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form known")
 
 
-def _pairs(table: str, columns: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+def table_pairs(table: str, columns: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
     """The rows of a table of two columns; the second begins with one of some words, where there are such."""
     for where, cells in read_lines(table_folder() / f"{table}.table"):
         if len(cells) != 2 or (words and cells[1].partition(":")[0] not in words):
@@ -179,14 +179,14 @@ def _pairs(table: str, columns: str, words: Sequence[str] = ()) -> Iterator[tupl
 @functools.cache
 def functions_without_rule() -> Mapping[tuple[str, str], str]:
     """The elementwise functions of NumPy and SciPy that have no derivative: (module, name) to the reason."""
-    rows = _pairs("without", "function | reason", REASONS)
+    rows = table_pairs("without", "function | reason", REASONS)
     return {function.rpartition(".")[::2]: reason for function, reason in rows}
 
 
 @functools.cache
 def functions_instead() -> Mapping[str, str]:
     """What works in place of the functions, methods and keywords that a trace refuses, by name."""
-    rows = ((*f.partition(": ")[::2], text) for f, text in _pairs("instead", "function | what works in its place"))
+    rows = ((*f.partition(": ")[::2], text) for f, text in table_pairs("instead", "function | what works in its place"))
     return {f"{module}.{name}": text for module, names, text in rows for name in names.split()}
 
 
@@ -194,7 +194,7 @@ def functions_instead() -> Mapping[str, str]:
 def functions_outside() -> Mapping[str, list[tuple[str, str]]]:
     """What a trace does with functions that find something outside their arguments: names or patterns and words, by module."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for functions, word in _pairs("outside", "functions | word", OUTSIDE):
+    for functions, word in table_pairs("outside", "functions | word", OUTSIDE):
         modules, _, names = functions.partition(": ")
         for module in modules.split():
             found.setdefault(module, []).extend((name, word) for name in names.split())
@@ -211,4 +211,4 @@ def outside_word(module: str, name: str) -> str:
 @functools.cache
 def distributions_followed() -> Mapping[str, frozenset[str]]:
     """The methods of SciPy's distributions whose formulas are followed, by the distribution's name."""
-    return {name: frozenset(methods.split()) for name, methods in _pairs("distributions", "distribution | methods")}
+    return {name: frozenset(methods.split()) for name, methods in table_pairs("distributions", "distribution | methods")}
