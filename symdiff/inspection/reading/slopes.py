@@ -251,7 +251,7 @@ class RuleFormula:
     def term(self, template: Template) -> Term:
         """The term of a template."""
         exact = template.exact or template
-        chooses = any(op == "select" for op, _, _ in exact.steps)
+        chooses = bool(self.rule.interval) and any(op == "select" for op, _, _ in exact.steps)
         *args, out = zip((*self.names, self.out), self._sampled() if chooses else [None] * (len(self.names) + 1), strict=True)
         with np.errstate(all="ignore"):
             return apply(exact, tuple(args), out, self._step)[0]  # type: ignore[no-any-return]
@@ -269,7 +269,7 @@ class RuleFormula:
         condition, a, b = args
         if b.kind == "call" and b.parts[0] == "nan":
             return a
-        if a.kind == "number" and (a.parts[0] == HALF or b.kind == "number"):
+        if any(v is None for v in values) or (a.kind == "number" and (a.parts[0] == HALF or b.kind == "number")):
             return self.writer.emit("select", args)
         holds, first, second = np.broadcast_arrays(*values)
         if is_thin(condition):  # one of a step function may hold in intervals
