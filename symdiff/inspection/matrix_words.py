@@ -540,4 +540,9 @@ def _inner(vectors: list[Any], extent: int) -> Any:
 
 def _trace(*words: Any) -> Any:
     """The sum of all cells of a product, cell by cell: the trace of one, transposed, times the others."""
-    return sp.Trace(_product(_transposed(words[0]), _hadamard(list(words[1:]))))
+    product = _product(_transposed(words[0]), _hadamard(list(words[1:])))
+    return sp.Trace(min(product, _transposed(product), key=_transposes))
+
+
+def _transposes(word: Any) -> int:
+    return sum(isinstance(part, sp.Transpose) for part in sp.preorder_traversal(word))

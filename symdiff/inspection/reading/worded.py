@@ -118,7 +118,7 @@ class MatrixWriter(Writer):
 
     def _of_array(self, op: str, array: Term) -> Term:
         head = array.parts[0] if array.kind == "call" else ""
-        if op in _TURNED and array is self.identity:
+        if (op in _TURNED and array is self.identity) or (op == "T" and head == "diag"):
             return array
         if op == "inv_T" and self.turned(array) is array:
             op = "inv"
@@ -173,7 +173,7 @@ class MatrixWriter(Writer):
 
 
 _NULLARY = frozenset({"ones", "eye", "unit", "matrix"})
-_LINEAR = frozenset({"T", "inv", "inv_T", "diag", "tr", "norm", "norm_F"})
+_LINEAR = frozenset({"T", "inv", "inv_T", "diag", "main", "tr", "norm", "norm_F"})  # main: the diagonal of a matrix
 
 
 class Worded:
@@ -337,7 +337,7 @@ class Worded:
         "Inverse": lambda self, e: self.writer.emit("inv", (self._factor(e.arg),)),
         "Determinant": lambda self, e: self.writer.call("det", self._factor(e.arg)),
         "DiagMatrix": lambda self, e: self.writer.emit("diag", (self._factor(e.args[0]),)),
-        "DiagonalOf": lambda self, e: self.writer.emit("diag", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
+        "DiagonalOf": lambda self, e: self.writer.emit("main", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
         "CellsOf": _cellwise, "Piecewise": _brace, "Sum": _total, "ExtremeOf": _extreme, "MatrixBase": _cells,
         "BooleanTrue": lambda self, e: self.writer.number(True), "BooleanFalse": lambda self, e: self.writer.number(False),
     }  # fmt: skip
@@ -366,8 +366,8 @@ class MatrixComposer(Composer):
             return Marked(made[0], _MARKS[op])
         if op in ("norm", "norm_F"):
             return Norm(made[0], int(op == "norm_F"))
-        if op in ("diag", "tr", "det"):
-            return sp.Function(op, commutative=op != "diag")(made[0])
+        if op in ("diag", "main", "tr", "det"):
+            return sp.Function(op.replace("main", "diag"), commutative=op in SCALARS)(made[0])
         if op.startswith("softmax"):
             return Softmax(made[0], int(op == "softmax rows"))
         if op == "cell":
