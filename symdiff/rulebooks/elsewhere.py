@@ -59,10 +59,11 @@ def exact_step(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
 
 def _inverse(op: str, forward: str) -> Callable[..., Any]:
     """The inverse of an operation in its last operand, by Newton's method from SciPy's value."""
+    function = _exactly(forward)
 
     def on(*args: Any) -> Any:
         *fixed, y = args
-        return mpmath.findroot(lambda x: OPERATIONS[forward](*fixed, x) - y, scipy_value(op, *args))
+        return mpmath.findroot(lambda x: function(*fixed, x) - y, scipy_value(op, *args))
 
     return on
 

@@ -187,6 +187,7 @@ NATIVE: dict[str, Callable[..., Any]] = {
     "gammainc": _gammainc,
     "gammaincc": lambda a, x: mpmath.gammainc(a, x, mpmath.inf, regularized=True),
     "betainc": lambda a, b, x: mpmath.betainc(a, b, 0, x, regularized=True),
+    "betaincc": lambda a, b, x: mpmath.betainc(a, b, x, 1, regularized=True),
     "owens_t": _owens_t,
     "airyaip": lambda x: mpmath.airyai(x, derivative=1),
     "airybip": lambda x: mpmath.airybi(x, derivative=1),
