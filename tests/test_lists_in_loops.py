@@ -422,7 +422,7 @@ WRITTEN = (
 @pytest.mark.parametrize("f", (*KEPT, *WRITTEN, also_popped), ids=lambda f: f.__name__)
 def test_lists_that_rounds_append_to(f):
     graph = sd.trace(f, 0.7, loops="keep", paths="guard")
-    outcomes = {v.partition(":")[0] for v in graph.notes["loops"].values()}
+    outcomes = {v.partition(":")[0] for v in graph.notes["loops"].values() if v != "written out: it is short"}
     assert ("written out" in outcomes) == (f in WRITTEN), graph.notes["loops"]
     df = sd.value_and_grad(f, loops="keep", paths="guard")
     for x in (0.7, 0.4, 1.3):
