@@ -45,12 +45,12 @@ from symdiff.simplification.expansions import (
     value_at,
 )
 from symdiff.simplification.facts import Facts, known_column
-from symdiff.simplification.intervals import Fact
+from symdiff.simplification.intervals import real_number
 from symdiff.simplification.polynomials import in_horners_form, is_disc
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
-_MANY = 40  # operations from a value to the one that it depends on
+_MANY = 64  # operations from a value to the one that it depends on
 _DEEP = 6  # singular heads one behind the other
 _CHAIN = 8  # operations that are inverted to tell where a head is singular
 _NOWHERE: frozenset[Any] = frozenset()
@@ -74,22 +74,25 @@ Regular = tuple[Point, tuple[Disc, ...]]
 
 
 def regular(
-    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2, again: bool = False, whole: bool = False
+    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
 ) -> list[Node]:
     """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
-    differentiated up to an order."""
+    differentiated up to an order; `guarded`, where a select has a value of its own at a point, with quotients by poles, too."""
     if any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
-        return _Removing(facts, builder, wrt, order, again, whole).run()
+        return _Removing(facts, builder, wrt, order, again, whole, guarded).run()
     return facts.bindings
 
 
 class _Removing:
     """The singular points of values, until a value made of them has none."""
 
-    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> None:
+    def __init__(
+        self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
+    ) -> None:
         self.order = order
         self.again = again  # whether a sweep has made some of the values
         self.whole = whole
+        self.passed = ("pow",) if guarded else ("div", "pow")  # in which a pole below the line is none
         self.facts = facts
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
@@ -128,7 +131,7 @@ class _Removing:
         kinds: dict[Point, int] = {}
         for place, operand in enumerate(binding.operands):
             for p, kind in self._points.get(operand, {}).items():
-                if kind < POLE or not (place and binding.op in ("div", "pow")):  # a pole below a line is none
+                if kind < POLE or not (place and binding.op in self.passed):
                     kinds[p] = max(kind, kinds.get(p, kind))
         own = {p: kind for point, kind in _singular_points(self.facts, binding) for p in self._zeros(point)}
         if self.whole and is_divided(binding):
@@ -139,7 +142,6 @@ class _Removing:
         several = len({o for o in binding.operands if not isinstance(o, Constant)}) > 1
         is_bent = self.whole and binding.op not in _LINEAR and (several or binding.op not in ("mul", "div"))
         may_be_none = binding.primal or not self.again  # what a sweep before has left undecided stays so
-        is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1])
         for point in dict.fromkeys((*kinds, *own)) if depth <= _DEEP else ():
             code = point.of.dtype or "d"
             is_real = not is_complex(code)
@@ -157,6 +159,7 @@ class _Removing:
             if kind < POLE and (_extreme(binding) or (several and not is_mean)):
                 kind = kind_of(steps, point.at)
             is_asked = kind == POLE or (kind == JUMP and is_tie)
+            is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1]) and point not in kinds
             is_tried = not is_pole and (is_asked or is_tie or self.whole)
             known = discs(steps, point.at, self.order, is_real) if is_tried else ()
             if (
@@ -175,8 +178,11 @@ class _Removing:
         return bool(near) and any((p.of, float(p.at)) in near for p in self._zeros(point))
 
     def _by_product(self, binding: Node) -> Atom | None:
-        """u/x, of which u depends on w = a*x alone, as a*(u/w) where that is regular, and the same for powers of x."""
+        """u/x, of which u depends on w = a*x alone, as a*(u/w) where that is regular, and the same for powers of x; u/w of
+        which w alone has a pole as u*(1/w)."""
         b, (above, below) = self.builder, binding.operands
+        if "div" not in self.passed and POLE in self._points.get(below, {}).values():
+            return self._regular_quotient(len(b.bindings), above, Constant(1.0), below)
         below, scale = self.facts.multiple(below)
         made = self.facts.node(below)
         power = 2 if made.op == "mul" and self.facts.same(*made.operands) else self.facts.exponent(made)
@@ -188,21 +194,29 @@ class _Removing:
             if place is None:
                 pending += [o for o in made.operands if o in self.moving and o not in pending][: _MANY - len(pending)]
                 continue
-            start, factors, outer = len(b.bindings), (made.operands[1 - place], w), b.primal
-            b.primal = False
-            a, w = factors if n == 1 else (b.emit("pow", (c, Constant(n))) for c in factors)
-            b.emit("div", (above, w))
-            for new in b.bindings[start:]:
-                self.facts.include(new)
-            self.moving |= {w, b.bindings[-1].result}
-            quotient = b.bindings.pop()
-            seen = self._seen(quotient)
-            found = b.mul(Constant(1 / scale), b.mul(a, self._chosen(quotient, seen))) if seen else None
+            start, outer, b.primal = len(b.bindings), b.primal, False
+            a, w = (c if n == 1 else b.emit("pow", (c, Constant(n))) for c in (made.operands[1 - place], w))
             b.primal = outer
-            if found is None:
-                del b.bindings[start:]
-            return found
+            self.moving.add(w)
+            found = self._regular_quotient(start, a, above, w)
+            return None if found is None else b.mul(Constant(1 / scale), found)
         return None
+
+    def _regular_quotient(self, start: int, factor: Atom, above: Atom, below: Atom) -> Atom | None:
+        """A product with a quotient that is regular; None, and nothing bound from `start` on, where that is not."""
+        b, outer = self.builder, self.builder.primal
+        b.primal = False
+        b.emit("div", (above, below))
+        for new in b.bindings[start:]:
+            self.facts.include(new)
+        quotient = b.bindings.pop()
+        self.moving.add(quotient)
+        seen = self._seen(quotient)
+        found = b.mul(factor, self._chosen(quotient, seen)) if seen else None
+        b.primal = outer
+        if found is None:
+            del b.bindings[start:]
+        return found
 
     def _steps(self, binding: Node, of: Atom) -> Steps | None:
         """The operations from a value to another one; None where that depends on others, too."""
@@ -334,7 +348,7 @@ def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:
         return []
     numbers = tuple(o.value if isinstance(o, Constant) else None for o in binding.operands)
     return [(p, kind) for place, t, kind in _singular(known_column(binding).loci, numbers)
-            if _may_be(facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of), t)]  # fmt: skip
+            if facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of).may_be(t)]  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1024)
@@ -348,15 +362,10 @@ def _singular(loci: tuple[Locus, ...], numbers: tuple[Any, ...]) -> list[tuple[i
     return found
 
 
-def _may_be(fact: Fact, t: float) -> bool:
-    above = fact.low < t or (fact.low == t and not fact.low_open)
-    return above and (t < fact.high or (fact.high == t and not fact.high_open))
-
-
 def _number(atom: Atom) -> Any:
     """A real constant in many digits; None for other values."""
-    value = atom.value if isinstance(atom, Constant) else None
-    return mpmath.mpf(value) if isinstance(value, (int, float)) else None
+    value = real_number(atom)
+    return None if value is None else mpmath.mpf(value)
 
 
 def _candidates(value: Any, constants: list[Any]) -> Iterator[Any]:
