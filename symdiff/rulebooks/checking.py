@@ -159,16 +159,11 @@ def _difference(rule: Rule, point: Point) -> float:
         for place, template in enumerate(rule.partials_on(complex_=on_complex)):
             if template is None:
                 continue
-            found = [exact_formula(template, args, out)]
-            expected = [_slope(primal, args, place, 1)]
-            if rule.conj_partials:
+            p = exact_formula(template, args, out)
+            found, expected = [p], [_slope(primal, args, place, 1)]
+            if rule.conj_partials and on_complex:
                 conjugate = exact_formula(rule.conj_partials[place], args, out)
-                across = _slope(primal, args, place, 1j) if isinstance(args[place], mpmath.mpc) else None
-                expected = [expected[0]] if across is None else [expected[0], across]
-                p = found[0]
-                found = [mpmath.re(p + conjugate) if across is None else p + conjugate]
-                if across is not None:
-                    found.append(1j * (p - conjugate))
+                found, expected = [p + conjugate, 1j * (p - conjugate)], [*expected, _slope(primal, args, place, 1j)]
             for f, e in zip(found, expected, strict=True):
                 worst = max(worst, _relative(f, e))
     return worst
@@ -203,10 +198,6 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
             exact = exact_formula(template, args, out)
             scale = EPS * max(formula_condition(template, args, out, exact), mpmath.mpf(10) ** -300)
             values = [_rounded_form(template, numbers, _double(out)), computed[place]]
-            if rule.conj_partials:
-                conjugate = rule.conj_partials[place]
-                exact = mpmath.re(exact + exact_formula(conjugate, args, out))
-                values[0] = np.real(values[0] + _rounded_form(conjugate, numbers, _double(out)))
             for k, value in enumerate(values):
                 error = abs(mpmath.mpmathify(_plain(value)) - exact) / scale if np.all(np.isfinite(value)) else math.inf
                 worst[k] = max(worst[k], float(error))

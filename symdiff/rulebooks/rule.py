@@ -84,11 +84,7 @@ class Rule:
         """The partials at numbers (or arrays), None where there is none; by a real number alone, not by its conjugate."""
         out = self.value(*numbers)
         on_complex = any(np.iscomplexobj(n) for n in numbers)
-        found = [None if t is None else evaluate_formula(t, numbers, out) for t in self.partials_on(complex_=on_complex)]
-        if self.conj_partials and not on_complex:
-            conjugate = [evaluate_formula(t, numbers, out) for t in self.conj_partials]
-            found = [np.real(f + c) for f, c in zip(found, conjugate, strict=True)]
-        return tuple(found)
+        return tuple(None if t is None else evaluate_formula(t, numbers, out) for t in self.partials_on(complex_=on_complex))
 
     def value(self, *numbers: Any) -> Any:
         """The function itself at numbers (or arrays), computed with NumPy."""
@@ -220,6 +216,8 @@ def _rule(
     rule_column(column, parameters, where)
     plain, _, conjugate = formulas.partition(";;")
     plain, _, on_complex = plain.partition("::")
+    if conjugate and not on_complex:
+        raise RuleError(f"{where}: partials by conjugates need those by complex ones; write real :: complex ;; conjugate")
     partials = _partials(plain, parameters, where, functions)
     complex_partials = _partials(on_complex, parameters, where, functions) if on_complex else None
     conj = tuple(parse_formula(t, parameters, where, functions) for t in conjugate.split(";")) if conjugate else None
