@@ -39,7 +39,9 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
     moving, _ = _moving(binding.params, dots)
     opened = Opened(binding.params.body, [place + 1 for place in moving], False)
     outputs = opened.graph.outputs
-    seeds: dict[Atom, GraphInput] = {leaf: _input(opened.builder, leaf, leaf.shape, "dot", leaf.dtype) for leaf in opened.wrt}
+    seeds: dict[Atom, GraphInput] = {
+        leaf: opened.builder.fresh_input(f"{leaf.name}_dot", leaf.shape, leaf.dtype) for leaf in opened.wrt
+    }
     given: dict[Atom, Atom] = {leaf: seed.node for leaf, seed in seeds.items()}
     found = Forward(opened.builder, opened.bindings, given, rules).sweep(given, [o.atom for o in outputs])
 
@@ -100,7 +102,7 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
             seed: Atom = whole.arrays.broadcast_to(source, output.shape)
         else:
             named = body.carried[k][0] if k < loop.carried else output
-            leaf = _input(whole.builder, named, output.shape, "bar", wide or output.dtype)
+            leaf = whole.builder.fresh_input(f"{named.name}_bar", output.shape, wide or output.dtype)
             seed = leaf.node
             if k < loop.carried:
                 begins[k] = leaf
@@ -148,7 +150,7 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     )
     own = {leaf.node for leaf in whole.graph.inputs}
     reads = [] if binding in builder.wider else _reads(inside, [leaf.node for leaf, *_ in body.carried], own)
-    leaves = [_input(whole.builder, b, b.shape, "read", b.dtype) for b in reads]
+    leaves = [whole.builder.fresh_input(f"{b.name}_read", b.shape, b.dtype) for b in reads]
     taped, tapes = _taped(builder, binding, forward, reads)
     kept = [leaf for leaf, *_ in body.carried] + leaves
     rounds.rows += [(leaf, tape, Place()) for leaf, tape in zip(kept, tapes, strict=True)] + body.rows
@@ -249,15 +251,6 @@ def _bound(builder: Builder, rounds: Rounds, like: Node, inside: Builder, **chan
 
 def _put(builder: Builder, made: Node) -> Node:
     return builder.loop(made.params, made.operands, made.origin)
-
-
-def _input(inside: Builder, of: Node | GraphInput | GraphOutput, shape: tuple[int, ...], what: str, code: str) -> GraphInput:
-    """Another argument of the body, with a name that none has."""
-    name = f"{of.name}_{what}"
-    while any(leaf.name == name for leaf in inside.inputs):
-        name += "_"
-    inside.input(name, shape, code)
-    return inside.inputs[-1]
 
 
 def _filled(builder: Builder, atom: Atom | None, shape: tuple[int, ...], code: str) -> Atom:

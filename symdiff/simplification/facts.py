@@ -19,7 +19,6 @@ from symdiff.rulebooks.columns import Column, rule_column
 from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import (
-    EXTREMES,
     FOLLOWED,
     TRUTH,
     UNKNOWN,
@@ -134,7 +133,7 @@ class Facts:
 
     def _image(self, node: Node, parts: list[Fact]) -> Fact:
         op, operands = node.op, node.operands
-        extreme = extreme_by_rule(node) if op == "call" else ""
+        extreme = extreme_by_rule(node) if op in ("call", "amax", "amin") else ""
         if op == "select":
             return self._chosen(node, parts)
         if op == "part" and self._counts_rounds(node):
@@ -149,11 +148,10 @@ class Facts:
             base, exponent = (self.node(o) for o in operands)
             positive = base.op == "const" and parts[0].low > 0.0
             return UNKNOWN._replace(low=0.0) if positive else power(parts[0], known_exponent(exponent))
-        if op in ("amax", "amin"):
-            extreme, parts = op[-3:], self._compared(node, parts)
         if extreme:
+            parts = parts if op == "call" else self._compared(node, parts)
             unordered = self.strict and any(p.nan for p in parts)
-            return joined(*parts) if unordered else EXTREMES[extreme](*parts)
+            return joined(*parts) if unordered else FOLLOWED[extreme](*parts)
         if op in FOLLOWED:
             found: Fact = FOLLOWED[op](*parts)
             gap = self._largest_of(operands[1], operands[0]) if op == "sub" else None

@@ -18,6 +18,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
+from symdiff.simplification.intervals import real_number
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
@@ -57,8 +58,9 @@ class Piecewise:
         return made.operands if is_followed else ()  # type: ignore[union-attr]
 
     def _form(self, atom: Atom) -> Form:
-        if isinstance(atom, Constant) and isinstance(atom.value, (int, float)) and abs(atom.value) < 1e300:
-            return (({None: float(atom.value)} if atom.value else {},),)
+        known = real_number(atom)
+        if known is not None and abs(known) < 1e300:
+            return (({None: known} if known else {},),)
         parts = [self._forms[o] for o in self._parts(atom)]
         found = self._computed(self.made[atom], parts) if parts else None
         if found is not None and _size(found) <= _SUMS and all(len(t) <= _MANY for clause in found for t in clause):

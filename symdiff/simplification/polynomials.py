@@ -44,9 +44,13 @@ class Polynomials:
         self.variables = {self.made[b.operands[0]].operands[0] for b in bindings if is_disc(b, self.made)}
         self._known: dict[Atom, tuple[Atom, Coefficients] | None] = {}
 
+    def of(self, atom: Atom) -> tuple[Atom, Coefficients] | None:
+        """The variable of a polynomial and its coefficients; None for other values."""
+        return worked_out(atom, self._known, self._terms, self._found) if self.variables else None  # type: ignore[no-any-return]
+
     def slopes(self, binding: Node) -> list[tuple[Atom, Atom]] | None:
         """The derivative of a polynomial by its variable; None for other values."""
-        known = worked_out(binding.result, self._known, self._terms, self._found) if self.variables else None
+        known = self.of(binding.result)
         if known is None:
             return None
         return [(known[0], in_horners_form(self.builder, known[0], {k - 1: k * a for k, a in known[1].items() if k}))]

@@ -5,7 +5,6 @@ was written has a kink, a vertical slope or an overflow and its value has none. 
 Each operation is rewritten at most once, what comes of it has fewer roots: a rewrite ends.
 """
 
-import math
 import operator
 from collections.abc import Iterator
 from functools import partial
@@ -25,11 +24,12 @@ from symdiff.simplification.intervals import known_exponent
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
-_LONG = 16  # factors of a product, and terms of a sum, that are looked at
+_LONG = 16  # factors of a product that are looked at
 _ROOTS = operations("root")
 _TRIED = operations("in_forms")  # one of these, or a root, is in every form
 _SCALING = operations("scales")
 _NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt", "le")}
+ZERO = Constant(0.0)
 Found = dict[str, Any]  # what the variables of a form stand for: values, and numbers
 
 
@@ -133,27 +133,12 @@ class Forms:
         yield atom, 1
 
     def _square(self, under: Atom) -> tuple[Atom, float] | None:
-        """x and c of a sum c*x*x of squares of multiples of one value."""
-        terms, found = [under], []
-        while terms:
-            product, factor = self.facts.multiple(terms.pop())
-            made = self.made.get(product)
-            if made is None or len(found) + len(terms) > _LONG:
-                return None
-            if made.op == "add" and factor == 1:
-                terms += reversed(made.operands)
-                continue
-            pair = made.operands if made.op == "mul" else made.operands[:1] * 2 if self.facts.exponent(made) == 2 else ()
-            if not pair:
-                return None
-            (base, first), (other, second) = map(self.facts.multiple, pair)
-            if not self._alike(base, other) or (found and not self._alike(base, found[0][0])):
-                return None
-            found.append((base, factor * first * second))
-        return found[0][0], math.fsum(c for _, c in found)
-
-    def _alike(self, x: Atom, y: Atom) -> bool:
-        return x.shape == y.shape and self.facts.same(x, y)
+        """x and c of c*x*x, a product of multiples of one value."""
+        product, factor = self.facts.multiple(under)
+        made = self.made.get(product, product)
+        pair = made.operands if made.op == "mul" else made.operands[:1] * 2 if self.facts.exponent(made) == 2 else ()
+        (base, first), (other, second) = map(self.facts.multiple, pair or (under, ZERO))
+        return (base, factor * first * second) if base.shape == other.shape and self.facts.same(base, other) else None
 
 
 def _computed(op: str, numbers: tuple[Any, ...], payload: Any) -> Any:
@@ -190,8 +175,7 @@ def emit_folded(b: Builder, op: str, operands: tuple[Atom, ...], payload: Any = 
         return Constant(int(value) if not isinstance(value, complex) and value % 1 == 0 else value)
     if op == "mul" and any(is_constant(o, 0) for o in operands):
         return Constant(0.0)
-    folding: Any = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
-    return folding(*operands) if folding else b.emit(op, operands)  # type: ignore[no-any-return]
+    return b.folded(op, operands)
 
 
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:

@@ -29,20 +29,15 @@ class Saturation:
 
     # -- what the sweeps ask
 
-    def slopes(self, binding: Node) -> Slopes | None:
-        """The partials of a logarithm, quotient or negative power by operands far below it; None for other bindings.
+    def slopes(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
+        """The partials of a logarithm, quotient or negative power by operands far below it, None for other bindings; and the
+        places of the operands that these leave to the binding's own partials.
 
-        A quotient's numerator is among them only where it is an exponential.
+        A quotient's numerator is among the former only where it is an exponential.
         """
-        return self._found(binding)[0]
-
-    def remaining(self, binding: Node) -> tuple[int, ...]:
-        """The places of the operands that `slopes` leaves to the binding's own partials."""
-        return self._found(binding)[1]
-
-    def _found(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
         if binding.result not in self._slopes:
-            self._slopes[binding.result] = self._built(binding)
+            own = tuple(range(len(binding.operands)))
+            self._slopes[binding.result] = self._built(binding) if binding.result in self.made else (None, own)
         return self._slopes[binding.result]
 
     def _built(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:

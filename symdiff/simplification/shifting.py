@@ -213,7 +213,7 @@ class _Shifting:
             return b.emit("exp", (b.emit("sub", (b.mul(Constant(argument[1]), argument[0]), top)),))
         narrow = binding.op == "sum" and np.broadcast_shapes(x.shape, top.shape) != x.shape
         if x not in self.shared and not _moves(binding) and not narrow:
-            return self._expanded(binding, top)
+            return self._expanded(x, top)
         mantissa, own = self._pair(x)
         return mantissa if own is top else b.mul(mantissa, b.emit("exp", (b.emit("sub", (own, top)),)))
 
@@ -234,22 +234,17 @@ class _Shifting:
 
     def _paired(self, x: Atom) -> tuple[Atom, Atom]:
         binding = self.made[x]
-        if not _moves(binding):
-            own = self._rounded_top(x)
-            assert own is not None
-            return self._expanded(binding, own), own
-        inner = binding.operands[0]
-        mantissa, own = self._pairs[inner] if inner in self._pairs else self._exponential_pair(inner)
-        return self._moved(binding, mantissa), self._moved(binding, own)
+        if _moves(binding):
+            mantissa, own = self._pairs.get(binding.operands[0]) or self._paired(binding.operands[0])
+            return self._moved(binding, mantissa), self._moved(binding, own)
+        top = self._rounded_top(x)
+        assert top is not None
+        return (self._scaled if self.facts.exponential(binding) is not None else self._expanded)(x, top), top
 
-    def _exponential_pair(self, x: Atom) -> tuple[Atom, Atom]:
-        own = self._rounded_top(x)
-        assert own is not None
-        return self._scaled(x, own), own
-
-    def _expanded(self, binding: Node, top: Atom) -> Atom:
+    def _expanded(self, x: Atom, top: Atom) -> Atom:
         """x*exp(-top) by the operands of x."""
-        b, op, operands = self.builder, binding.op, binding.operands
+        b, binding = self.builder, self.made[x]
+        op, operands = binding.op, binding.operands
         power = self.facts.exponent(binding)
         if op == "cosh":
             w = operands[0]
