@@ -277,7 +277,7 @@ class _Removing:
         free = [o for o, n in zip(made.operands, numbers, strict=True) if n is None]
         if value == 0 and made.op in ("mul", "div"):
             yield from (Point(o, value) for o in (free if made.op == "mul" else made.operands[:1]))
-        elif len(free) != 1:
+        elif len(free) != 1 or made.op == "call":
             yield from self._tried(made, value)
         else:
             of_one = (t for t in _candidates(value, [n for n in numbers if n]) if _is_at(made.op, t, numbers, value))
