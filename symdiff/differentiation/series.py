@@ -465,16 +465,13 @@ class Series:
 
     def _along(self, binding: Node, dots: dict[Atom, Atom | None]) -> Atom | None:
         """The partials times derivatives of the operands."""
-        b, terms = self.builder, []
-        for operand, p, q, *_ in self._partials(binding):
-            dot = dots[operand]
-            if dot is None:
+        terms = []
+        for slope in self._partials(binding):
+            dot, p = dots[slope.operand], slope.partial
+            if dot is None or (p is None and slope.conjugate is None):
                 continue
-            if q is not None and not is_complex(binding.dtype):  # q is the conjugate of p
-                terms.append(None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot)))
-                continue
-            terms.append(None if p is None else self._scaled(p, dot))
-            terms.append(None if q is None else b.mul(q, b.conj(dot)))
+            plain = p is not None and slope.conjugate is None
+            terms.append(self._scaled(p, dot) if plain else slope.along(self.builder, dot, binding))  # type: ignore[arg-type]
         return self._total(terms)
 
     def _scaled(self, partial: Atom, dot: Atom) -> Atom:

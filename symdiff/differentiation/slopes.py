@@ -8,6 +8,7 @@ rules with `RuleError`.
 """
 
 from collections.abc import Container, Iterable, Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 from symdiff.differentiation.cotangents import Soft, Taken
@@ -34,6 +35,15 @@ class Slope(NamedTuple):
     conjugate: Atom | None = None
     taken: Taken | None = None
     soft: tuple[Soft, ...] = ()
+
+    def along(self, b: Builder, dot: Atom, binding: Node) -> Atom | None:
+        """The part of the operand's tangent in that of the result."""
+        p, q = self.partial, self.conjugate
+        if q is not None and not is_complex(binding.dtype):  # q is the conjugate of p, and the sum twice the real part
+            return None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot))
+        parts = [] if p is None else [b.mul(p, dot)]
+        parts += [] if q is None else [b.mul(q, b.conj(dot))]
+        return reduce(b.add, parts) if parts else None
 
 
 class Slopes:

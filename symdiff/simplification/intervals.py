@@ -119,11 +119,9 @@ def joined(*parts: Fact) -> Fact:
 def image(op: str, column: Column, parts: list[Fact]) -> Fact:
     """What a function's column says of its value."""
     low, high = column.low, column.high
-    if column.words & {"rising", "falling"} and op in OPS and not OPS[op].is_special:
+    if "rising" in column.words and op in OPS and not OPS[op].is_special:
         with np.errstate(all="ignore"):
             ends = [float(OPS[op].function()(*each)) for each in ([p.low for p in parts], [p.high for p in parts])]
-        if "falling" in column.words:
-            ends.reverse()
         low, high = max(low, ends[0]), min(high, ends[1])  # an end that is NaN, beyond the domain, tells nothing
     if "whole" not in column.words:
         return Fact(low, high)

@@ -5,6 +5,7 @@ was written has a kink, a vertical slope or an overflow and its value has none. 
 Each operation is rewritten at most once, what comes of it has fewer roots: a rewrite ends.
 """
 
+import itertools
 import operator
 from collections.abc import Iterator
 from functools import partial
@@ -191,7 +192,6 @@ class _Rewriting:
         self.facts = facts
         self.forms = Forms(self.made, self.facts)
         self.rooted: set[Atom] = set()  # what has a root among its factors
-        self._of_factors: dict[Atom, frozenset[int]] = {}
 
     def run(self) -> list[Node]:
         found: list[Node] = []
@@ -229,29 +229,16 @@ class _Rewriting:
     def _product(self, product: Node) -> Atom | None:
         """A product in which the first pair of factors that has a form is replaced; None where there is none."""
         factors = self._factors(product)
-        keys = [self._keys(atom) if op == "mul" else frozenset() for op, atom in factors]
-        roots = [k for k, (_, atom) in enumerate(factors) if keys[k] and atom in self.made and _is_root(self.made[atom])]
-        for first in roots:
-            for second in range(len(factors)):
-                if first == second or keys[first].isdisjoint(keys[second]):
-                    continue
-                pair = factors[first][1], factors[second][1]
-                for row in rewrite_rules("mul"):
-                    refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
-                    for found in self.forms.all_match(row, refs, pair, {}):
-                        if self.forms.holds(row, found):
-                            rest = [f for k, f in enumerate(factors) if k not in (first, second)]
-                            return self._multiplied(self._built(row, found), rest)
+        plain = [k for k, (op, _) in enumerate(factors) if op == "mul"]
+        for first, second in itertools.permutations(plain, 2):
+            pair = factors[first][1], factors[second][1]
+            for row in rewrite_rules("mul") if _is_root(self.facts.node(pair[0])) else ():
+                refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
+                for found in self.forms.all_match(row, refs, pair, {}):
+                    if self.forms.holds(row, found):
+                        rest = [f for k, f in enumerate(factors) if k not in (first, second)]
+                        return self._multiplied(self._built(row, found), rest)
         return None
-
-    def _keys(self, atom: Atom) -> frozenset[int]:
-        """The numbers of what a factor is made of: only factors that have one in common can have a form together."""
-        if atom not in self._of_factors:
-            made = self.made.get(atom)
-            parts = made.operands if made is not None and (made.op in ("mul", "pow") or _is_root(made)) else ()
-            parts = parts[:1] if made is not None and made.op == "pow" else parts
-            self._of_factors[atom] = frozenset(self.facts.direction(part)[0] for part in (atom, *parts))
-        return self._of_factors[atom]
 
     def _factors(self, product: Node) -> list[tuple[str, Atom]]:
         """The factors and divisors of a product, each with "mul", "div" or, for a sign, "neg"."""
