@@ -606,7 +606,8 @@ def _groups(old: Shape, new: Shape) -> list[tuple[Shape, Shape]]:
 
 _RULES: dict[str, tuple[Callable[..., Sparse | None], tuple[int, ...]]] = {  # with fixed operands
     "add": (_added, ()), "sub": (_added, ()), "mul": (_scaled, ()), "div": (_scaled, (1,)), "select": (_scaled, (0,)),
-    "transpose": (_transposed, ()), "sum": (_summed, ()), "matmul": (_multiplied, ()), "item": (_cell, ()), "array": (_cell, ()),
+    "transpose": (_transposed, ()), "sum": (_summed, ()), "matmul": (_multiplied, ()),
+    "item": (_cell, ()), "array": (_cell, ()),
     **dict.fromkeys(("put", "set", "set_at", "scatter", "concatenate"), (_placed, ())),
     "broadcast_to": (lambda a, x, binding, *_: _repeated(a, x, binding.shape), ()),
     "getitem": (lambda a, x, binding, *_: _cut(a, x, binding.params.params["key"]), ()),

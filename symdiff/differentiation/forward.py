@@ -32,7 +32,6 @@ class Forward:
     def sweep(self, seeds: dict[Atom, Atom], wanted: Iterable[Atom]) -> dict[Atom, Atom]:
         """Tangents of the `wanted` values that depend on the seeds."""
         b = self.builder
-        outer, b.primal = b.primal, False
         self.dots = {symbol: Masked(seed) for symbol, seed in seeds.items()}
         for binding in self.slopes.bindings:
             if binding.dtype not in "?l" and any(o in self.dots for o in binding.operands):
@@ -40,9 +39,7 @@ class Forward:
                 found = self._pushed(binding)
                 if found is not None:
                     self.dots[binding.result] = found
-        settled = {atom: self._spread(self.masks.unmasked(self.dots[atom]), atom) for atom in wanted if atom in self.dots}
-        b.primal = outer
-        return settled
+        return {atom: self._spread(self.masks.unmasked(self.dots[atom]), atom) for atom in wanted if atom in self.dots}
 
     def _pushed(self, binding: Node) -> Masked | None:
         """The tangent of a binding's result, with a mask where an infinite partial can follow."""

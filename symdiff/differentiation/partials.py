@@ -13,7 +13,7 @@ from symdiff.differentiation.holomorphy import check_holomorphic
 from symdiff.errors import RuleError
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.rule import apply
+from symdiff.rulebooks.tables import Template
 from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import OPS, is_complex
 
@@ -74,7 +74,7 @@ class Partials:
         template = templates[place]
         if template is None:
             raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-        result = apply(template, binding.operands, binding.result, self._emit)
+        result = self._instance(template, (*binding.operands, binding.result))
         if rule.singular and self.is_singular(binding) and self.is_root_of_squares(binding):
             return self._norm(binding)
         return result
@@ -85,8 +85,23 @@ class Partials:
         slope = b.mul(Constant(self.facts.root(binding)), b.emit("div", (binding.result, under)))
         return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), slope)
 
-    def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
-        """A step of a partial; what constants decide against is not in it."""
+    def _instance(self, template: Template, args: tuple[Atom, ...]) -> Atom:
+        """What a template gives; what constants decide against is not in it."""
+        values = dict(enumerate(args))
+
+        def made(ref: int) -> Atom:
+            if ref not in values:
+                op, refs, payload = template.steps[ref - len(args)]
+                known = made(refs[0]) if op in ("and", "select") else None
+                if isinstance(known, Constant):
+                    values[ref] = made(refs[1]) if known.value else made(refs[2]) if op == "select" else known
+                else:
+                    values[ref] = self._emit(op, tuple(map(made, refs)), payload)
+            return values[ref]
+
+        return made(template.result)
+
+    def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any) -> Atom:
         b = self.builder
         if op == "mul":
             zero = next((o for o in operands if is_constant(o, 0)), None)
@@ -94,12 +109,12 @@ class Partials:
                 return zero  # it is structural: the derivative of x**0 has no x**-1 in it
         if op == "eq" and is_constant(operands[1], 0) and self.facts.of(operands[0]).low > 0:
             return Constant(False)
-        if op in ("eq", "abs") and all(isinstance(o, Constant) for o in operands):
-            return Constant(OPS[op].function()(*(o.params for o in operands)).item())
+        if op == "eq" and all(isinstance(o, Constant) for o in operands):
+            return Constant(operands[0].params == operands[1].params)
+        if op == "abs" and isinstance(operands[0], Constant):
+            return Constant(abs(operands[0].value))
         if op == "and" and any(is_constant(o, 0) for o in operands):
             return Constant(False)
-        if op == "select" and isinstance(operands[0], Constant):
-            return operands[1 if operands[0].value else 2]
         if op == "pow" and isinstance(operands[1], Constant):
             if operands[1].value == 1:
                 return operands[0]

@@ -18,6 +18,7 @@ from symdiff.ir.evaluating import applied
 from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
 from symdiff.simplification.interning import worked_out
+from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.traits import operations
 
 _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
@@ -193,23 +194,20 @@ def simplify_selects(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]
         return bindings
     thinness = Thinness(wrt)
     thinness.include(bindings)
-    found: list[Node] = []
-    start = len(builder.bindings)
-    for binding in bindings:
-        if binding.op == "select" and binding.primal and thinness.activity.has(binding.result):
-            builder.at(binding)
-            binding = _seen(binding, thinness, builder)
-        found += [*builder.bindings[start:], binding]
-        start = len(builder.bindings)
-    return found
+
+    def seen(binding: Node) -> Seen | None:
+        is_asked = binding.op == "select" and binding.primal and thinness.activity.has(binding.result)
+        return _seen(binding, thinness, builder) if is_asked else None
+
+    return replaced(bindings, builder, seen)
 
 
-def _seen(binding: Node, thinness: Thinness, b: Builder) -> Node:
+def _seen(binding: Node, thinness: Thinness, b: Builder) -> Seen | None:
     """A select as the sweeps see it."""
     condition, first, second = binding.operands
     is_thin = thinness.of(condition)
     if is_thin is None:
-        return binding
+        return None
     there = [thinness.there(condition, arm) for arm in (first, second)]
     seen = condition
     if not all(isinstance(arm, Constant) for arm in there) or agree(*(arm.value for arm in there)):  # type: ignore[union-attr]

@@ -11,14 +11,13 @@ from itertools import combinations, product
 
 import numpy as np
 
-from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
 from symdiff.simplification.intervals import real_number
+from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
@@ -241,15 +240,9 @@ def flattened(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings with extremes that are one of their operands as this, and with kinks of kinks that tie together as one kink,
     or none; new symbols are bound on the builder."""
     pieces = Piecewise(facts, facts.made)
-    found: list[Node] = []
-    for binding in facts.bindings:
+
+    def seen(binding: Node) -> Atom | None:
         kind = kink_by_rule(binding) if binding.primal and binding.dtype in "fd" else ""
-        start, outer, builder.primal = len(builder.bindings), builder.primal, False
-        builder.at(binding)
-        seen = pieces.seen(builder, binding, kind) if kind else None
-        if seen is not None:
-            seen = Arrays(builder, binding.origin).broadcast_to(builder.cast(seen, binding.dtype), binding.shape)
-            binding = binding_with(binding, "cast", (seen,))
-        builder.primal = outer
-        found += [*builder.bindings[start:], binding]
-    return found
+        return pieces.seen(builder, binding, kind) if kind else None
+
+    return replaced(facts.bindings, builder, seen)

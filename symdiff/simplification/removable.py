@@ -20,7 +20,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.invariants import binding_with
-from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.rulebooks.columns import Locus, formula_locus
 from symdiff.rulebooks.precision import OPERATIONS
@@ -47,6 +47,7 @@ from symdiff.simplification.expansions import (
 from symdiff.simplification.facts import Facts, known_column
 from symdiff.simplification.intervals import real_number
 from symdiff.simplification.polynomials import in_horners_form, is_disc
+from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
@@ -97,31 +98,25 @@ class _Removing:
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
         self.told = told(facts.bindings)
+        self._stands: dict[Atom, Atom] = {}
         self._points: dict[Atom, dict[Point, int]] = {}
         self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
     def run(self) -> list[Node]:
-        found: list[Node] = []
-        stands: dict[Atom, Atom] = {}
-        start = len(self.builder.bindings)
-        for binding in self.facts.bindings:
-            self.builder.at(binding)
-            near = self.told.get(binding.result)
-            seen = self._seen(binding) if binding.result in self.moving and near is not None else []
-            chosen = self._by_product(binding) if binding.op == "div" and not seen and near == _NOWHERE else None
-            if not stands.keys().isdisjoint(binding.operands):
-                operands = tuple(stands.get(o, o) for o in binding.operands)
-                binding = binding_with(binding, binding.op, operands, binding.params)
-            chosen = self._chosen(binding, seen) if seen else chosen
-            if chosen is None:
-                found.append(binding)
-                continue
-            chosen = self.builder.cast(chosen, binding.dtype)
-            found += self.builder.bindings[start:]
-            start = len(self.builder.bindings)
-            found.append(binding_with(binding, "cast", (chosen,)))
-            stands[binding.result] = chosen
-        return found
+        return replaced(self.facts.bindings, self.builder, self._replaced)
+
+    def _replaced(self, binding: Node) -> Atom | Seen | None:
+        near, other = self.told.get(binding.result), None
+        seen = self._seen(binding) if binding.result in self.moving and near is not None else []
+        chosen = self._by_product(binding) if binding.op == "div" and not seen and near == _NOWHERE else None
+        if not self._stands.keys().isdisjoint(binding.operands):
+            operands = tuple(self._stands.get(o, o) for o in binding.operands)
+            binding = other = binding_with(binding, binding.op, operands, binding.params)
+        chosen = self._chosen(binding, seen) if seen else chosen
+        if chosen is None:
+            return other
+        self._stands[binding.result] = chosen = self.builder.cast(chosen, binding.dtype)
+        return chosen
 
     def _seen(self, binding: Node) -> list[Regular]:
         """Where a value is regular although what it is made of is not: points of the same value."""
@@ -194,9 +189,8 @@ class _Removing:
             if place is None:
                 pending += [o for o in made.operands if o in self.moving and o not in pending][: _MANY - len(pending)]
                 continue
-            start, outer, b.primal = len(b.bindings), b.primal, False
+            start = len(b.bindings)
             a, w = (c if n == 1 else b.emit("pow", (c, Constant(n))) for c in (made.operands[1 - place], w))
-            b.primal = outer
             self.moving.add(w)
             found = self._regular_quotient(start, a, above, w)
             return None if found is None else b.mul(Constant(1 / scale), found)
@@ -204,8 +198,7 @@ class _Removing:
 
     def _regular_quotient(self, start: int, factor: Atom, above: Atom, below: Atom) -> Atom | None:
         """A product with a quotient that is regular; None, and nothing bound from `start` on, where that is not."""
-        b, outer = self.builder, self.builder.primal
-        b.primal = False
+        b = self.builder
         b.emit("div", (above, below))
         for new in b.bindings[start:]:
             self.facts.include(new)
@@ -213,7 +206,6 @@ class _Removing:
         self.moving.add(quotient)
         seen = self._seen(quotient)
         found = b.mul(factor, self._chosen(quotient, seen)) if seen else None
-        b.primal = outer
         if found is None:
             del b.bindings[start:]
         return found
@@ -305,11 +297,9 @@ class _Removing:
     def _chosen(self, binding: Node, seen: list[Regular]) -> Atom:
         """A value as its polynomials near points."""
         b = self.builder
-        outer, b.primal = b.primal, False
         found = b.bind(binding.op, binding.operands, binding.shape, binding.dtype, binding.params)
         for point, known in seen:
             found = b.select(*self._near(point, known), found)
-        b.primal = outer
         return found
 
     def _near(self, point: Point, known: tuple[Disc, ...]) -> tuple[Atom, Atom]:

@@ -7,7 +7,7 @@ Each operation is rewritten at most once, what comes of it has fewer roots: a re
 
 import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
-from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.rewrites import COMPLEX, CONSTANTS, Rewrite, rewrite_rules
 from symdiff.rulebooks.rule import apply
@@ -179,6 +179,21 @@ def emit_folded(b: Builder, op: str, operands: tuple[Atom, ...], payload: Any = 
     return b.folded(op, operands)
 
 
+def replaced(bindings: Iterable[Node], builder: Builder, seen: Callable[[Node], Atom | Seen | None]) -> list[Node]:
+    """The bindings, in place of which a value or a binding may be seen; new symbols are bound on the builder."""
+    found: list[Node] = []
+    start = len(builder.bindings)
+    for binding in bindings:
+        builder.at(binding)
+        other = seen(binding)
+        if other is not None and not isinstance(other, Seen):
+            whole = Arrays(builder, binding.origin).broadcast_to(builder.cast(other, binding.dtype), binding.shape)
+            other = binding_with(binding, "cast", (whole,))
+        found += [*builder.bindings[start:], binding if other is None else other]
+        start = len(builder.bindings)
+    return found
+
+
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings as the sweeps see them; new symbols are bound on the builder."""
     tried = any(b.op in _TRIED or b.op == "call" or _is_root(b) for b in facts.bindings)
@@ -194,20 +209,15 @@ class _Rewriting:
         self.rooted: set[Atom] = set()  # what has a root among its factors
 
     def run(self) -> list[Node]:
-        found: list[Node] = []
-        start = len(self.builder.bindings)
-        for binding in self.facts.bindings:
-            self.builder.at(binding)
-            self._note(binding)
-            other = self._seen(binding)
-            seen = binding if other is None else self._renamed(other, binding)
-            if other is None and len(self.builder.bindings) == start:
-                found.append(binding)
-                continue
-            found += [*self.builder.bindings[start:], seen]
+        return replaced(self.facts.bindings, self.builder, self._replaced)
+
+    def _replaced(self, binding: Node) -> Seen | None:
+        self._note(binding)
+        other = self._seen(binding)
+        seen = None if other is None else self._renamed(other, binding)
+        if seen is not None:
             self._note(seen)
-            start = len(self.builder.bindings)
-        return found
+        return seen
 
     def _note(self, binding: Node) -> None:
         self.made[binding.result] = binding
@@ -282,7 +292,7 @@ class _Rewriting:
             self._note(binding)
         return made
 
-    def _renamed(self, found: Atom, binding: Node) -> Node:
+    def _renamed(self, found: Atom, binding: Node) -> Seen:
         """The binding of what was found, under the symbol of `binding` where what was written does not overflow before it."""
         bindings = self.builder.bindings
         if bindings and bindings[-1].result is found and not any(map(self.facts.is_explosive, binding.operands)):

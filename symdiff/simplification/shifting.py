@@ -10,12 +10,11 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.facts import LOGARITHMS, Facts
 from symdiff.simplification.interning import worked_out
-from symdiff.simplification.rewriting import Forms
+from symdiff.simplification.rewriting import Forms, replaced
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _DEEP = 40  # operations that are taken apart from within each other
@@ -46,16 +45,7 @@ class _Shifting:
         self._pairs: dict[Atom, tuple[Atom, Atom]] = {}
 
     def run(self) -> list[Node]:
-        found: list[Node] = []
-        start = len(self.builder.bindings)
-        for binding in self.bindings:
-            self.builder.at(binding)
-            self.arrays.origin = binding.origin
-            seen = self._seen(binding) if binding.dtype in "fd" else None
-            found += self.builder.bindings[start:]
-            start = len(self.builder.bindings)
-            found.append(binding if seen is None else binding_with(binding, "cast", (seen,)))
-        return found
+        return replaced(self.bindings, self.builder, lambda binding: self._seen(binding) if binding.dtype in "fd" else None)
 
     def _shared(self) -> set[Atom]:
         """The explosive values, no exponentials themselves, that are taken apart once for all that use them."""
@@ -78,6 +68,7 @@ class _Shifting:
     def _seen(self, binding: Node) -> Atom | None:
         """What a binding is for the sweeps; None where that is what it is."""
         op, operands = binding.op, binding.operands
+        self.arrays.origin = binding.origin
         if self.forms.first(binding, partials=True) is not None:
             return None
         if op in LOGARITHMS and (self.facts.is_explosive(operands[0]) or self._share(operands[0])):
