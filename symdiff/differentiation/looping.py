@@ -16,7 +16,7 @@ from typing import Any
 
 from symdiff.differentiation.cotangents import Masked, Soft
 from symdiff.differentiation.forward import Forward
-from symdiff.differentiation.opening import Opened
+from symdiff.differentiation.opening import Opened, typed
 from symdiff.differentiation.partials import ZERO
 from symdiff.differentiation.reverse import Reverse
 from symdiff.errors import NonHolomorphicError
@@ -46,12 +46,12 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
     found = Forward(opened.builder, opened.bindings, given, rules).sweep(given, [o.atom for o in outputs])
 
     def dot(output: GraphOutput) -> GraphOutput:
-        return GraphOutput(f"{output.name}_dot", opened.typed(found.get(output.atom), output.shape, output.dtype))
+        return GraphOutput(f"{output.name}_dot", typed(opened.builder, found.get(output.atom), output.shape, output.dtype))
 
     old, rounds = (Rounds.of(binding, opened.graph) for _ in range(2))
     for place, (leaf, operand, *rest) in enumerate((*old.carried, *old.rows, *old.others)):
         if leaf.node in seeds:
-            pair = seeds[leaf.node], _filled(builder, dots.get(place), operand.shape, leaf.node.dtype)
+            pair = seeds[leaf.node], typed(builder, dots.get(place), operand.shape, leaf.node.dtype)
             if place < len(old.carried):
                 rounds.carried.append((*pair, dot(rest[0])))
             elif rest:
@@ -108,9 +108,9 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
                 begins[k] = leaf
             elif k < ends and source.shape:
                 stack = loop.stacks[k - loop.carried]
-                rounds.rows.append((leaf, _filled(builder, bar, (stack.size, *output.shape), leaf.dtype), stack.place))
+                rounds.rows.append((leaf, typed(builder, bar, (stack.size, *output.shape), leaf.dtype), stack.place))
             else:
-                rounds.others.append((leaf, _filled(builder, source if k < ends else bar, output.shape, leaf.dtype)))
+                rounds.others.append((leaf, typed(builder, source if k < ends else bar, output.shape, leaf.dtype)))
         seeds[output.atom] = whole.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
     sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.slopes.partials.rules)
     found, conjugates = sweep.sweep(seeds, mirrored, seeds if soft else ())
@@ -130,12 +130,12 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
         value = found.get(leaf.node)
         if mirrored and value is not None and is_complex(leaf.dtype):  # twice the derivative by z, as sweeps carry it
             value = whole.builder.mul(Constant(2.0), value)
-        return GraphOutput(f"{leaf.name}_bar", whole.typed(value, leaf.shape, wide or leaf.dtype))
+        return GraphOutput(f"{leaf.name}_bar", typed(whole.builder, value, leaf.shape, wide or leaf.dtype))
 
     results: dict[int, tuple[list[Any], int]] = {}
     for k, leaf in begins.items():
         results[k] = rounds.carried, len(rounds.carried)
-        rounds.carried.append((leaf, _filled(builder, given.get(k), leaf.shape, leaf.dtype), bar_of(k)))
+        rounds.carried.append((leaf, typed(builder, given.get(k), leaf.shape, leaf.dtype), bar_of(k)))
     for place in moving:
         leaf = whole.graph.inputs[place + 1]
         if leaf.node in found and place >= loop.carried:
@@ -251,11 +251,3 @@ def _bound(builder: Builder, rounds: Rounds, like: Node, inside: Builder, **chan
 
 def _put(builder: Builder, made: Node) -> Node:
     return builder.loop(made.params, made.operands, made.origin)
-
-
-def _filled(builder: Builder, atom: Atom | None, shape: tuple[int, ...], code: str) -> Atom:
-    """A derivative with exactly this shape and dtype; zeros where there is none."""
-    b = builder
-    atom = ZERO if atom is None else atom
-    atom = atom if is_complex(code) else b.real(atom)
-    return Arrays(b).broadcast_to(b.cast(atom, code), shape)

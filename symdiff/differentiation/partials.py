@@ -133,16 +133,13 @@ class Partials:
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
-        rule = None if binding.op in ("cast", "edge") or has_structural_partials(binding) else self.rule(binding)
-        if rule is None or not rule.singular:
+        op, operands = binding.op, binding.operands
+        if op in ("cast", "edge", "select") or has_structural_partials(binding) or not self.rule(binding).singular:
             return False
-        if binding.op == "pow" and isinstance(binding.operands[1], Constant):
-            exponent = binding.operands[1].value
-            if isinstance(exponent, complex) or not 0 < exponent < 1:
-                return False
-        if binding.op in ("sqrt", "cbrt", "pow"):
-            return self.facts.of(binding.operands[0]).low < TINY
-        return True
+        if op not in ("sqrt", "cbrt", "pow"):
+            return True
+        is_known = op != "pow" or isinstance(operands[1], Constant)
+        return not (is_known and not 0 < self.facts.root(binding) < 1) and self.facts.of(operands[0]).low < TINY
 
 
 def has_structural_partials(binding: Node) -> bool:

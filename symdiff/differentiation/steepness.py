@@ -127,9 +127,8 @@ class Steepness:
 
     def _is_rough(self, binding: Node) -> bool:
         """Whether an elementwise head can have an infinite slope where its value is finite."""
-        if binding.op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
-            return False
-        return self.partials.is_singular(binding) and not self.partials.is_root_of_squares(binding)
+        is_number = binding.dtype not in "?l"
+        return is_number and self.partials.is_singular(binding) and not self.partials.is_root_of_squares(binding)
 
 
 def _has(binding: Node, kind: str) -> bool:

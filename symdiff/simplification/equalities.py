@@ -72,15 +72,6 @@ class Thinness:
         deciding = op == "and"  # a thin part makes "and" thin, one beside a thin set makes "or" such
         return deciding if deciding in parts else None if None in parts else not deciding
 
-    def there(self, condition: Atom, arm: Atom) -> Atom:
-        """An arm of a select where its condition compares it with a constant: this constant."""
-        made = self.made.get(condition)
-        while made is not None and made.op == "not":
-            made = self.made.get(made.operands[0])
-        if made is None or made.op not in ("eq", "ne") or arm not in made.operands:
-            return arm
-        return next((o for o in made.operands if isinstance(o, Constant)), arm)
-
     def _parts(self, a: Atom, b: Atom) -> bool:
         """Whether an equation holds on a set without inside."""
         made = self.made.get(a)
@@ -208,9 +199,8 @@ def _seen(binding: Node, thinness: Thinness, b: Builder) -> Seen | None:
     is_thin = thinness.of(condition)
     if is_thin is None:
         return None
-    there = [thinness.there(condition, arm) for arm in (first, second)]
     seen = condition
-    if not all(isinstance(arm, Constant) for arm in there) or agree(*(arm.value for arm in there)):  # type: ignore[union-attr]
+    if not (isinstance(first, Constant) and isinstance(second, Constant)) or agree(first.value, second.value):
         gap = b.emit("abs", (b.emit("sub", (first, second)),))
         least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
         near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))

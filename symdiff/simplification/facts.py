@@ -1,8 +1,8 @@
 """What is known of the values of a graph: intervals, sums of squares, growth, which are the same and which have one sign.
 
 Assumes bindings in order. Guarantees facts that hold for every input but NaN, each worked out once, when it is first asked
-for; that values found equal are so up to rounding (x**2 counts as x*x, x @ x of vectors as the sum of products), and that those
-of one direction are constant multiples of each other. What it cannot tell is unknown, or different.
+for; that values found equal are so up to rounding (x**2 counts as x*x), and that those of one direction are constant multiples
+of each other. What it cannot tell is unknown, or different.
 """
 
 import functools
@@ -298,9 +298,6 @@ class Facts:
         operands = tuple(self._numbers[o] for o in binding.operands)
         if binding.op == "pow" and is_constant(binding.operands[1], 2):
             return v.put("mul", (operands[0], operands[0]), binding.shape, binding.dtype)
-        if binding.op == "matmul" and all(len(o.shape) == 1 for o in binding.operands):
-            product = v.put("mul", operands, binding.operands[0].shape, binding.dtype)
-            return v.put("sum", (product,), (), binding.dtype, Static("sum", {"axes": (0,)}))
         return v.put(binding.op, operands, binding.shape, binding.dtype, binding.params)
 
 

@@ -36,7 +36,7 @@ class Piecewise:
     def __init__(self, facts: Facts, made: dict[Atom, Node]) -> None:
         self.facts = facts
         self.made = made
-        self.atoms: dict[int, Atom] = {}
+        self.atoms: dict[int, tuple[Atom, float]] = {}  # multiples of values, and the factors
         self._forms: dict[Atom, Form] = {}
         self._products: dict[int, tuple[int, ...]] = {}
 
@@ -64,9 +64,9 @@ class Piecewise:
         found = self._computed(self.made[atom], parts) if parts else None
         if found is not None and _size(found) <= _SUMS and all(len(t) <= _MANY for clause in found for t in clause):
             return found
-        number = self.facts.number(atom)
-        self.atoms.setdefault(number, atom)
-        return (({number: 1.0},),)
+        number, factor = self.facts.direction(atom)
+        self.atoms.setdefault(number, (atom, factor))
+        return (({number: factor},),)
 
     def _computed(self, made: Node, parts: list[Form]) -> Form | None:
         op, kind = made.op, kink_by_rule(made)
@@ -118,7 +118,8 @@ class Piecewise:
         low = last = terms.get(None, 0.0)
         for n, c in terms.items():
             if n is not None and low > -math.inf:
-                fact = self.facts.of(self.atoms[n])
+                atom, factor = self.atoms[n]
+                fact, c = self.facts.of(atom), c / factor
                 low += c * (fact.low if c > 0 else fact.high)
         return last if not low >= last and len(terms) > 1 and self._is_square(terms) else low
 
@@ -137,10 +138,10 @@ class Piecewise:
     def _factors(self, number: int) -> tuple[int, ...]:
         """The numbers of the factors of a product, or a square."""
         if number not in self._products:
-            made = self.made.get(self.atoms[number])
-            is_square = made is not None and self.facts.exponent(made) == 2
-            factors = made.operands if made is not None and made.op == "mul" else made.operands[:1] * 2 if is_square else ()
-            self._products[number] = tuple(self.facts.number(o) for o in factors)
+            made = self.facts.node(self.atoms[number][0])
+            factors = made.operands[:1] * 2 if self.facts.exponent(made) == 2 else ()
+            factors = [self.facts.multiple(o)[0] for o in made.operands] if made.op == "mul" else factors
+            self._products[number] = tuple(map(self.facts.number, factors))
         return self._products[number]
 
     def _reduced(self, form: Form) -> Form:
@@ -183,7 +184,7 @@ class Piecewise:
     def _sum(self, b: Builder, terms: Terms) -> Atom:
         found: Atom | None = None
         for n, c in terms.items():
-            term = Constant(c) if n is None else b.mul(Constant(c), self.atoms[n])
+            term = Constant(c) if n is None else b.mul(Constant(c / self.atoms[n][1]), self.atoms[n][0])
             found = term if found is None else b.add(found, term)
         return Constant(0.0) if found is None else found
 
