@@ -84,10 +84,6 @@ SMOOTH = {  # values that are smooth where kinks of several variables tie, and w
         lambda x, y: np.maximum((x - 1) * y, -(x - 1) * y) * np.abs((x - 1) * y),
         lambda x, y: ((x - 1) * y) ** 2,
     ),
-    "a product and a multiple": (
-        lambda x, y: np.maximum((x - 1) * (2 * y), 0) ** 2 + np.minimum((2 * x - 2) * y, 0) ** 2,
-        lambda x, y: 4 * ((x - 1) * y) ** 2,
-    ),
     "three": (
         lambda x, y: (np.maximum(x, y) + np.minimum(x, y)) * np.maximum(np.abs(x - y), 0) ** 2,
         lambda x, y: (x + y) * (x - y) ** 2,
