@@ -248,7 +248,7 @@ class _Removing:
                 if made.op == "select" or point.of not in self.moving:
                     continue
                 found.append(point)
-                if depth < _CHAIN:
+                if depth < _CHAIN and made.operands:
                     pending += [(p, depth + 1) for p in self._inverted(made, point.at)]
         return found[::-1]
 
@@ -259,7 +259,7 @@ class _Removing:
         numbers = [_number(o) for o in binding.operands]
         with mpmath.workdps(MORE):
             if numbers == [None, None]:
-                return list(self._tried(binding, None if _extreme(binding) else 0))
+                return list(self._tried(binding.operands, None if _extreme(binding) else 0))
         places = [k for k, n in enumerate(numbers) if n is None] if len(numbers) == 2 and _extreme(binding) else []
         return [p for k in places for p in self._zeros(Point(binding.operands[k], numbers[1 - k]))]
 
@@ -270,14 +270,14 @@ class _Removing:
         if value == 0 and made.op in ("mul", "div"):
             yield from (Point(o, value) for o in (free if made.op == "mul" else made.operands[:1]))
         elif len(free) != 1 or made.op == "call":
-            yield from self._tried(made, value)
+            yield from self._tried((made.result,), value)
         else:
             of_one = (t for t in _candidates(value, [n for n in numbers if n]) if _is_at(made.op, t, numbers, value))
             yield from (Point(free[0], t) for t in of_one)
 
-    def _tried(self, made: Node, value: Any = None) -> Iterator[Point]:
-        """Where the only value that moves in a sum makes it that number, or, without one, operands equal."""
-        below = [o for o in made.operands if o in self.moving]
+    def _tried(self, atoms: tuple[Atom, ...], value: Any = None) -> Iterator[Point]:
+        """Where the only value that moves in some makes all of them that number, or, without one, the same."""
+        below = [o for o in atoms if o in self.moving]
         for atom in below:
             below += [o for o in self.facts.node(atom).operands if o in self.moving and o not in below]
             if len(below) > _MANY:
@@ -286,10 +286,10 @@ class _Removing:
         if len(leaves) > 1:
             return
         for leaf in leaves:
-            parts = [self._steps(self.facts.node(o), leaf) for o in ([made.result] if value is not None else made.operands)]
+            parts = [self._steps(self.facts.node(o), leaf) for o in atoms]
             for at in map(mpmath.mpf, _TRIED) if None not in parts else ():
                 known = [value_at(part, at) for part in parts]  # type: ignore[arg-type]
-                if known[0] is not None and known[0] == (known[-1] if value is None else value):
+                if known[0] is not None and all(k == (known[0] if value is None else value) for k in known):
                     yield Point(leaf, at)
 
     # -- what the sweeps see
