@@ -13,7 +13,7 @@ power series, 1990.
 import math
 from collections.abc import Iterable
 from functools import reduce
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -544,12 +544,8 @@ class Series:
 
     # -- sums and products of coefficients, None for zero
 
-    @overload
-    def _of(self, a: Atom, b: Atom) -> Atom: ...
-    @overload
-    def _of(self, a: Atom | None, b: Atom | None) -> Atom | None: ...
-    def _of(self, a: Atom | None, b: Atom | None) -> Atom | None:
-        """A product."""
+    def _of(self, a: Atom | None, b: Atom | None) -> Any:
+        """A product; an atom for two atoms."""
         return None if a is None or b is None else _folded(a, b) or self.builder.mul(a, b)
 
     def _times(self, factor: float, a: Atom | None) -> Atom | None:

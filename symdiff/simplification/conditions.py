@@ -103,7 +103,7 @@ class Conditions(Facts):
 
     def _possible(self, a: int, b: int) -> int:
         """The relations that a and b can have."""
-        relations = _mirrored(self._relations.get((b, a), _ANY)) if a > b else self._relations.get((a, b), _ANY)
+        relations = self._relations.get((a, b), _ANY)
         if a == b:
             relations &= _EQUAL | _UNORDERED
         first, second = self._range(a, b), self._range(b, a)
@@ -119,7 +119,7 @@ class Conditions(Facts):
         return relations
 
     def _restrict(self, a: int, b: int, relations: int) -> None:
-        self._relations[min(a, b), max(a, b)] = _mirrored(relations) if a > b else relations
+        self._relations |= {(b, a): _mirrored(relations), (a, b): relations}
         if not relations & _UNORDERED:
             self._narrow(a, Fact(nan=False))
             self._narrow(b, Fact(nan=False))

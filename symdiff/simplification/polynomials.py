@@ -4,7 +4,7 @@ Assumes that such a polynomial is chosen where the size of its variable is below
 stand.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 
 from symdiff.ir.building import Builder
@@ -58,7 +58,8 @@ class Polynomials:
     def _terms(self, atom: Atom) -> list[Atom]:
         """The terms and factors of a value that may be polynomials themselves."""
         binding = self.made.get(atom, atom)
-        return [o for o in binding.operands if _is_below(o, self.variables)] if binding.op in ("add", "mul") else []
+        parts = binding.operands if binding.op in ("add", "mul") else ()
+        return [o for o in parts if not isinstance(o, Constant) and o not in self.variables]
 
     def _found(self, atom: Atom) -> tuple[Atom, Coefficients] | None:
         binding = self.made.get(atom, atom)
@@ -84,7 +85,3 @@ class Polynomials:
         if isinstance(atom, Constant):
             return None if isinstance(atom.value, complex) else (None, {0: float(atom.value)})
         return (atom, {1: 1.0}) if atom in self.variables else self._known[atom]
-
-
-def _is_below(atom: Atom, variables: Container[Atom]) -> bool:
-    return not isinstance(atom, Constant) and atom not in variables

@@ -87,9 +87,10 @@ class Saturation:
             place = 0 if self.facts.is_alone(operands[0]) else 1
             other, at = (operands[1 - place] if len(operands) > 1 else ONE), operands[place]
             if op in ("add", "sub"):
-                beside = b.neg(b.mul(scale, other)) if op == "sub" and place == 0 else b.mul(scale, other)
+                own = b.neg(scale) if op == "sub" and place == 0 else scale
+                beside = b.mul(own, other)
                 if not isinstance(other, Constant):
-                    found.append((other, self._part(weight, scale, total, op == "sub" and place == 0)))
+                    found.append((other, b.emit("div", (b.mul(weight, own), total))))
                 rest = beside if rest is None else b.add(rest, beside)
                 scale = b.neg(scale) if op == "sub" and place == 1 else scale
             elif op == "mul":
@@ -101,11 +102,6 @@ class Saturation:
                 scale = b.neg(scale)
         slope = weight if rest is None else self._shared(weight, self._against(rest, scale, self.made[at]))
         return [*found, (argument[0], b.mul(Constant(argument[1]), slope))]
-
-    def _part(self, weight: Atom, scale: Atom, total: Atom, negative: bool) -> Atom:
-        b = self.builder
-        scale = b.neg(scale) if negative else scale
-        return b.emit("div", (b.mul(weight, scale), total))
 
     def _shared(self, weight: Atom, ratio: Atom) -> Atom:
         """The weight of a term whose sum is (1 + ratio) times it."""

@@ -94,7 +94,8 @@ class _Shifting:
         if self.facts.is_alone(x) or not self._is_sum(x):
             return None
         if op == "log1p":
-            op, x = "log", self._made("add", ONE, x)
+            op, x = "log", b.emit("add", (ONE, x))
+            self.facts.include(b.bindings[-1])  # which is taken apart like those of the function
         top = self._rounded_top(x)
         if top is None:
             return None
@@ -278,12 +279,6 @@ class _Shifting:
         if binding.op == "item":
             return self.builder.bind("item", (x,), (), x.dtype or "d", binding.params)
         return self.arrays.bind(binding.op, x, **binding.params.params)
-
-    def _made(self, op: str, *operands: Atom) -> Atom:
-        """A new operation that is taken apart like those of the function."""
-        found = self.builder.emit(op, operands)
-        self.facts.include(self.builder.bindings[-1])
-        return found
 
     def _read_by(self, binding: Node) -> tuple[Atom, ...]:
         """The operands that a value's size depends on: all but the exponent of a power."""
