@@ -31,11 +31,10 @@ class Forward:
 
     def sweep(self, seeds: dict[Atom, Atom], wanted: Iterable[Atom]) -> dict[Atom, Atom]:
         """Tangents of the `wanted` values that depend on the seeds."""
-        b = self.builder
         self.dots = {symbol: Masked(seed) for symbol, seed in seeds.items()}
         for binding in self.slopes.bindings:
             if binding.dtype not in "?l" and any(o in self.dots for o in binding.operands):
-                b.at(binding)
+                self.builder.at(binding)
                 found = self._pushed(binding)
                 if found is not None:
                     self.dots[binding.result] = found

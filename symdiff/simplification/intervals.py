@@ -44,8 +44,7 @@ class Fact(NamedTuple):
 
     def may_be(self, number: float) -> bool:
         """Whether a value may be that number."""
-        above = self.low < number or (self.low == number and not self.low_open)
-        return above and (number < self.high or (self.high == number and not self.high_open))
+        return (self.low, self.low_open) <= (number, False) and (number, self.high_open) <= (self.high, False)
 
     def met(self, other: "Fact") -> "Fact":
         """What is known where both hold."""
