@@ -30,7 +30,7 @@ NAMES = {
     "symdiff.lowering.walks": "live_only",
     "symdiff.lowering.sharing.sharing": "share",
     "symdiff.codegen.source": "MISS Source",
-    "symdiff.codegen.expressions": "ATOM emit_statements leaf_texts parenthesis_levels",
+    "symdiff.codegen.expressions": "Spelled emit_statements parenthesis_levels",
     "symdiff.codegen.formulas": "FORMULAS formula_program",
     "symdiff.codegen.names": "Names",
     "symdiff.inspection.reading.equations": "Equation",
