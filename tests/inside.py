@@ -78,7 +78,7 @@ NAMES = {
     "symdiff.simplification.saturation": "Saturation",
     "symdiff.rulebooks.columns": "formula_locus rule_column",
     "symdiff.rulebooks.rewrites": "COMPLEX CONSTANTS rewrite_rules rewrites_by_operation",
-    "symdiff.rulebooks.precision": "OPERATIONS",
+    "symdiff.rulebooks.elsewhere": "ELSEWHERE OPERATIONS plain_formula",
     "symdiff.rulebooks.rule": "evaluate_formula",
     "symdiff.rulebooks.importing": "formulas_by_name load_rules our_rule",
     "symdiff.simplification.interning": "Numbered Values",
