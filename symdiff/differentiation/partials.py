@@ -107,10 +107,10 @@ class Partials:
             zero = next((o for o in operands if is_constant(o, 0)), None)
             if zero is not None:
                 return zero  # it is structural: the derivative of x**0 has no x**-1 in it
-        if op == "eq" and is_constant(operands[1], 0) and self.facts.of(operands[0]).low > 0:
-            return Constant(False)
         if op == "eq" and all(isinstance(o, Constant) for o in operands):
             return Constant(operands[0].params == operands[1].params)
+        if op == "eq" and is_constant(operands[1], 0) and self.facts.of(operands[0]).low > 0:
+            return Constant(False)
         if op == "abs" and isinstance(operands[0], Constant):
             return Constant(abs(operands[0].value))
         if op == "and" and any(is_constant(o, 0) for o in operands):
