@@ -158,11 +158,10 @@ def _difference(rule: Rule, point: Point) -> float:
             if template is None:
                 continue
             partial = exact_formula(template, args, out)
-            across = exact_formula(rule.conj_partials[place], args, out) if rule.conj_partials else 0
-            is_real = not isinstance(args[place], mpmath.mpc)
-            for direction in (1, 1j) if rule.conj_partials and not is_real else (1,):
+            crossed = rule.conj_partials if on_complex else None
+            across = exact_formula(crossed[place], args, out) if crossed else 0
+            for direction in (1, 1j) if crossed else (1,):
                 found = partial * direction + across * mpmath.conj(direction)
-                found = mpmath.re(found) if rule.conj_partials and is_real else found
                 worst = max(worst, _relative(found, _slope(primal, args, place, direction)))
     return worst
 
@@ -196,10 +195,6 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
             exact = exact_formula(template, args, out)
             scale = EPS * max(formula_condition(template, args, out, exact), mpmath.mpf(10) ** -300)
             values = [_rounded_form(template, numbers, _double(out)), computed[place]]
-            if rule.conj_partials:
-                conjugate = rule.conj_partials[place]
-                exact = mpmath.re(exact + exact_formula(conjugate, args, out))
-                values[0] = np.real(values[0] + _rounded_form(conjugate, numbers, _double(out)))
             for k, value in enumerate(values):
                 error = abs(mpmath.mpmathify(_plain(value)) - exact) / scale if np.all(np.isfinite(value)) else math.inf
                 worst[k] = max(worst[k], float(error))

@@ -84,11 +84,7 @@ class Rule:
         """The partials at numbers (or arrays), None where there is none; by a real number alone, not by its conjugate."""
         out = self.value(*numbers)
         on_complex = any(np.iscomplexobj(n) for n in numbers)
-        found = [None if t is None else evaluate_formula(t, numbers, out) for t in self.partials_on(complex_=on_complex)]
-        if self.conj_partials and not on_complex:
-            conjugate = [evaluate_formula(t, numbers, out) for t in self.conj_partials]
-            found = [np.real(f + c) for f, c in zip(found, conjugate, strict=True)]
-        return tuple(found)
+        return tuple(None if t is None else evaluate_formula(t, numbers, out) for t in self.partials_on(complex_=on_complex))
 
     def value(self, *numbers: Any) -> Any:
         """The function itself at numbers (or arrays), computed with NumPy."""
@@ -171,6 +167,10 @@ class Row:
         rule_column(column, self.parameters, self.where)
         plain, _, conjugate = formulas.partition(";;")
         plain, _, on_complex = plain.partition("::")
+        if conjugate and not on_complex:
+            raise RuleError(
+                f"{self.where}: partials by conjugates need those by complex ones; write real :: complex ;; conjugate"
+            )
         partials, complex_partials = self._partials(plain), self._partials(on_complex) if on_complex else None
         conj = tuple(map(self._formula, conjugate.split(";"))) if conjugate else None
         if self.op is not None and self.op not in OPS:

@@ -176,8 +176,6 @@ class Slopes:
         if op == "cot":
             squared = self.writer.power(term, Fraction(2))
             return None if conjugate else self.writer.neg(self.writer.plus(ONE, squared))
-        if op == "abs" and not args[0].is_complex:
-            return self.writer.call("sign", args[0])
         on_complex = any(a.is_complex for a in args)
         names = [self.writer.symbol(f" {k}", on_complex and a.is_complex) for k, a in enumerate(args)]
         out = self.writer.symbol(" out", term.is_complex)
@@ -206,8 +204,6 @@ class Slopes:
             raise RuleError(f"{rule.name} has no derivative by {rule.parameters[place]}")
         formula = RuleFormula(self.writer, rule, names, out)
         found = formula.term(template)
-        if rule.conj_partials and not on_complex and not conjugate:
-            found = self.writer.call("real", self.writer.plus(found, formula.term(rule.conj_partials[place])))
         return None if found is ZERO else found
 
     def _from_body(self, rule: Rule, site: Any, names: list[Term], out: Term, place: int) -> Term | None:
