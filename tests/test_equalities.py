@@ -129,6 +129,25 @@ def test_stored_values_have_the_slope_of_the_function(f, argnums, options):
     np.testing.assert_allclose(found, [4.0 if n == 0 else 0.0 for n in argnums])
 
 
+def through_a_pole(x):
+    return 0.0 if x == 0 else 1 / (2 / x + 1)
+
+
+def scaled_through_a_pole(x, y):
+    return 0.0 if x == 0 else (y + 1) / (3 / x + 0.5)
+
+
+def harmonic(x, y):
+    return 0.0 if x == 0 else 1 / (1 / x + 1 / y)
+
+
+@pytest.mark.parametrize("options", [{}, {"paths": "guard"}, {"paths": "merge"}], ids=str)
+def test_beside_an_equality_a_pole_below_a_line_is_looked_at(options):
+    assert sd.derivative(through_a_pole, order=2, **options)(0.0) == -0.5 == -sd.grad(through_a_pole, **options)(0.0)
+    np.testing.assert_allclose(sd.hessian(scaled_through_a_pole, (0, 1), **options)(0.0, 2.0), [[-1 / 3, 1 / 3], [1 / 3, 0]])
+    assert np.isnan(sd.grad(harmonic, **options)(0.0, 2.0))  # 1, which needs both of them
+
+
 def test_exceptions_at_the_arguments_are_conditions_of_the_path():
     def total(x):
         try:

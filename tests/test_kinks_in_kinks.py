@@ -80,6 +80,10 @@ SMOOTH = {  # values that are smooth where kinks of several variables tie, and w
     ),
     "exponentials": (lambda x, y: np.exp(np.maximum(x, y)) * np.exp(np.minimum(x, y)), lambda x, y: np.exp(x + y)),
     "sines": (lambda x, y: np.sin(np.maximum(x, y)) * np.sin(np.minimum(x, y)), lambda x, y: np.sin(x) * np.sin(y)),
+    "a product and its negative": (
+        lambda x, y: np.maximum((x - 1) * y, -(x - 1) * y) * np.abs((x - 1) * y),
+        lambda x, y: ((x - 1) * y) ** 2,
+    ),
     "three": (
         lambda x, y: (np.maximum(x, y) + np.minimum(x, y)) * np.maximum(np.abs(x - y), 0) ** 2,
         lambda x, y: (x + y) * (x - y) ** 2,

@@ -1,5 +1,6 @@
 """Lists to which rounds append numbers, arrays, tuples and objects, whoever holds them; against the plain functions."""
 
+import copy
 import math
 from dataclasses import dataclass
 
@@ -171,10 +172,164 @@ def steps_of_its_own(x):
     return ys[-1] + sum(ys) / len(ys) + np.sum(np.diff(ts) * np.array(ys[2:]))
 
 
+def under_a_condition(x):
+    found = []
+    for k in range(N):
+        x = 0.9 * x
+        if k % 3:
+            found.append(x)
+    return sum(found)
+
+
+def by_continue(x):
+    found, sizes = [], []
+    for v in NOISE:
+        w = math.sin(20 * v) * x
+        if w < 0.1:
+            continue
+        found.append(w)
+        if w < 0.3:
+            sizes.append((w, len(found)))
+    return sum(found) / len(found) + np.max(np.array(found)) + sum(w * n for w, n in sizes)
+
+
+def rejected_steps(x):
+    t, h, ts, ys = 0.0, 0.3, [0.0], [x]
+    while True:
+        k = math.cos(3 * t) - x * ys[-1]
+        error = 0.5 * h * abs(math.cos(3 * (t + h)) - x * (ys[-1] + h * k) - k)
+        if error < 0.01:
+            t = t + h
+            ts.append(t)
+            ys.append(ys[-1] + h * k)
+        if t > 2:
+            break
+        h *= min(2.0, max(0.3, 0.9 * math.sqrt(0.01 / (error + 1e-16))))
+    return ys[-1] + np.sum(np.diff(ts) * np.array(ys[1:])) / len(ys)
+
+
+def other_ways(x):
+    found, last = [], [x]
+    for k in range(N):
+        v = math.sin(x + k)
+        if v > 0.5:
+            found += [(v, k, None), (v * v, 0, None)]
+            last.append(last[-1] + v)
+        elif v > 0:
+            found.append((x * v, k, None))
+    return sum(v * k + v for v, k, _ in found) + last[-1] + last[2]
+
+
+def events_far_apart(x):
+    found = []
+    for k in range(N):
+        t = 0.3 * k * x
+        if not found or t - found[-1] > 1:
+            found.append(t)
+    return sum(v * v for v in found) + len(found)
+
+
+def asked_for_more(x):
+    found = [x]
+    for _ in range(N):
+        found.append(0.1 * sum(found))
+    return found[-1]
+
+
+def gram_schmidt(x):
+    vs = [np.sin(np.arange(1, 9) * (k + 1) * x) + np.eye(8)[k] for k in range(8)]
+    qs = []
+    for v in vs:
+        for q in qs:
+            v = v - (q @ v) * q
+        qs.append(v / np.linalg.norm(v))
+    return np.sum(np.array(qs)[:, 0] ** 3) + qs[-1][2]
+
+
+def forward_substitution(x):
+    a, ys = np.cos(np.arange(144.0).reshape(12, 12)) + 3 * np.eye(12), []
+    for i in range(12):
+        s = sum(a[i][j] * x * ys[j] for j in range(i))
+        ys.append((NOISE[i] - s) / a[i][i])
+    return sum(y * y for y in ys)
+
+
+def best_of_those_before(x):
+    best = []
+    for i in range(12):
+        most = 0.0
+        for j in range(i):
+            if NOISE[j] * math.sin(j) < NOISE[i] * math.sin(i):
+                most = max(most, best[j])
+        best.append(most + x * math.cos(i) ** 2)
+    return max(best)
+
+
+def convolved(x):
+    c = [x]
+    for k in range(12):
+        total = 0.0
+        for j in range(k + 1):
+            total += c[j] * c[k - j]
+        c.append((c[k] - total) / (k + 1))
+    return sum(v * 0.5**i for i, v in enumerate(c))
+
+
+def from_the_end(x):
+    ys = [x]
+    for _ in range(12):
+        s = 0.0
+        for i in range(len(ys) - 1, -1, -1):
+            s = 0.3 * s + ys[i]
+        for i in range(1, len(ys)):
+            s += 0.1 * ys[i - 1] * ys[-i]
+        ys.append(math.sin(s))
+    return sum(ys)
+
+
+def other_ways_that_read(x):
+    ys = [x, x * x]
+    for k in range(12):
+        s = 0.0
+        for j, y in enumerate(ys):
+            s += y * j
+        if s > 1.0:
+            ys.append(0.2 * ys[-1] + ys[0] * k)
+        else:
+            ys.append(s)
+            ys.append(0.3)
+    return sum(ys) + len(ys)
+
+
+def tables_of_lists(x):
+    d = [[0.0] * 9 for _ in range(9)]
+    for i in range(1, 9):
+        for j in range(1, 9):
+            c = x * (NOISE[i] - math.cos(j)) ** 2
+            d[i][j] = min(d[i - 1][j] + 0.3, d[i][j - 1] + 0.3, d[i - 1][j - 1] + c)
+    return d[8][8] + sum(d[3])
+
+
+def run_lengths(x):
+    runs, total, length = [], 0.0, 0
+    for k in range(N):
+        v = math.sin(k) * x
+        if v > 0:
+            total, length = total + v, length + 1
+        else:
+            if length > 0:
+                runs.append(total / length)
+            total, length = 0.0, 0
+    return sum(runs) + len(runs)
+
+
 KEPT = (
+    gram_schmidt, forward_substitution, best_of_those_before, convolved, from_the_end, other_ways_that_read, tables_of_lists,
+    run_lengths,
+    asked_for_more, by_continue, rejected_steps, other_ways, events_far_apart,
     while_it_is_short, steps_of_its_own,
     attribute, arrays, arrays_of_before, tuples, objects, several_items, by_a_helper, two_lists, in_a_dict, in_loops,
-    by_two_names, of_a_module, behind_a_generator, counted_places,
+    by_two_names, of_a_module, behind_a_generator, counted_places, under_a_condition,
 )  # fmt: skip
 
 
@@ -217,15 +372,6 @@ def length_by_a_tuple(x):
     return sum(found)
 
 
-def under_a_condition(x):
-    found = []
-    for k in range(N):
-        x = 0.9 * x
-        if k % 3:
-            found.append(x)
-    return sum(found)
-
-
 def also_popped(x):
     found = [x, 0.2]
     for _ in range(N):
@@ -234,28 +380,190 @@ def also_popped(x):
     return found[0]
 
 
-def asked_for_more(x):
-    found = [x]
-    for _ in range(N):
-        found.append(0.1 * sum(found))
-    return found[-1]
+def items_with_two_owners(x):
+    ys, zs = [np.array([x, 0.4])], []
+    for k in range(N):
+        s = 0.0
+        for q in ys:
+            s = s + q[0]
+        zs.append(ys[k // 2])
+        ys.append(0.5 * ys[-1] + 0.01 * s)
+    zs[3][0] = 7 * x
+    return np.sum(np.array(ys))
+
+
+def changed_items(x):
+    ys = [np.array([x, 0.4])]
+    for k in range(N):
+        s = 0.0
+        for q in ys:
+            s = s + q[0]
+        q = ys[k // 2]
+        q[0] = q[0] * 0.5
+        ys.append(0.5 * ys[-1] + 0.01 * s)
+    return np.sum(np.array(ys))
+
+
+def a_row_by_name(x):
+    d = [[x] * 4 for _ in range(5)]
+    for i in range(N):
+        row = d[i % 5]
+        row[i % 4] += 0.1 * x * i
+        d[0][0] *= 0.9
+    return sum(row) + d[0][0]
 
 
 WRITTEN = (
-    the_same_array, changed_behind, held_in_a_tuple, length_by_a_tuple, under_a_condition, asked_for_more,
+    items_with_two_owners, changed_items, a_row_by_name,
+    the_same_array, changed_behind, held_in_a_tuple, length_by_a_tuple,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("f", (*KEPT, *WRITTEN, also_popped), ids=lambda f: f.__name__)
 def test_lists_that_rounds_append_to(f):
     graph = sd.trace(f, 0.7, loops="keep", paths="guard")
-    outcomes = {v.partition(":")[0] for v in graph.notes["loops"].values()}
+    outcomes = {v.partition(":")[0] for v in graph.notes["loops"].values() if v != "written out: it is short"}
     assert ("written out" in outcomes) == (f in WRITTEN), graph.notes["loops"]
     df = sd.value_and_grad(f, loops="keep", paths="guard")
     for x in (0.7, 0.4, 1.3):
         value, slope = df(x)
         np.testing.assert_allclose(value, f(x), rtol=1e-13)
         np.testing.assert_allclose(slope, (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-7)
+
+
+def chosen(x):
+    found = []
+    for v in np.sin(np.arange(30.0)):
+        w = v * x + 0.1 * x * x
+        if w > 0.15:
+            found.append(math.sin(w))
+    return found
+
+
+def chosen_behind_others(x):
+    found = [x, 0.5]
+    for v in np.sin(np.arange(30.0)):
+        if v * x > 0.15:
+            found.append(v * v * x)
+        elif v * x < -0.9:
+            found += [v, 0.5 * v]
+    return found
+
+
+def steps(x):
+    found, t, h = [x], 0.0, 0.2
+    while t < 2.0:
+        error = abs(math.sin(5 * t) * x) * h
+        if error < 0.12:
+            t += h
+            found.append(found[-1] * (1 - 0.3 * h) + 0.1 * error)
+            h *= 1.2
+        else:
+            h *= 0.6
+    return found
+
+
+def again(found, x):
+    other = [x]
+    for v in found:
+        if v < 0.6:
+            other.append(v * v)
+    return other[-1] + sum(found)
+
+
+def longest(found, x):
+    best = None
+    for v in found:
+        if best is None or v > best:
+            best = v
+    return best
+
+
+def second(found, x):
+    for k in range(20):
+        found.append(math.sin(found[-1]))
+        if x * k > 3:
+            found.append(x)
+    return found[-1] + found[7] + len(found)
+
+
+def last_target(found, x):
+    v, s = x, 0.0
+    for v in found:
+        s += v
+    return v * len(found) + s
+
+
+def within_rounds(found, x):
+    s = 0.0
+    for k in range(20):
+        for v in found:
+            s = 0.9 * s + 0.1 * v * k
+        s += found[-1] + len(found)
+    return s
+
+
+TRACED = {
+    "length": lambda y, x: x * len(y), "sum": lambda y, x: sum(y) / len(y), "from": lambda y, x: sum(y, 1.0) * x,
+    "ends": lambda y, x: y[-1] * y[-2] + y[0] * y[1] + y[2], "truth": lambda y, x: x if y else 3 * x,
+    "extremes": lambda y, x: max(y) - min(y), "NumPy": lambda y, x: np.mean(y) + np.sum(np.array(y) ** 2),
+    "terms": lambda y, x: sum(v * v for v in y), "again": again,
+    "pairs": lambda y, x: sum(a * b for a, b in zip(y, y, strict=True)),
+}  # fmt: skip
+KNOWN = {
+    "slices": lambda y, x: sum(y[1:]) + y[:2][1], "zip": lambda y, x: sum(a * b for a, b in zip(y, y[1:], strict=False)),  # noqa: RUF007
+    "sorted": lambda y, x: sorted(y)[0] + np.median(y), "places": lambda y, x: sum(v * k for k, v in enumerate(y)),
+    "list": lambda y, x: sum(list(y)) + sum([*y, x]) + sum(2 * y + [x]), "type": lambda y, x: x * (type(y) is list),
+    "changed": lambda y, x: (y.append(x), y.pop(0))[1] + y[-1] + sum(y), "isinstance": lambda y, x: x * isinstance(y, list),
+    "copies": lambda y, x: sum(y.copy() + copy.copy(y) + copy.deepcopy(y)), "in": lambda y, x: x if 0.5 in y else x * x,
+    "stacked": lambda y, x: np.sum(np.array([y, [2 * v for v in y]])), "longest": longest, "second": second,
+    "within": within_rounds,
+    "last": last_target, "equal": lambda y, x: x if y == [] or y != y else 2 * x, "diff": lambda y, x: np.sum(np.diff(y) ** 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", TRACED | KNOWN)
+@pytest.mark.parametrize("build", (chosen, chosen_behind_others, steps), ids=lambda f: f.__name__)
+def test_lists_of_which_conditions_tell_the_items(build, use):
+    uses = TRACED | KNOWN
+
+    def f(x):
+        return uses[use](build(x), x)
+
+    df = sd.value_and_grad(f, loops="keep")
+    for x in (0.7, 0.41, 1.3, 0.7):  # other items
+        value, slope = df(x)
+        np.testing.assert_allclose(value, f(x), rtol=1e-12)
+        np.testing.assert_allclose(slope, (f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rtol=1e-5)
+    if build is chosen and use in TRACED:
+        graph = sd.trace(f, 0.7, loops="keep", paths="merge")
+        assert {*graph.notes["loops"].values()} == {"kept"}
+        points = np.array([0.41, 0.7, 1.3])
+        np.testing.assert_allclose(sd.vmap(df)(points)[0], [f(x) for x in points], rtol=1e-12)
+
+
+def test_a_solver_that_rejects_steps_is_one_file():
+    def f(x):
+        return steps(x)[-1] * len(steps(x))
+
+    graph = sd.trace(f, 0.7, loops="keep", paths="merge")
+    assert {*graph.notes["loops"].values()} == {"kept"}
+    for target in ("numpy", "python"):
+        space = {}
+        exec(sd.value_and_grad(f, loops="keep", paths="merge").source(0.7, target=target), space)
+        value, slope = space["f_value_and_grad"](0.4)
+        np.testing.assert_allclose(value, f(0.4), rtol=1e-13)
+        np.testing.assert_allclose(slope, (f(0.4 + 1e-6) - f(0.4 - 1e-6)) / 2e-6, rtol=1e-6)
+
+
+def test_an_empty_list_raises_as_it_does():
+    def f(x):
+        return chosen(x)[-1]
+
+    df = sd.value_and_grad(f, loops="keep")
+    assert np.isfinite(df(0.7)).all()
+    with pytest.raises(IndexError):
+        df(0.01)
 
 
 def test_a_list_of_a_module_is_put_back():

@@ -115,6 +115,15 @@ BESIDE = {
     "a size times a step": (lambda x: np.arctan(np.sign(x)) * np.maximum(-x, x), 0.0, np.pi / 4, 0.0),
     "a power of a step": (lambda x: x * np.sign(x) ** 4, 0.0, 1.0, 0.0),
     "a step that is none beside": (lambda x: x * np.floor(np.cos(x)), 0.0, 0.0, 0.0),
+    "an angle with a step that is none beside": (lambda x: np.arctan2(x, 0.2 + np.sign(np.abs(x))), 0.0, 5 / 6, 0.0),
+    "a condition that is zero by its rule": (
+        lambda x: np.where(special.xlogy(x, x) <= 0, x, np.exp(x)) * (1 + np.sign(x) ** 2),
+        0.0,
+        2.0,
+        0.0,
+    ),
+    "a size that touches, of a formula": (lambda x: np.abs(1 - np.sinc(0.3 * x)), 0.0, 0.0, (0.3 * np.pi) ** 2 / 3),
+    "a size by a step, in a formula": (lambda x: np.sinc(0.3 * (x * np.sign(np.sin(x)))), 0.0, 0.0, -((0.3 * np.pi) ** 2) / 3),
     "a step of a selected value": (
         lambda x: special.xlog1py(np.exp(x) * np.arcsin(np.where(x <= 0, x, x)), np.sign(np.abs(np.hypot(x, x)))),
         0.0,

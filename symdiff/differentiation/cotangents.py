@@ -83,9 +83,7 @@ class Cotangents:
 
     def settled(self, parts: list[Masked]) -> Atom:
         """The sum of derivatives, zero where none counts."""
-        parts = [self.hard(part) for part in parts]
-        groups = self._grouped([part for part in parts if not part.clean])
-        return self._everywhere(groups, [part.value for part in parts if part.clean])
+        return self.unmasked(self.total(parts))  # type: ignore[arg-type]
 
     def unmasked(self, part: Masked) -> Atom:
         """A derivative, zero where it does not count."""

@@ -318,10 +318,6 @@ def _added(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) 
     return _mapped(found, lambda t: a.builder.neg(t.source)) if binding.op == "sub" and place == 1 else found
 
 
-def _spread_out(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) -> Sparse:
-    return _repeated(a, x, binding.shape)
-
-
 def _repeated(a: Arrays, x: Sparse, shape: Shape) -> Sparse:
     """The array broadcast to a shape: it is the same along its new axes, and along those that had the size 1."""
     n, new = len(x.lead), len(shape) - len(x.shape)
@@ -456,10 +452,6 @@ def _put(x: Sparse, key: tuple[Slice, ...], shape: Shape) -> Sparse:
     return Sparse(x.lead, shape, tuple(t._replace(region=(*t.region[:n], *moved(t.region))) for t in x.terms))
 
 
-def _taken(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) -> Sparse | None:
-    return _cut(a, x, binding.params.params["key"])
-
-
 def _placed(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) -> Sparse | None:
     """What is put somewhere: in a region, beside others, at places in a row, or in place of something."""
     if binding.op == "scatter":
@@ -502,10 +494,6 @@ def _cell(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) -
         return _put(typed, key, whole)
     found = _cut(a, x, key)
     return None if found is None else _regrouped(a, found, ())
-
-
-def _reshaped(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: int) -> Sparse | None:
-    return _regrouped(a, x, binding.shape)
 
 
 def _regrouped(a: Arrays, x: Sparse, shape: Shape) -> Sparse | None:
@@ -618,7 +606,10 @@ def _groups(old: Shape, new: Shape) -> list[tuple[Shape, Shape]]:
 
 _RULES: dict[str, tuple[Callable[..., Sparse | None], tuple[int, ...]]] = {  # with fixed operands
     "add": (_added, ()), "sub": (_added, ()), "mul": (_scaled, ()), "div": (_scaled, (1,)), "select": (_scaled, (0,)),
-    "transpose": (_transposed, ()), "sum": (_summed, ()), "matmul": (_multiplied, ()), "broadcast_to": (_spread_out, ()),
-    "getitem": (_taken, ()), "put": (_placed, ()), "set": (_placed, ()), "set_at": (_placed, ()), "scatter": (_placed, ()),
-    "concatenate": (_placed, ()), "item": (_cell, ()), "array": (_cell, ()), "reshape": (_reshaped, ()),
+    "transpose": (_transposed, ()), "sum": (_summed, ()), "matmul": (_multiplied, ()),
+    "item": (_cell, ()), "array": (_cell, ()),
+    **dict.fromkeys(("put", "set", "set_at", "scatter", "concatenate"), (_placed, ())),
+    "broadcast_to": (lambda a, x, binding, *_: _repeated(a, x, binding.shape), ()),
+    "getitem": (lambda a, x, binding, *_: _cut(a, x, binding.params.params["key"]), ()),
+    "reshape": (lambda a, x, binding, *_: _regrouped(a, x, binding.shape), ()),
 }  # fmt: skip

@@ -18,7 +18,6 @@ from symdiff.ir.building import Builder
 from symdiff.ir.loops import pushed_through
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.sites import pushed_through_site
-from symdiff.vocabulary.ops import is_complex
 
 
 class Forward:
@@ -32,18 +31,14 @@ class Forward:
 
     def sweep(self, seeds: dict[Atom, Atom], wanted: Iterable[Atom]) -> dict[Atom, Atom]:
         """Tangents of the `wanted` values that depend on the seeds."""
-        b = self.builder
-        outer, b.primal = b.primal, False
         self.dots = {symbol: Masked(seed) for symbol, seed in seeds.items()}
         for binding in self.slopes.bindings:
             if binding.dtype not in "?l" and any(o in self.dots for o in binding.operands):
-                b.at(binding)
+                self.builder.at(binding)
                 found = self._pushed(binding)
                 if found is not None:
                     self.dots[binding.result] = found
-        settled = {atom: self._spread(self.masks.unmasked(self.dots[atom]), atom) for atom in wanted if atom in self.dots}
-        b.primal = outer
-        return settled
+        return {atom: self._spread(self.masks.unmasked(self.dots[atom]), atom) for atom in wanted if atom in self.dots}
 
     def _pushed(self, binding: Node) -> Masked | None:
         """The tangent of a binding's result, with a mask where an infinite partial can follow."""
@@ -78,17 +73,9 @@ class Forward:
 
     def _term(self, binding: Node, slope: Slope) -> Masked | None:
         """One operand's part in a tangent."""
-        b = self.builder
-        dot, p, q = self.dots[slope.operand], slope.partial, slope.conjugate
-        if q is not None and not is_complex(binding.dtype):
-            # q is the conjugate of p here, and p*dot + conj(p*dot) twice the real part.
-            value = None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot.value))
-        else:
-            value = None if p is None else b.mul(p, dot.value)
-            if q is not None:
-                crossed = b.mul(q, b.conj(dot.value))
-                value = crossed if value is None else b.add(value, crossed)
+        dot = self.dots[slope.operand]
+        value = slope.along(self.builder, dot.value, binding)
         if value is None:
             return None
-        clean = dot.clean and isinstance(p, Constant) and q is None
+        clean = dot.clean and isinstance(slope.partial, Constant) and slope.conjugate is None
         return self.masks.armed(Masked(value, dot.mask, clean, dot.soft), slope.taken, slope.soft)

@@ -36,7 +36,8 @@ def _lifted(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequenc
     outside: dict[Atom, Atom] = {
         leaf.node: operand for leaf, operand in zip(body.inputs[first:], operands[first - 1 :], strict=True)
     }
-    inside, names = Builder(), {leaf.name for leaf in body.inputs}
+    inside = Builder()
+    inside.inputs = [*body.inputs]
     leaves: dict[Node, Atom] = {}
 
     def lift(b: Atom) -> Atom:
@@ -47,13 +48,10 @@ def _lifted(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequenc
 
     given = []
     for n, b in enumerate(_chosen(body, outside)):
-        name = f"same{n}"
-        while name in names:
-            name += "_"
-        leaves[b] = inside.input(name, b.shape, b.dtype)
+        leaves[b] = inside.fresh_input(f"same{n}", b.shape, b.dtype).node
         given.append(lift(b))
     if given:
-        body = replace(with_leaves(body, leaves), inputs=(*body.inputs, *inside.inputs))
+        body = replace(with_leaves(body, leaves), inputs=tuple(inside.inputs))
     made = builder.loop(replace(loop, body=body), (*operands, *given))
     return [builder.part(made, k) for k in range(len(loop.results))]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from symdiff.differentiation.cotangents import Masked, Soft
 from symdiff.differentiation.forward import Forward
-from symdiff.differentiation.opening import Opened
+from symdiff.differentiation.opening import Opened, typed
 from symdiff.differentiation.partials import ZERO
 from symdiff.differentiation.reverse import Reverse
 from symdiff.errors import NonHolomorphicError
@@ -39,17 +39,19 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
     moving, _ = _moving(binding.params, dots)
     opened = Opened(binding.params.body, [place + 1 for place in moving], False)
     outputs = opened.graph.outputs
-    seeds: dict[Atom, GraphInput] = {leaf: _input(opened.builder, leaf, leaf.shape, "dot", leaf.dtype) for leaf in opened.wrt}
+    seeds: dict[Atom, GraphInput] = {
+        leaf: opened.builder.fresh_input(f"{leaf.name}_dot", leaf.shape, leaf.dtype) for leaf in opened.wrt
+    }
     given: dict[Atom, Atom] = {leaf: seed.node for leaf, seed in seeds.items()}
     found = Forward(opened.builder, opened.bindings, given, rules).sweep(given, [o.atom for o in outputs])
 
     def dot(output: GraphOutput) -> GraphOutput:
-        return GraphOutput(f"{output.name}_dot", opened.typed(found.get(output.atom), output.shape, output.dtype))
+        return GraphOutput(f"{output.name}_dot", typed(opened.builder, found.get(output.atom), output.shape, output.dtype))
 
     old, rounds = (Rounds.of(binding, opened.graph) for _ in range(2))
     for place, (leaf, operand, *rest) in enumerate((*old.carried, *old.rows, *old.others)):
         if leaf.node in seeds:
-            pair = seeds[leaf.node], _filled(builder, dots.get(place), operand.shape, leaf.node.dtype)
+            pair = seeds[leaf.node], typed(builder, dots.get(place), operand.shape, leaf.node.dtype)
             if place < len(old.carried):
                 rounds.carried.append((*pair, dot(rest[0])))
             elif rest:
@@ -100,15 +102,15 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
             seed: Atom = whole.arrays.broadcast_to(source, output.shape)
         else:
             named = body.carried[k][0] if k < loop.carried else output
-            leaf = _input(whole.builder, named, output.shape, "bar", wide or output.dtype)
+            leaf = whole.builder.fresh_input(f"{named.name}_bar", output.shape, wide or output.dtype)
             seed = leaf.node
             if k < loop.carried:
                 begins[k] = leaf
             elif k < ends and source.shape:
                 stack = loop.stacks[k - loop.carried]
-                rounds.rows.append((leaf, _filled(builder, bar, (stack.size, *output.shape), leaf.dtype), stack.place))
+                rounds.rows.append((leaf, typed(builder, bar, (stack.size, *output.shape), leaf.dtype), stack.place))
             else:
-                rounds.others.append((leaf, _filled(builder, source if k < ends else bar, output.shape, leaf.dtype)))
+                rounds.others.append((leaf, typed(builder, source if k < ends else bar, output.shape, leaf.dtype)))
         seeds[output.atom] = whole.builder.add(seeds[output.atom], seed) if output.atom in seeds else seed
     sweep = Reverse(whole.builder, whole.bindings, whole.wrt, reverse.slopes.partials.rules)
     found, conjugates = sweep.sweep(seeds, mirrored, seeds if soft else ())
@@ -128,12 +130,12 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
         value = found.get(leaf.node)
         if mirrored and value is not None and is_complex(leaf.dtype):  # twice the derivative by z, as sweeps carry it
             value = whole.builder.mul(Constant(2.0), value)
-        return GraphOutput(f"{leaf.name}_bar", whole.typed(value, leaf.shape, wide or leaf.dtype))
+        return GraphOutput(f"{leaf.name}_bar", typed(whole.builder, value, leaf.shape, wide or leaf.dtype))
 
     results: dict[int, tuple[list[Any], int]] = {}
     for k, leaf in begins.items():
         results[k] = rounds.carried, len(rounds.carried)
-        rounds.carried.append((leaf, _filled(builder, given.get(k), leaf.shape, leaf.dtype), bar_of(k)))
+        rounds.carried.append((leaf, typed(builder, given.get(k), leaf.shape, leaf.dtype), bar_of(k)))
     for place in moving:
         leaf = whole.graph.inputs[place + 1]
         if leaf.node in found and place >= loop.carried:
@@ -148,7 +150,7 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     )
     own = {leaf.node for leaf in whole.graph.inputs}
     reads = [] if binding in builder.wider else _reads(inside, [leaf.node for leaf, *_ in body.carried], own)
-    leaves = [_input(whole.builder, b, b.shape, "read", b.dtype) for b in reads]
+    leaves = [whole.builder.fresh_input(f"{b.name}_read", b.shape, b.dtype) for b in reads]
     taped, tapes = _taped(builder, binding, forward, reads)
     kept = [leaf for leaf, *_ in body.carried] + leaves
     rounds.rows += [(leaf, tape, Place()) for leaf, tape in zip(kept, tapes, strict=True)] + body.rows
@@ -249,20 +251,3 @@ def _bound(builder: Builder, rounds: Rounds, like: Node, inside: Builder, **chan
 
 def _put(builder: Builder, made: Node) -> Node:
     return builder.loop(made.params, made.operands, made.origin)
-
-
-def _input(inside: Builder, of: Node | GraphInput | GraphOutput, shape: tuple[int, ...], what: str, code: str) -> GraphInput:
-    """Another argument of the body, with a name that none has."""
-    name = f"{of.name}_{what}"
-    while any(leaf.name == name for leaf in inside.inputs):
-        name += "_"
-    inside.input(name, shape, code)
-    return inside.inputs[-1]
-
-
-def _filled(builder: Builder, atom: Atom | None, shape: tuple[int, ...], code: str) -> Atom:
-    """A derivative with exactly this shape and dtype; zeros where there is none."""
-    b = builder
-    atom = ZERO if atom is None else atom
-    atom = atom if is_complex(code) else b.real(atom)
-    return Arrays(b).broadcast_to(b.cast(atom, code), shape)

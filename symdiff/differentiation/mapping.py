@@ -157,13 +157,9 @@ def _late(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> Sequence[
 
 def _leaves_of(body: Graph, atoms: Sequence[Atom]) -> list[GraphInput]:
     """Inputs for some values of a body."""
-    inside, taken = Builder(), {leaf.name for leaf in body.inputs}
-    for n, atom in enumerate(atoms):
-        name = f"each{n}"
-        while name in taken:
-            name += "_"
-        inside.input(name, atom.shape, atom.dtype or "d")
-    return inside.inputs
+    inside = Builder()
+    inside.inputs = [*body.inputs]
+    return [inside.fresh_input(f"each{n}", atom.shape, atom.dtype or "d") for n, atom in enumerate(atoms)]
 
 
 def _made_products(loop: Loop, operands: tuple[Atom, ...], crossing: Sequence[Atom], builder: Builder) -> Sequence[Atom] | None:

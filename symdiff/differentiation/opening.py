@@ -13,10 +13,17 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.lowering.expanding import lower_products
 from symdiff.tracing.unrolling.scalarizing import is_unrolled
+from symdiff.vocabulary.extents import Shape
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 
 ZERO = Constant(0.0)
+
+
+def typed(b: Builder, atom: Atom | None, shape: Shape, code: str) -> Atom:
+    """A derivative with exactly this shape and dtype; zeros where there is none."""
+    atom = ZERO if atom is None else atom
+    return Arrays(b).broadcast_to(b.cast(atom if is_complex(code) else b.real(atom), code), shape)
 
 
 class Opened:
@@ -83,19 +90,9 @@ class Opened:
         b = self.builder
         whole = len(parts) == 1 and not (shape and self.unrolled)
         if whole:
-            return GraphOutput(name, self.typed(parts[0], shape, code))
+            return GraphOutput(name, typed(b, parts[0], shape, code))
         cells = [ZERO if part is None else part for part in parts]
         return GraphOutput(name, b.array(cells if is_complex(code) else [b.real(c) for c in cells], shape, code))
-
-    def typed(self, atom: Atom | None, shape: tuple[int, ...], code: str) -> Atom:
-        """A result with exactly this shape and dtype; zeros where there is none."""
-        b = self.builder
-        atom = ZERO if atom is None else atom
-        if not is_complex(code):
-            atom = b.real(atom)
-        if isinstance(atom, Constant) or atom.dtype != code:
-            atom = b.cast(atom, code)
-        return self.arrays.broadcast_to(atom, shape)
 
     def finished(self, outputs: list[GraphOutput], name: str) -> Graph:
         """The extended graph with new outputs."""

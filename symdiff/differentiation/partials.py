@@ -13,13 +13,11 @@ from symdiff.differentiation.holomorphy import check_holomorphic
 from symdiff.errors import RuleError
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template
 from symdiff.simplification.facts import Facts
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ZERO = Constant(0.0)
-_ON_REAL = {"abs": None, "conj": Constant(1.0), "real": Constant(1.0), "imag": ZERO}
 TINY = 1e-300  # a value above it has a finite root, and the root a finite partial
 
 
@@ -31,7 +29,6 @@ class Partials:
         self.rules = rules
         self.facts = facts
         self._built: dict[tuple[Node, int, bool], Atom | None] = {}
-        self._decided: dict[tuple[Any, ...], Template] = {}
 
     def rule(self, binding: Node) -> Any:
         """The rule of a binding's head."""
@@ -62,7 +59,6 @@ class Partials:
         rule = self.rule(binding)
         if conjugate and not rule.conj_partials:
             return None
-        operand = binding.operands[place]
         if rule.holomorphic == "real" and any(o.dtype is not None and is_complex(o.dtype) for o in binding.operands):
             raise RuleError(f"{binding.origin}: the rule of {rule.name} holds for real arguments only")
         b = self.builder
@@ -73,15 +69,12 @@ class Partials:
             return found[place]
         if rule.is_user_function and binding.op == "call":
             check_holomorphic(binding, place, False)
-        if rule.conj_partials and not is_complex(operand.dtype or "d"):
-            result = self._on_real(binding, rule, place)
-        else:
-            on_complex = any(is_complex(o.dtype or "d") for o in binding.operands)
-            templates = rule.conj_partials if conjugate else rule.partials_on(complex_=on_complex)
-            template = templates[place]
-            if template is None:
-                raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
-            result = apply(self._of_constants(template, binding.operands), binding.operands, binding.result, self._emit)
+        on_complex = any(is_complex(o.dtype or "d") for o in binding.operands)
+        templates = rule.conj_partials if conjugate else rule.partials_on(complex_=on_complex)
+        template = templates[place]
+        if template is None:
+            raise RuleError(f"{binding.origin}: {rule.name} has no derivative by {rule.parameters[place]}")
+        result = self._instance(template, (*binding.operands, binding.result))
         if rule.singular and self.is_singular(binding) and self.is_root_of_squares(binding):
             return self._norm(binding)
         return result
@@ -92,47 +85,42 @@ class Partials:
         slope = b.mul(Constant(self.facts.root(binding)), b.emit("div", (binding.result, under)))
         return b.select(b.emit("eq", (under, ZERO)), b.emit("edge", (under,)), slope)
 
-    def _of_constants(self, template: Template, args: tuple[Atom, ...]) -> Template:
-        """A template without the branches that constant arguments decide against."""
-        key = id(template), *(a.value if isinstance(a, Constant) else None for a in args)
-        if key not in self._decided:
-            self._decided[key] = decided_partial(template, args)
-        return self._decided[key]
+    def _instance(self, template: Template, args: tuple[Atom, ...]) -> Atom:
+        """What a template gives; what constants decide against is not in it."""
+        values = dict(enumerate(args))
 
-    def _on_real(self, binding: Node, rule: Any, place: int) -> Atom:
-        """On a real operand, which is its own conjugate, the sum of both partials."""
-        if binding.op in _ON_REAL:
-            simple = _ON_REAL[binding.op]
-            return simple if simple is not None else self.builder.emit("sign", (binding.operands[place],))
-        parts = [apply(t[place], binding.operands, binding.result, self._emit) for t in (rule.partials, rule.conj_partials)]
-        return self.builder.real(self.builder.add(*parts))
+        def made(ref: int) -> Atom:
+            if ref not in values:
+                op, refs, payload = template.steps[ref - len(args)]
+                known = made(refs[0]) if op in ("and", "select") else None
+                if isinstance(known, Constant):
+                    values[ref] = made(refs[1]) if known.value else made(refs[2]) if op == "select" else known
+                else:
+                    values[ref] = self._emit(op, tuple(map(made, refs)), payload)
+            return values[ref]
 
-    def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
+        return made(template.result)
+
+    def _emit(self, op: str, operands: tuple[Atom, ...], payload: Any) -> Atom:
         b = self.builder
         if op == "mul":
-            # A constant zero in a partial is structural: the derivative of x**0 has no x**-1 in it.
             zero = next((o for o in operands if is_constant(o, 0)), None)
-            return zero if zero is not None else b.mul(*operands)
-        if op == "add":
-            return b.add(*operands)
-        if op == "neg":
-            return b.neg(*operands)
-        if op == "conj":
-            return b.conj(*operands)
-        if op == "real":
-            return b.real(*operands)
-        if op == "sub":
-            return b.sub(*operands)
+            if zero is not None:
+                return zero  # it is structural: the derivative of x**0 has no x**-1 in it
+        if op == "eq" and all(isinstance(o, Constant) for o in operands):
+            return Constant(operands[0].params == operands[1].params)
         if op == "eq" and is_constant(operands[1], 0) and self.facts.of(operands[0]).low > 0:
             return Constant(False)
-        if op == "select" and isinstance(operands[0], Constant):
-            return operands[1 if operands[0].value else 2]
+        if op == "abs" and isinstance(operands[0], Constant):
+            return Constant(abs(operands[0].value))
+        if op == "and" and any(is_constant(o, 0) for o in operands):
+            return Constant(False)
         if op == "pow" and isinstance(operands[1], Constant):
             if operands[1].value == 1:
                 return operands[0]
             if operands[1].value == 0:
                 return Constant(1)
-        return b.emit(op, operands, payload)
+        return b.folded(op, operands, payload)
 
     def counts(self, binding: Node, place: int) -> tuple[Atom, bool] | None:
         """A condition and its value where operand `place` has a part in the result; None where it always has."""
@@ -145,49 +133,13 @@ class Partials:
 
     def is_singular(self, binding: Node) -> bool:
         """Whether the head's partial can be infinite where its value is finite, for these operands."""
-        rule = None if binding.op in ("cast", "edge") or has_structural_partials(binding) else self.rule(binding)
-        if rule is None or not rule.singular:
+        op, operands = binding.op, binding.operands
+        if op in ("cast", "edge", "select") or has_structural_partials(binding) or not self.rule(binding).singular:
             return False
-        if binding.op == "pow" and isinstance(binding.operands[1], Constant):
-            exponent = binding.operands[1].value
-            if isinstance(exponent, complex) or not 0 < exponent < 1:
-                return False
-        if binding.op in ("sqrt", "cbrt", "pow"):
-            return self.facts.of(binding.operands[0]).low < TINY
-        return True
-
-
-def decided_partial(template: Template, args: tuple[Atom, ...]) -> Template:
-    """A template without the branches that constant arguments decide against."""
-    count = len(args) + 1
-    if not any(op == "select" for op, _, _ in template.steps) or not any(isinstance(a, Constant) for a in args):
-        return template
-    known: dict[int, Any] = {i: a.value for i, a in enumerate(args) if isinstance(a, Constant)}
-    stands: list[int] = list(range(count))  # the reference that stands for each
-    for step, (op, refs, payload) in enumerate(template.steps, count):
-        refs = tuple(stands[r] for r in refs)
-        stands.append(step)
-        if op == "const":
-            known[step] = payload
-        elif op == "eq" and all(r in known for r in refs):
-            known[step] = known[refs[0]] == known[refs[1]]
-        elif op == "abs" and refs[0] in known:
-            known[step] = abs(known[refs[0]])
-        elif op == "and" and any(known.get(r, True) is False for r in refs):
-            known[step] = False
-        elif op == "select" and refs[0] in known:
-            stands[step] = refs[1] if known[refs[0]] else refs[2]
-    needed = {stands[template.result]}
-    for step in range(len(template.steps) + count - 1, count - 1, -1):
-        if step in needed:
-            needed.update(stands[r] for r in template.steps[step - count][1])
-    place = list(range(count))
-    steps = []
-    for step, (op, refs, payload) in enumerate(template.steps, count):
-        place.append(count + len(steps))
-        if step in needed:
-            steps.append((op, tuple(place[stands[r]] for r in refs), payload))
-    return Template(tuple(steps), place[stands[template.result]])
+        if op not in ("sqrt", "cbrt", "pow"):
+            return True
+        is_known = op != "pow" or isinstance(operands[1], Constant)
+        return not (is_known and not 0 < self.facts.root(binding) < 1) and self.facts.of(operands[0]).low < TINY
 
 
 def has_structural_partials(binding: Node) -> bool:

@@ -57,7 +57,6 @@ class Reverse:
         """Cotangents by the inputs `wrt`, and by their conjugates; structurally zero ones are left out. The `soft` seeds may
         be zero for what the sweep does not see."""
         b = self.builder
-        outer, b.primal = b.primal, False
         self.mirrored = mirrored
         self.bars: Bars = {}
         self.conjugates: Bars = {}
@@ -82,7 +81,6 @@ class Reverse:
             found[v] = b.mul(Constant(0.5), found[v]) if is_complex(v.dtype) else b.real(found[v])
             if is_complex(v.dtype):
                 crossed[v] = b.conj(found[v])
-        b.primal = outer
         return found, crossed
 
     def _put(self, part: Masked | None, operand: Atom, where: Bars) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.differentiation.cotangents import Masked
+from symdiff.differentiation.opening import typed
 from symdiff.differentiation.transforming import pull_cotangents
 from symdiff.differentiation.vectorizing import vectorize_graph
 from symdiff.errors import NonHolomorphicError, RuleError
@@ -272,5 +273,4 @@ def _fitted(value: Any, kind: Kind, where: str, b: Builder) -> Atom:
     atom = ZERO if value is None else traced_atom(value, b, where)
     if atom.shape != kind[0] and atom.shape != ():
         raise RuleError(f"{where} has shape {atom.shape}; {kind[0]} is expected")
-    atom = atom if is_complex(kind[1]) else b.real(atom)
-    return Arrays(b).broadcast_to(atom if atom.dtype == kind[1] else b.cast(atom, kind[1]), kind[0])
+    return typed(b, atom, *kind)

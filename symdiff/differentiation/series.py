@@ -11,16 +11,16 @@ power series, 1990.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import reduce
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
 from symdiff.differentiation.naming import derivative_dtype
 from symdiff.differentiation.opening import Opened
-from symdiff.differentiation.partials import Partials, has_structural_partials
-from symdiff.differentiation.slopes import Slope
+from symdiff.differentiation.partials import has_structural_partials
+from symdiff.differentiation.slopes import Slope, Slopes
 from symdiff.errors import RuleError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
@@ -30,10 +30,7 @@ from symdiff.rulebooks.sites import pushed_through_site
 from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import known_column
-from symdiff.simplification.polynomials import Polynomials
 from symdiff.simplification.removable import is_divided
-from symdiff.simplification.saturation import Saturation
-from symdiff.simplification.seen import known_bindings
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
@@ -42,8 +39,6 @@ ZERO = Constant(0.0)
 _FLAT = operations("flat")
 _LINEAR = operations("linear") & OPS.keys()
 _CELLWISE = operations("cellwise") | {"item", "array"}
-_EXPONENTIALS = operations("exponential")
-_FOLLOWED = operations("polynomial") | {"cast"}
 _SCALING = operations("scales")
 _DEPTH = 6  # operations whose rounding errors are followed
 _PRODUCTS = operations("bilinear")
@@ -147,19 +142,13 @@ class Series:
         self.builder = open_.builder
         self.arrays = Arrays(self.builder)
         self.seeds = seeds
-        facts = known_bindings(open_.bindings, self.builder, seeds, order, whole=True)
-        self.polynomials = Polynomials(self.builder, facts.bindings)
+        self.slopes = Slopes(self.builder, open_.bindings, seeds, rules, order, whole=True)
+        self._facts = facts = self.slopes.facts
         self.builder.remember(facts.bindings, seeds)
-        self.partials = Partials(self.builder, facts, rules)
-        self._facts = facts
-        self._written = set(facts.made)  # what the function has, and not a row
+        self._made = facts.made  # what the function has, and not a row
         self._poles = self._with_poles(facts.bindings)
-        self.saturation = Saturation(self.builder, facts)
-        self._made = facts.made
         self._terms: dict[tuple[Atom, int], Atom | None] = {}
         self._slopes: dict[Atom, list[Slope]] = {}
-        self._polynomial: dict[Atom, Slope | None] = {}
-        self._overflows: dict[Atom, Atom | None] = {}
         self._errors: dict[tuple[Atom, int], Atom | None] = {}
         self._scales: dict[Atom, Atom] = {}
         self.guarded: set[Atom] = set()  # values whose coefficients are NaN where they are lost
@@ -202,7 +191,7 @@ class Series:
         b.at(binding)
         self.arrays.origin = binding.origin
         op, operands = binding.op, binding.operands
-        if self._slope(binding) is not None:
+        if self._is_polynomial(atom):
             return self._by_rate(atom, k)
         if (parts := self._divided(binding)) is not None:
             return self._quotient(binding, *parts, k)
@@ -233,7 +222,7 @@ class Series:
         """A coefficient of a root of what may vanish, such as a length, with the errors that its divisions by small values
         have made of those of its operands; as found for other operations."""
         op, result, b = binding.op, binding.result, self.builder
-        if k < 2 or op not in ("sqrt", "hypot") or result not in self._written or not self._may_vanish(result):
+        if k < 2 or op not in ("sqrt", "hypot") or result not in self._made or not self._may_vanish(result):
             return found
         first = self._term(result, 1)
         errors = [(j, e) for o in binding.operands for j in range(k + 1) if (e := self._error(o, j)) is not None]
@@ -253,12 +242,9 @@ class Series:
         last = None if rate is None else self._term(rate, k - 1)
         return last if last is None or k == 1 else self.builder.emit("div", (last, Constant(float(k))))
 
-    def _slope(self, binding: Node) -> Slope | None:
-        """The derivative of a polynomial that stands for a value near a point; None for other operations."""
-        if binding.result not in self._polynomial:
-            found = self.polynomials.slopes(binding)
-            self._polynomial[binding.result] = None if found is None else Slope(*found[0])
-        return self._polynomial[binding.result]
+    def _is_polynomial(self, atom: Atom) -> bool:
+        """Whether a value is such a polynomial as stands for others near a point."""
+        return self.slopes.polynomials.of(atom) is not None
 
     # -- operations with a recurrence that is shorter than their row's, or needs no row
 
@@ -300,10 +286,9 @@ class Series:
         slope = below[1]
         if slope is not None and self._may_share_zero(binding.result, over, under):
             found = self._divided_by(under, slope, binding, over, k, found)
-        overflowed = self._overflowed(under)
-        if overflowed is None:
+        if not self._facts.of(under).growth:
             return found
-        return b.select(b.emit("and", (overflowed, b.emit("eq", (binding.result, ZERO)))), ZERO, found)
+        return b.select(b.emit("and", (b.emit("isinf", (under,)), b.emit("eq", (binding.result, ZERO)))), ZERO, found)
 
     def _with_poles(self, bindings: list[Node]) -> set[Atom]:
         """What of the function may have poles, by its rows and what is known of its values, and what is made of such."""
@@ -323,7 +308,7 @@ class Series:
 
     def _may_share_zero(self, result: Atom, over: Atom, under: Atom) -> bool:
         """Whether a quotient that the function has, and not a row, may be regular where its divisor vanishes."""
-        is_moving = result in self._written and over in self.builder.moving
+        is_moving = result in self._made and over in self.builder.moving
         return is_moving and self._may_vanish(under) and self._reaches_zero(over)
 
     def _reaches_zero(self, atom: Atom) -> bool:
@@ -343,9 +328,7 @@ class Series:
         return False
 
     def _may_vanish(self, atom: Atom) -> bool:
-        fact = self._facts.of(atom)
-        is_above = fact.low > 0.0 or (fact.low == 0.0 and fact.low_open)
-        return not (is_above or fact.high < 0.0 or (fact.high == 0.0 and fact.high_open))
+        return self._facts.of(atom).may_be(0.0)
 
     def _divided_by(self, under: Atom, slope: Atom, binding: Node, over: Atom, k: int, found: Atom) -> Atom:
         """A coefficient of a quotient; NaN where dividing by a small number k times, which multiplies an error by its k-th
@@ -431,7 +414,7 @@ class Series:
             made = self._made.get(atom, atom)
             moving = [o for o in made.operands if o in self.builder.moving]
             if made.op == "select":
-                return all(self._slope(self._made.get(o, o)) is not None or self._is_kept(o) for o in moving)
+                return all(self._is_polynomial(o) or self._is_kept(o) for o in moving)
             if made.op not in _SCALING or len(moving) != 1 or (made.op == "div" and made.operands[1] is moving[0]):
                 return False
             atom = moving[0]
@@ -448,24 +431,6 @@ class Series:
 
     def _size(self, atom: Atom) -> Atom:
         return self.builder.emit("abs", (atom,))
-
-    def _overflowed(self, atom: Atom) -> Atom | None:
-        """Whether an exponential in a divisor has overflowed; None where there is none."""
-        b, pending = self.builder, [atom]
-        while pending:
-            top = pending[-1]
-            made = self._made.get(top, top)
-            is_real = top in b.moving and not is_complex(top.dtype or "d")
-            parts = made.operands[: 1 if made.op in ("div", "pow") else None] if is_real and made.op in _FOLLOWED else ()
-            missing = [o for o in parts if o not in self._overflows]
-            pending += missing
-            if missing:
-                continue
-            found = [b.emit("isinf", (top,))] if is_real and made.op in _EXPONENTIALS else []
-            found += [o for p in dict.fromkeys(parts) if (o := self._overflows[p]) is not None]
-            self._overflows[top] = reduce(lambda p, q: b.emit("or", (p, q)), dict.fromkeys(found)) if found else None
-            pending.pop()
-        return self._overflows[atom]
 
     def _multiplied(self, binding: Node) -> Atom | None:
         """A power with a natural exponent, by squaring; None for others."""
@@ -486,24 +451,13 @@ class Series:
 
     def _partials(self, binding: Node) -> list[Slope]:
         """The partials by values that move, and by their conjugates."""
-        if (slope := self._slope(binding)) is not None:
-            return [slope]
         if binding.result not in self._slopes:
-            moving, found = self.builder.moving, []
-            places = self.saturation.remaining(binding) if self._saturates(binding) else range(len(binding.operands))
-            if self._saturates(binding):
-                found += [Slope(o, p) for o, p in self.saturation.slopes(binding) or () if o in moving]
-            for place in places:
-                o = binding.operands[place]
-                if o in moving:
-                    q = self.partials.partial(binding, place, conjugate=True) if is_complex(o.dtype or "d") else None
-                    found.append(Slope(o, self.partials.partial(binding, place), q))
-            self._slopes[binding.result] = found
+            self._slopes[binding.result] = [slope for _, slope in self.slopes.by_rows(binding, self.builder.moving)]
         return self._slopes[binding.result]
 
     def _saturates(self, binding: Node) -> bool:
         """Whether it has partials of its own where an exponential in it overflows."""
-        return binding.result in self._made and self.saturation.slopes(binding) is not None
+        return self.slopes.saturation.slopes(binding)[0] is not None
 
     def _is_flat(self, binding: Node) -> bool:
         """Whether the partials are constant, as those of extremes are."""
@@ -511,16 +465,13 @@ class Series:
 
     def _along(self, binding: Node, dots: dict[Atom, Atom | None]) -> Atom | None:
         """The partials times derivatives of the operands."""
-        b, terms = self.builder, []
-        for operand, p, q, *_ in self._partials(binding):
-            dot = dots[operand]
-            if dot is None:
+        terms = []
+        for slope in self._partials(binding):
+            dot, p = dots[slope.operand], slope.partial
+            if dot is None or (p is None and slope.conjugate is None):
                 continue
-            if q is not None and not is_complex(binding.dtype):  # q is the conjugate of p
-                terms.append(None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot)))
-                continue
-            terms.append(None if p is None else self._scaled(p, dot))
-            terms.append(None if q is None else b.mul(q, b.conj(dot)))
+            plain = p is not None and slope.conjugate is None
+            terms.append(self._scaled(p, dot) if plain else slope.along(self.builder, dot, binding))  # type: ignore[arg-type]
         return self._total(terms)
 
     def _scaled(self, partial: Atom, dot: Atom) -> Atom:
@@ -543,7 +494,7 @@ class Series:
 
     def _has_row(self, binding: Node) -> bool:
         op = binding.op
-        if self._slope(binding) is not None:
+        if self._is_polynomial(binding.result):
             return True
         if binding.result in self._grown or op in _LINEAR or op in _PRODUCTS or op == "select":
             return False
@@ -571,7 +522,7 @@ class Series:
                 k: self._spread(r, o) for k, (r, o) in enumerate(zip(rates, binding.operands, strict=True)) if r is not None
             }
             if parts and binding.op == "site":
-                return pushed_through_site(self.builder, binding, parts, self.partials.rules)
+                return pushed_through_site(self.builder, binding, parts, self.slopes.partials.rules)
             return rule_pushforward(self.arrays, binding, parts) if parts else None
         if binding.op == "pow" and not self._saturates(binding) and (found := self._of_power(binding)) is not None:
             return found
@@ -593,12 +544,8 @@ class Series:
 
     # -- sums and products of coefficients, None for zero
 
-    @overload
-    def _of(self, a: Atom, b: Atom) -> Atom: ...
-    @overload
-    def _of(self, a: Atom | None, b: Atom | None) -> Atom | None: ...
-    def _of(self, a: Atom | None, b: Atom | None) -> Atom | None:
-        """A product."""
+    def _of(self, a: Atom | None, b: Atom | None) -> Any:
+        """A product; an atom for two atoms."""
         return None if a is None or b is None else _folded(a, b) or self.builder.mul(a, b)
 
     def _times(self, factor: float, a: Atom | None) -> Atom | None:
@@ -610,13 +557,11 @@ class Series:
 
     def _sum(self, op: str, terms: list[Atom | None]) -> Atom | None:
         """A linear operation on coefficients."""
-        b = self.builder
+        b, first = self.builder, terms[0]
         if len(terms) == 1:
-            single: dict[str, Callable[[Atom], Atom]] = {"neg": b.neg, "conj": b.conj, "real": b.real, "cast": lambda a: a}
-            if terms[0] is None or op != "imag":
-                return None if terms[0] is None else single[op](terms[0])
-            return b.emit("imag", (terms[0],)) if is_complex(terms[0].dtype or "d") else None
-        first, second = terms
+            is_none = first is None or (op == "imag" and not is_complex(first.dtype or "d"))
+            return None if is_none else first if op == "cast" else b.folded(op, (first,))  # type: ignore[arg-type]
+        second = terms[1]
         if second is None or op == "add":
             return self._total(terms)
         return b.neg(second) if first is None else b.emit("sub", (first, second))

@@ -8,6 +8,7 @@ rules with `RuleError`.
 """
 
 from collections.abc import Container, Iterable, Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 from symdiff.differentiation.cotangents import Soft, Taken
@@ -35,16 +36,29 @@ class Slope(NamedTuple):
     taken: Taken | None = None
     soft: tuple[Soft, ...] = ()
 
+    def along(self, b: Builder, dot: Atom, binding: Node) -> Atom | None:
+        """The part of the operand's tangent in that of the result."""
+        p, q = self.partial, self.conjugate
+        if q is not None and not is_complex(binding.dtype):  # q is the conjugate of p, and the sum twice the real part
+            return None if p is None else b.real(b.mul(b.mul(Constant(2), p), dot))
+        parts = [] if p is None else [b.mul(p, dot)]
+        parts += [] if q is None else [b.mul(q, b.conj(dot))]
+        return reduce(b.add, parts) if parts else None
+
 
 class Slopes:
     """The bindings as the sweeps see them, and their slopes."""
 
-    def __init__(self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any) -> None:
+    def __init__(
+        self, builder: Builder, bindings: list[Node], wrt: Iterable[Atom], rules: Any, order: int = 2, whole: bool = False
+    ) -> None:
+        """For derivatives up to an order; of all orders at once if `whole`."""
         self.builder = builder
         self.written = bindings
-        facts = known_bindings(bindings, builder, wrt)
+        self.facts = facts = known_bindings(bindings, builder, wrt, order, whole)
         self.bindings = facts.bindings
-        watch_signs(builder, facts, wrt)
+        if not whole:
+            watch_signs(builder, facts, wrt)
         self.partials = Partials(builder, facts, rules)
         self.saturation = Saturation(builder, facts)
         self.polynomials = Polynomials(builder, facts.bindings)
@@ -57,16 +71,25 @@ class Slopes:
                 if operand in moving:
                     yield Slope(operand, ONE, None, Taken(binding.operands[0], not place))
             return
+        for place, slope in self.by_rows(binding, moving):
+            if place is None:
+                yield slope
+            else:
+                yield slope._replace(taken=self.taken(binding, place), soft=self._softening(binding, place))
+
+    def by_rows(self, binding: Node, moving: Container[Atom]) -> Iterator[tuple[int | None, Slope]]:
+        """The partials by such values, with the places of those that are operands."""
         polynomial = self.polynomials.slopes(binding)
-        for operand, slope in polynomial or self.saturation.slopes(binding) or ():
+        known, remaining = (polynomial, ()) if polynomial else self.saturation.slopes(binding)
+        for operand, slope in known or ():
             if operand in moving:
-                yield Slope(operand, slope)
-        for place in () if polynomial else self.saturation.remaining(binding):
+                yield None, Slope(operand, slope)
+        for place in remaining:
             operand = binding.operands[place]
             if operand in moving:
                 p = self.partials.partial(binding, place)
                 q = self.partials.partial(binding, place, conjugate=True) if is_complex(operand.dtype or "d") else None
-                yield Slope(operand, p, q, self.taken(binding, place), self._softening(binding, place))
+                yield place, Slope(operand, p, q)
 
     def taken(self, binding: Node, place: int) -> Taken | None:
         """Where an operand has a part in the result; None where it always has, or zero times its partial says as much."""

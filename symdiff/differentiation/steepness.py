@@ -6,6 +6,7 @@ infinity. Of a function without a formula it assumes the worst.
 """
 
 import cmath
+import functools
 import math
 
 from symdiff.differentiation.partials import TINY, Partials, has_structural_partials
@@ -25,7 +26,6 @@ class Steepness:
         self.bindings = bindings
         self.partials = partials
         self._behind: dict[bool, set[Atom]] = {}
-        self._before: set[Atom] | None = None
         self._followed = False
         self._loops: dict[Node, bool] = {}
         self._inputs: dict[Atom, int] = {}
@@ -74,12 +74,15 @@ class Steepness:
 
     def is_before(self, atom: Atom) -> bool:
         """Whether a steep head comes from a value."""
-        if self._before is None:
-            self._before = set()
-            for binding in reversed(self.bindings):
-                if self.is_steep(binding) or binding.result in self._before:
-                    self._before.update(binding.operands)
         return atom in self._before
+
+    @functools.cached_property
+    def _before(self) -> set[Atom]:
+        found = set[Atom]()
+        for binding in reversed(self.bindings):
+            if self.is_steep(binding) or binding.result in found:
+                found.update(binding.operands)
+        return found
 
     def vanish_together(self, smooth: Atom, rough: Atom) -> bool:
         """Whether two factors may be zero at one point, one of them behind a root or another head with an infinite slope
@@ -127,9 +130,8 @@ class Steepness:
 
     def _is_rough(self, binding: Node) -> bool:
         """Whether an elementwise head can have an infinite slope where its value is finite."""
-        if binding.op == "select" or binding.dtype in "?l" or has_structural_partials(binding):
-            return False
-        return self.partials.is_singular(binding) and not self.partials.is_root_of_squares(binding)
+        is_number = binding.dtype not in "?l"
+        return is_number and self.partials.is_singular(binding) and not self.partials.is_root_of_squares(binding)
 
 
 def _has(binding: Node, kind: str) -> bool:

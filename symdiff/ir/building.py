@@ -130,6 +130,13 @@ class Builder:
         self.inputs.append(GraphInput(symbol, path or name))
         return symbol
 
+    def fresh_input(self, name: str, shape: tuple[int, ...], dtype: str) -> GraphInput:
+        """A new input, with a name that none has."""
+        while any(leaf.name == name for leaf in self.inputs):
+            name += "_"
+        self.input(name, shape, dtype)
+        return self.inputs[-1]
+
     def bind(
         self, op: str, operands: tuple[Atom, ...], shape: tuple[int, ...], dtype: str, params: Any = None, origin: str = ""
     ) -> Node:
@@ -257,6 +264,13 @@ class Builder:
         symbol = self.bind(head, (operand,), shape, code, Static(head, params))
         self.structural[symbol] = symbol
         return symbol
+
+    def folded(self, op: str, operands: tuple[Atom, ...], payload: Any = None) -> Atom:
+        """An operation, without structural zeros and ones."""
+        folding: dict[str, Callable[..., Atom]] = {
+            "add": self.add, "sub": self.sub, "mul": self.mul, "neg": self.neg, "conj": self.conj, "real": self.real,
+        }  # fmt: skip
+        return folding[op](*operands) if op in folding else self.emit(op, operands, payload)
 
     def add(self, a: Atom, b: Atom) -> Atom:
         """a + b, without structural zeros; in derivatives of whole arrays nothing is added to its own negative."""

@@ -13,7 +13,7 @@ from symdiff.ir.node import Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import Values, worked_out
-from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision, whole_ends
+from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision, real_number
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
 _ANY = 15
@@ -103,7 +103,7 @@ class Conditions(Facts):
 
     def _possible(self, a: int, b: int) -> int:
         """The relations that a and b can have."""
-        relations = _mirrored(self._relations.get((b, a), _ANY)) if a > b else self._relations.get((a, b), _ANY)
+        relations = self._relations.get((a, b), _ANY)
         if a == b:
             relations &= _EQUAL | _UNORDERED
         first, second = self._range(a, b), self._range(b, a)
@@ -119,7 +119,7 @@ class Conditions(Facts):
         return relations
 
     def _restrict(self, a: int, b: int, relations: int) -> None:
-        self._relations[min(a, b), max(a, b)] = _mirrored(relations) if a > b else relations
+        self._relations |= {(b, a): _mirrored(relations), (a, b): relations}
         if not relations & _UNORDERED:
             self._narrow(a, Fact(nan=False))
             self._narrow(b, Fact(nan=False))
@@ -140,17 +140,13 @@ class Conditions(Facts):
     def _narrow(self, number: int, fact: Fact) -> None:
         """Note what a condition tells of a value, and forget what was worked out for those computed of it."""
         if self.values.nodes[number].op != "const":
-            found = self._learned.get(number, UNKNOWN).met(fact)
-            if found.whole and (found.low_open or found.high_open) and not found.nan:
-                low, high = whole_ends(found)
-                found = found._replace(low=low, high=high, low_open=False, high_open=False)
-            self._learned[number] = found
+            self._learned[number] = self._learned.get(number, UNKNOWN).met(fact)
             self._facts = {n: found for n, found in self._facts.items() if n < number}
 
     def _range(self, number: int, other: int) -> Fact:
         """What is known of a number itself, a constant as it is compared with `other`."""
         node = self.values.nodes[number]
-        value = _number(node)
+        value = real_number(node)
         if value is not None and not math.isnan(value):
             if self.values.nodes[other].dtype in ("f", "F") and node.dtype is None:
                 with np.errstate(over="ignore"):
@@ -159,15 +155,6 @@ class Conditions(Facts):
         found = self._learned.get(number, UNKNOWN)
         column = operation_facts().get(node.op) if node.dtype in ("f", "d") else None
         return found if column is None else found.met(in_precision(Fact(column.low, column.high), node.dtype))
-
-
-def _number(node: Node) -> float | None:
-    """A constant real number."""
-    value = node.params if node.op == "const" and node.shape == () else None
-    try:
-        return float(value) if isinstance(value, (bool, int, float)) else None
-    except OverflowError:
-        return None
 
 
 def _mirrored(relations: int) -> int:

@@ -2,10 +2,10 @@
 
 Assumes bindings in order and the inputs by which is differentiated. Guarantees, for `if x == c: return a` and its relatives,
 that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
-function is the other arm all around, and the sweeps see that one. Where they differ, or the other arm passes through a pole
-on its way, as 0 = c/(c/t) does at t = 0, so that its chain rule is 0/0, the arm taken counts. Conditions that can hold all
-around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are. An equation between polynomials and the like,
-such as that the determinant of a matrix is zero, is tried at a point taken at random: what fails there fails almost everywhere.
+function is the other arm all around, and the sweeps see that one. Where they differ, the arm taken counts. Conditions that can
+hold all around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are. An equation between polynomials and the
+like, such as that the determinant of a matrix is zero, is tried at a point taken at random: what fails there fails almost
+everywhere.
 """
 
 from collections.abc import Iterable
@@ -18,14 +18,13 @@ from symdiff.ir.evaluating import applied
 from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
 from symdiff.simplification.interning import worked_out
-from symdiff.vocabulary.heads import Static
+from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.traits import operations
 
 _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
 _NEAR = 1e-9  # in double precision
 _APART = 1e-4  # of values that count as different at a point taken at random, relative
 _MOVING = operations("thin") | {"item"}
-_POLES = operations("pole")
 _STEPS = operations("steps")
 _ANALYTIC = operations("analytic") | {"const", "item", "array"}
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
@@ -72,15 +71,6 @@ class Thinness:
             return (None if parts[0] is None else not parts[0]) if op == "not" else parts[0]
         deciding = op == "and"  # a thin part makes "and" thin, one beside a thin set makes "or" such
         return deciding if deciding in parts else None if None in parts else not deciding
-
-    def there(self, condition: Atom, arm: Atom) -> Atom:
-        """An arm of a select where its condition compares it with a constant: this constant."""
-        made = self.made.get(condition)
-        while made is not None and made.op == "not":
-            made = self.made.get(made.operands[0])
-        if made is None or made.op not in ("eq", "ne") or arm not in made.operands:
-            return arm
-        return next((o for o in made.operands if isinstance(o, Constant)), arm)
 
     def _parts(self, a: Atom, b: Atom) -> bool:
         """Whether an equation holds on a set without inside."""
@@ -189,78 +179,32 @@ def _random(atom: Atom, seed: int) -> Any:
     return np.asarray(found + 1j * source.uniform(0.5, 2.0, atom.shape) if dtype.kind == "c" else found, dtype)[()]
 
 
-class Poles:
-    """Which values are computed through steps at equalities, and quotients, logarithms and powers that may be infinite."""
-
-    def __init__(self, thinness: Thinness, builder: Builder) -> None:
-        self.thinness = thinness
-        self.builder = builder
-        self.seen: dict[Atom, tuple[Atom, bool]] = {}  # the conditions of selects at equalities, and whether these are thin
-        self._missed: dict[Atom, Atom | None] = {}
-
-    def missed(self, atom: Atom) -> Atom | None:
-        """The condition that all of these, on the way to a value, are smooth and finite; None where there are none."""
-        return worked_out(atom, self._missed, self._passed, self._through)  # type: ignore[no-any-return]
-
-    def _passed(self, atom: Atom) -> tuple[Atom, ...]:
-        made = self.thinness.made.get(atom) if self.thinness.activity.has(atom) else None
-        return () if made is None else made.operands
-
-    def _through(self, atom: Atom) -> Atom | None:
-        b = self.builder
-        made = self.thinness.made.get(atom) if self.thinness.activity.has(atom) else None
-        if made is None:
-            return None
-        parts = dict.fromkeys(found for o in made.operands if (found := self._missed[o]) is not None)
-        if made.op in _POLES and self.thinness.activity.has(made.operands[-1 if made.op == "div" else 0]):
-            parts[b.emit("isfinite", (made.result,))] = None
-        if made.result in self.seen:
-            condition, is_thin = self.seen[made.result]
-            smooth = b.emit("not", (condition,)) if is_thin else condition
-            axes = tuple(range(len(smooth.shape)))
-            parts[b.bind("all", (smooth,), (), "?", Static("all", {"axes": axes})) if axes else smooth] = None
-        whole: Atom | None = None
-        for part in parts:
-            if part.shape in ((), made.result.shape):  # those of other cells are left to the arm's own value
-                whole = part if whole is None else b.emit("and", (whole, part))
-        return whole
-
-
 def simplify_selects(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
     if not any(b.op == "select" and b.primal for b in bindings):
         return bindings
     thinness = Thinness(wrt)
     thinness.include(bindings)
-    poles = Poles(thinness, builder)
-    found: list[Node] = []
-    start = len(builder.bindings)
-    for binding in bindings:
-        if binding.op == "select" and binding.primal and thinness.activity.has(binding.result):
-            builder.at(binding)
-            binding = _seen(binding, thinness, poles, builder)
-        found += [*builder.bindings[start:], binding]
-        start = len(builder.bindings)
-    return found
+
+    def seen(binding: Node) -> Seen | None:
+        is_asked = binding.op == "select" and binding.primal and thinness.activity.has(binding.result)
+        return _seen(binding, thinness, builder) if is_asked else None
+
+    return replaced(bindings, builder, seen)
 
 
-def _seen(binding: Node, thinness: Thinness, poles: Poles, b: Builder) -> Node:
+def _seen(binding: Node, thinness: Thinness, b: Builder) -> Seen | None:
     """A select as the sweeps see it."""
     condition, first, second = binding.operands
     is_thin = thinness.of(condition)
     if is_thin is None:
-        return binding
-    there = [thinness.there(condition, arm) for arm in (first, second)]
+        return None
     seen = condition
-    if not all(isinstance(arm, Constant) for arm in there) or agree(*(arm.value for arm in there)):  # type: ignore[union-attr]
+    if not (isinstance(first, Constant) and isinstance(second, Constant)) or agree(first.value, second.value):
         gap = b.emit("abs", (b.emit("sub", (first, second)),))
         least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
         near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
-        missed = poles.missed(second if is_thin else first)
-        if missed is not None and missed.shape in ((), near.shape):
-            near = b.emit("and", (near, missed))
         seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
-    poles.seen[binding.result] = seen, is_thin
     return Seen(binding.result, "select", (seen, first, second))
 
 

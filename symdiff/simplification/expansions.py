@@ -19,7 +19,8 @@ import numpy as np
 
 from symdiff.ir.node import Constant, Node
 from symdiff.rulebooks.calls import kink_by_rule
-from symdiff.rulebooks.precision import OPERATIONS, SLOW
+from symdiff.rulebooks.elsewhere import OPERATIONS
+from symdiff.rulebooks.precision import SLOW
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template, parse_formula
 from symdiff.vocabulary.ops import OPS
@@ -48,7 +49,7 @@ _BRANCHES = {"sqrt": -1, "acos": -1, "acosh": -1}  # by what the other one that 
 _MADE = {  # of what can be continued
     "hypot": "sqrt(x*x + y*y)", "mod": "x - y*floor(x/y)", "fmod": "x - y*trunc(x/y)",
     "i0e": "i0(x)*exp(-abs(x))", "i1e": "i1(x)*exp(-abs(x))", "ive": "iv(x, y)*exp(-abs(y))",
-    "xlogy": "x*log(y)", "xlog1py": "x*log1p(y)",
+    "xlogy": "where(x == 0, 0, x*log(y))", "xlog1py": "where(x == 0, 0, x*log1p(y))",
 }  # fmt: skip
 Steps = tuple[tuple[str, tuple[Any, ...]], ...]
 Taken = dict[int, Any]  # the choices of steps

@@ -1,8 +1,8 @@
 """What is known of the values of a graph: intervals, sums of squares, growth, which are the same and which have one sign.
 
 Assumes bindings in order. Guarantees facts that hold for every input but NaN, each worked out once, when it is first asked
-for; that values found equal are so up to rounding (x**2 counts as x*x, x @ x of vectors as the sum of products), and that those
-of one direction are constant multiples of each other. What it cannot tell is unknown, or different.
+for; that values found equal are so up to rounding (x**2 counts as x*x), and that those of one direction are constant multiples
+of each other. What it cannot tell is unknown, or different.
 """
 
 import functools
@@ -19,7 +19,6 @@ from symdiff.rulebooks.columns import Column, rule_column
 from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.interning import Values, worked_out
 from symdiff.simplification.intervals import (
-    EXTREMES,
     FOLLOWED,
     TRUTH,
     UNKNOWN,
@@ -135,7 +134,7 @@ class Facts:
 
     def _image(self, node: Node, parts: list[Fact]) -> Fact:
         op, operands = node.op, node.operands
-        extreme = extreme_by_rule(node) if op == "call" else ""
+        extreme = extreme_by_rule(node) if op in ("call", "amax", "amin") else ""
         if op == "select":
             return self._chosen(node, parts)
         if op == "part" and self._counts_rounds(node):
@@ -152,11 +151,10 @@ class Facts:
             base, exponent = (self.node(o) for o in operands)
             positive = base.op == "const" and parts[0].low > 0.0
             return UNKNOWN._replace(low=0.0) if positive else power(parts[0], known_exponent(exponent))
-        if op in ("amax", "amin"):
-            extreme, parts = op[-3:], self._compared(node, parts)
         if extreme:
+            parts = parts if op == "call" else self._compared(node, parts)
             unordered = self.strict and any(p.nan for p in parts)
-            return joined(*parts) if unordered else EXTREMES[extreme](*parts)
+            return joined(*parts) if unordered else FOLLOWED[extreme](*parts)
         if op in FOLLOWED:
             found: Fact = FOLLOWED[op](*parts)
             gap = self._largest_of(operands[1], operands[0]) if op == "sub" else None
@@ -303,9 +301,6 @@ class Facts:
         operands = tuple(self._numbers[o] for o in binding.operands)
         if binding.op == "pow" and is_constant(binding.operands[1], 2):
             return v.put("mul", (operands[0], operands[0]), binding.shape, binding.dtype)
-        if binding.op == "matmul" and all(len(o.shape) == 1 for o in binding.operands):
-            product = v.put("mul", operands, binding.operands[0].shape, binding.dtype)
-            return v.put("sum", (product,), (), binding.dtype, Static("sum", {"axes": (0,)}))
         return v.put(binding.op, operands, binding.shape, binding.dtype, binding.params)
 
 

@@ -42,25 +42,31 @@ class Fact(NamedTuple):
         """Whether no value is infinite or NaN."""
         return self.finite or not (self.nan or math.isinf(self.low) or math.isinf(self.high))
 
+    def may_be(self, number: float) -> bool:
+        """Whether a value may be that number."""
+        return (self.low, self.low_open) <= (number, False) and (number, self.high_open) <= (self.high, False)
+
     def met(self, other: "Fact") -> "Fact":
         """What is known where both hold."""
         low, low_open = max((self.low, self.low_open), (other.low, other.low_open))
         high, reached = min((self.high, not self.high_open), (other.high, not other.high_open))
         high_open, whole = not reached, self.whole or other.whole
-        if whole and math.isfinite(low):
-            low, low_open = float(math.floor(low) + 1 if low_open else math.ceil(low)), False
-        if whole and math.isfinite(high):
-            high, high_open = float(math.ceil(high) - 1 if high_open else math.floor(high)), False
         nan, finite = self.nan and other.nan, self.finite or other.finite
+        if whole:
+            low, high = map(float, _within(low, high, low_open, high_open))
+            low_open = high_open = False
         return self._replace(low=low, high=high, low_open=low_open, high_open=high_open, nan=nan, finite=finite, whole=whole)
 
 
 def whole_ends(fact: Fact) -> tuple[float, float]:
     """The least and the largest integer that a value may be."""
-    if fact.nan:
-        return -INF, INF
-    low, high = (end if math.isinf(end) else f(end) for f, end in ((math.ceil, fact.low), (math.floor, fact.high)))
-    return low + (fact.low_open and low == fact.low), high - (fact.high_open and high == fact.high)
+    return (-INF, INF) if fact.nan else _within(*fact[:4])
+
+
+def _within(low: float, high: float, low_open: bool, high_open: bool) -> tuple[float, float]:
+    """The least and the largest integer in an interval."""
+    ends = [end if math.isinf(end) else f(end) for f, end in ((math.ceil, low), (math.floor, high))]
+    return ends[0] + (low_open and ends[0] == low), ends[1] - (high_open and ends[1] == high)
 
 
 UNKNOWN = Fact()
@@ -79,10 +85,18 @@ def constant_fact(value: object) -> Fact:
     return Fact(low, high, nan=False, whole=bool(np.all(np.floor(cells) == cells) and np.isfinite(cells).all()))
 
 
+def real_number(node: Node) -> float | None:
+    """A constant real number; None for other values."""
+    value = node.params if node.op == "const" and node.shape == () else None
+    try:
+        return float(value) if isinstance(value, (bool, int, float)) else None
+    except OverflowError:
+        return None
+
+
 def known_exponent(exponent: Node) -> float:
     """A constant real exponent, 0 for everything else."""
-    number = exponent.op == "const" and exponent.shape == () and not isinstance(exponent.params, (bool, complex))
-    return float(exponent.params) if number else 0.0
+    return real_number(exponent) or 0.0
 
 
 def interval(ends: list[float], *parts: Fact, nan: bool = False) -> Fact:
@@ -104,11 +118,9 @@ def joined(*parts: Fact) -> Fact:
 def image(op: str, column: Column, parts: list[Fact]) -> Fact:
     """What a function's column says of its value."""
     low, high = column.low, column.high
-    if column.words & {"rising", "falling"} and op in OPS and not OPS[op].is_special:
+    if "rising" in column.words and op in OPS and not OPS[op].is_special:
         with np.errstate(all="ignore"):
             ends = [float(OPS[op].function()(*each)) for each in ([p.low for p in parts], [p.high for p in parts])]
-        if "falling" in column.words:
-            ends.reverse()
         low, high = max(low, ends[0]), min(high, ends[1])  # an end that is NaN, beyond the domain, tells nothing
     if "whole" not in column.words:
         return Fact(low, high)
@@ -207,10 +219,8 @@ def _least(*parts: Fact) -> Fact:
 FOLLOWED: dict[str, Callable[..., Fact]] = {
     "add": _add, "sub": lambda a, b: _add(a, _neg(b)), "neg": _neg, "mul": _mul, "div": _div, "mod": _mod,
     "floordiv": _floordiv, "abs": _abs, "hypot": _hypot, "max": _largest, "min": _least, "sum": _sum,
-    "sum_of": lambda a, m: _sum(a), "amax": lambda a: a._replace(powers=0), "amin": lambda a: a._replace(powers=0),
-    "array": joined, "concatenate": joined,
+    "sum_of": lambda a, m: _sum(a), "array": joined, "concatenate": joined,
 }  # fmt: skip
-EXTREMES: dict[str, Callable[..., Fact]] = {"max": _largest, "min": _least}
 
 
 def in_precision(found: Fact, dtype: str) -> Fact:

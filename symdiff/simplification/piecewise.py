@@ -11,13 +11,13 @@ from itertools import combinations, product
 
 import numpy as np
 
-from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder
-from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.interning import worked_out
+from symdiff.simplification.intervals import real_number
+from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
@@ -36,7 +36,7 @@ class Piecewise:
     def __init__(self, facts: Facts, made: dict[Atom, Node]) -> None:
         self.facts = facts
         self.made = made
-        self.atoms: dict[int, Atom] = {}
+        self.atoms: dict[int, tuple[Atom, float]] = {}  # multiples of values, and the factors
         self._forms: dict[Atom, Form] = {}
         self._products: dict[int, tuple[int, ...]] = {}
 
@@ -57,21 +57,24 @@ class Piecewise:
         return made.operands if is_followed else ()  # type: ignore[union-attr]
 
     def _form(self, atom: Atom) -> Form:
-        if isinstance(atom, Constant) and isinstance(atom.value, (int, float)) and abs(atom.value) < 1e300:
-            return (({None: float(atom.value)} if atom.value else {},),)
+        known = real_number(atom)
+        if known is not None and abs(known) < 1e300:
+            return (({None: known} if known else {},),)
         parts = [self._forms[o] for o in self._parts(atom)]
         found = self._computed(self.made[atom], parts) if parts else None
         if found is not None and _size(found) <= _SUMS and all(len(t) <= _MANY for clause in found for t in clause):
             return found
-        number = self.facts.number(atom)
-        self.atoms.setdefault(number, atom)
-        return (({number: 1.0},),)
+        number, factor = self.facts.direction(atom)
+        self.atoms.setdefault(number, (atom, factor))
+        return (({number: factor},),)
 
     def _computed(self, made: Node, parts: list[Form]) -> Form | None:
         op, kind = made.op, kink_by_rule(made)
         if kind:
             place, parts = self.extreme(kind, parts)
-            return self._reduced(_joined(kind, parts)) if place is None else parts[place]
+            if place is not None or len(parts) > _MOST:
+                return None if place is None else parts[place]
+            return self._reduced(_joined(kind, parts))
         if op in ("add", "sub"):
             second = parts[1] if op == "add" else scaled(parts[1], -1.0)
             return self._reduced(tuple(tuple(added(s, t) for s in c for t in d) for c in parts[0] for d in second))
@@ -87,7 +90,9 @@ class Piecewise:
     # -- what is never less
 
     def extreme(self, kind: str, parts: Sequence[Form]) -> tuple[int | None, Sequence[Form]]:
-        """The place of the value that an extreme of some is everywhere, and these."""
+        """The place of the value that an extreme of some is everywhere, not looked for among many, and these."""
+        if len(parts) > _MOST:
+            return None, parts
         parts = (parts[0], scaled(parts[0], -1.0)) if kind == "abs" else parts
         pairs = [(p, q)[:: -1 if kind == "min" else 1] for p in parts for q in parts]
         fits = [p is q or self._is_above(p, q) for p, q in pairs]
@@ -117,7 +122,8 @@ class Piecewise:
         low = last = terms.get(None, 0.0)
         for n, c in terms.items():
             if n is not None and low > -math.inf:
-                fact = self.facts.of(self.atoms[n])
+                atom, factor = self.atoms[n]
+                fact, c = self.facts.of(atom), c / factor
                 low += c * (fact.low if c > 0 else fact.high)
         return last if not low >= last and len(terms) > 1 and self._is_square(terms) else low
 
@@ -136,10 +142,10 @@ class Piecewise:
     def _factors(self, number: int) -> tuple[int, ...]:
         """The numbers of the factors of a product, or a square."""
         if number not in self._products:
-            made = self.made.get(self.atoms[number])
-            is_square = made is not None and self.facts.exponent(made) == 2
-            factors = made.operands if made is not None and made.op == "mul" else made.operands[:1] * 2 if is_square else ()
-            self._products[number] = tuple(self.facts.number(o) for o in factors)
+            made = self.facts.node(self.atoms[number][0])
+            factors = made.operands[:1] * 2 if self.facts.exponent(made) == 2 else ()
+            factors = [self.facts.multiple(o)[0] for o in made.operands] if made.op == "mul" else factors
+            self._products[number] = tuple(map(self.facts.number, factors))
         return self._products[number]
 
     def _reduced(self, form: Form) -> Form:
@@ -182,7 +188,7 @@ class Piecewise:
     def _sum(self, b: Builder, terms: Terms) -> Atom:
         found: Atom | None = None
         for n, c in terms.items():
-            term = Constant(c) if n is None else b.mul(Constant(c), self.atoms[n])
+            term = Constant(c) if n is None else b.mul(Constant(c / self.atoms[n][1]), self.atoms[n][0])
             found = term if found is None else b.add(found, term)
         return Constant(0.0) if found is None else found
 
@@ -239,15 +245,9 @@ def flattened(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings with extremes that are one of their operands as this, and with kinks of kinks that tie together as one kink,
     or none; new symbols are bound on the builder."""
     pieces = Piecewise(facts, facts.made)
-    found: list[Node] = []
-    for binding in facts.bindings:
+
+    def seen(binding: Node) -> Atom | None:
         kind = kink_by_rule(binding) if binding.primal and binding.dtype in "fd" else ""
-        start, outer, builder.primal = len(builder.bindings), builder.primal, False
-        builder.at(binding)
-        seen = pieces.seen(builder, binding, kind) if kind else None
-        if seen is not None:
-            seen = Arrays(builder, binding.origin).broadcast_to(builder.cast(seen, binding.dtype), binding.shape)
-            binding = binding_with(binding, "cast", (seen,))
-        builder.primal = outer
-        found += [*builder.bindings[start:], binding]
-    return found
+        return pieces.seen(builder, binding, kind) if kind else None
+
+    return replaced(facts.bindings, builder, seen)

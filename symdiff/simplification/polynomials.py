@@ -4,7 +4,7 @@ Assumes that such a polynomial is chosen where the size of its variable is below
 stand.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 
 from symdiff.ir.building import Builder
@@ -44,9 +44,13 @@ class Polynomials:
         self.variables = {self.made[b.operands[0]].operands[0] for b in bindings if is_disc(b, self.made)}
         self._known: dict[Atom, tuple[Atom, Coefficients] | None] = {}
 
+    def of(self, atom: Atom) -> tuple[Atom, Coefficients] | None:
+        """The variable of a polynomial and its coefficients; None for other values."""
+        return worked_out(atom, self._known, self._terms, self._found) if self.variables else None  # type: ignore[no-any-return]
+
     def slopes(self, binding: Node) -> list[tuple[Atom, Atom]] | None:
         """The derivative of a polynomial by its variable; None for other values."""
-        known = worked_out(binding.result, self._known, self._terms, self._found) if self.variables else None
+        known = self.of(binding.result)
         if known is None:
             return None
         return [(known[0], in_horners_form(self.builder, known[0], {k - 1: k * a for k, a in known[1].items() if k}))]
@@ -54,7 +58,8 @@ class Polynomials:
     def _terms(self, atom: Atom) -> list[Atom]:
         """The terms and factors of a value that may be polynomials themselves."""
         binding = self.made.get(atom, atom)
-        return [o for o in binding.operands if _is_below(o, self.variables)] if binding.op in ("add", "mul") else []
+        parts = binding.operands if binding.op in ("add", "mul") else ()
+        return [o for o in parts if not isinstance(o, Constant) and o not in self.variables]
 
     def _found(self, atom: Atom) -> tuple[Atom, Coefficients] | None:
         binding = self.made.get(atom, atom)
@@ -80,7 +85,3 @@ class Polynomials:
         if isinstance(atom, Constant):
             return None if isinstance(atom.value, complex) else (None, {0: float(atom.value)})
         return (atom, {1: 1.0}) if atom in self.variables else self._known[atom]
-
-
-def _is_below(atom: Atom, variables: Container[Atom]) -> bool:
-    return not isinstance(atom, Constant) and atom not in variables

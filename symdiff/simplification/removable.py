@@ -20,10 +20,10 @@ import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.invariants import binding_with
-from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.rulebooks.columns import Locus, formula_locus
-from symdiff.rulebooks.precision import OPERATIONS
+from symdiff.rulebooks.elsewhere import OPERATIONS
 from symdiff.rulebooks.rule import evaluate_formula
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.expansions import (
@@ -45,12 +45,13 @@ from symdiff.simplification.expansions import (
     value_at,
 )
 from symdiff.simplification.facts import Facts, known_column
-from symdiff.simplification.intervals import Fact
+from symdiff.simplification.intervals import real_number
 from symdiff.simplification.polynomials import in_horners_form, is_disc
+from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
-_MANY = 40  # operations from a value to the one that it depends on
+_MANY = 64  # operations from a value to the one that it depends on
 _DEEP = 6  # singular heads one behind the other
 _CHAIN = 8  # operations that are inverted to tell where a head is singular
 _NOWHERE: frozenset[Any] = frozenset()
@@ -74,51 +75,48 @@ Regular = tuple[Point, tuple[Disc, ...]]
 
 
 def regular(
-    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int = 2, again: bool = False, whole: bool = False
+    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
 ) -> list[Node]:
     """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
-    differentiated up to an order."""
+    differentiated up to an order; `guarded`, where a select has a value of its own at a point, with quotients by poles, too."""
     if any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
-        return _Removing(facts, builder, wrt, order, again, whole).run()
+        return _Removing(facts, builder, wrt, order, again, whole, guarded).run()
     return facts.bindings
 
 
 class _Removing:
     """The singular points of values, until a value made of them has none."""
 
-    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> None:
+    def __init__(
+        self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
+    ) -> None:
         self.order = order
         self.again = again  # whether a sweep has made some of the values
         self.whole = whole
+        self.passed = ("pow",) if guarded else ("div", "pow")  # in which a pole below the line is none
         self.facts = facts
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
         self.told = told(facts.bindings)
+        self._stands: dict[Atom, Atom] = {}
         self._points: dict[Atom, dict[Point, int]] = {}
         self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
     def run(self) -> list[Node]:
-        found: list[Node] = []
-        stands: dict[Atom, Atom] = {}
-        start = len(self.builder.bindings)
-        for binding in self.facts.bindings:
-            self.builder.at(binding)
-            near = self.told.get(binding.result)
-            seen = self._seen(binding) if binding.result in self.moving and near is not None else []
-            chosen = self._by_product(binding) if binding.op == "div" and not seen and near == _NOWHERE else None
-            if not stands.keys().isdisjoint(binding.operands):
-                operands = tuple(stands.get(o, o) for o in binding.operands)
-                binding = binding_with(binding, binding.op, operands, binding.params)
-            chosen = self._chosen(binding, seen) if seen else chosen
-            if chosen is None:
-                found.append(binding)
-                continue
-            chosen = self.builder.cast(chosen, binding.dtype)
-            found += self.builder.bindings[start:]
-            start = len(self.builder.bindings)
-            found.append(binding_with(binding, "cast", (chosen,)))
-            stands[binding.result] = chosen
-        return found
+        return replaced(self.facts.bindings, self.builder, self._replaced)
+
+    def _replaced(self, binding: Node) -> Atom | Seen | None:
+        near, other = self.told.get(binding.result), None
+        seen = self._seen(binding) if binding.result in self.moving and near is not None else []
+        chosen = self._by_product(binding) if binding.op == "div" and not seen and near == _NOWHERE else None
+        if not self._stands.keys().isdisjoint(binding.operands):
+            operands = tuple(self._stands.get(o, o) for o in binding.operands)
+            binding = other = binding_with(binding, binding.op, operands, binding.params)
+        chosen = self._chosen(binding, seen) if seen else chosen
+        if chosen is None:
+            return other
+        self._stands[binding.result] = chosen = self.builder.cast(chosen, binding.dtype)
+        return chosen
 
     def _seen(self, binding: Node) -> list[Regular]:
         """Where a value is regular although what it is made of is not: points of the same value."""
@@ -128,7 +126,7 @@ class _Removing:
         kinds: dict[Point, int] = {}
         for place, operand in enumerate(binding.operands):
             for p, kind in self._points.get(operand, {}).items():
-                if kind < POLE or not (place and binding.op in ("div", "pow")):  # a pole below a line is none
+                if kind < POLE or not (place and binding.op in self.passed):
                     kinds[p] = max(kind, kinds.get(p, kind))
         own = {p: kind for point, kind in _singular_points(self.facts, binding) for p in self._zeros(point)}
         if self.whole and is_divided(binding):
@@ -139,7 +137,6 @@ class _Removing:
         several = len({o for o in binding.operands if not isinstance(o, Constant)}) > 1
         is_bent = self.whole and binding.op not in _LINEAR and (several or binding.op not in ("mul", "div"))
         may_be_none = binding.primal or not self.again  # what a sweep before has left undecided stays so
-        is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1])
         for point in dict.fromkeys((*kinds, *own)) if depth <= _DEEP else ():
             code = point.of.dtype or "d"
             is_real = not is_complex(code)
@@ -157,6 +154,7 @@ class _Removing:
             if kind < POLE and (_extreme(binding) or (several and not is_mean)):
                 kind = kind_of(steps, point.at)
             is_asked = kind == POLE or (kind == JUMP and is_tie)
+            is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1]) and point not in kinds
             is_tried = not is_pole and (is_asked or is_tie or self.whole)
             known = discs(steps, point.at, self.order, is_real) if is_tried else ()
             if (
@@ -175,8 +173,11 @@ class _Removing:
         return bool(near) and any((p.of, float(p.at)) in near for p in self._zeros(point))
 
     def _by_product(self, binding: Node) -> Atom | None:
-        """u/x, of which u depends on w = a*x alone, as a*(u/w) where that is regular, and the same for powers of x."""
+        """u/x, of which u depends on w = a*x alone, as a*(u/w) where that is regular, and the same for powers of x; u/w of
+        which w alone has a pole as u*(1/w)."""
         b, (above, below) = self.builder, binding.operands
+        if "div" not in self.passed and POLE in self._points.get(below, {}).values():
+            return self._regular_quotient(len(b.bindings), above, Constant(1.0), below)
         below, scale = self.facts.multiple(below)
         made = self.facts.node(below)
         power = 2 if made.op == "mul" and self.facts.same(*made.operands) else self.facts.exponent(made)
@@ -188,21 +189,26 @@ class _Removing:
             if place is None:
                 pending += [o for o in made.operands if o in self.moving and o not in pending][: _MANY - len(pending)]
                 continue
-            start, factors, outer = len(b.bindings), (made.operands[1 - place], w), b.primal
-            b.primal = False
-            a, w = factors if n == 1 else (b.emit("pow", (c, Constant(n))) for c in factors)
-            b.emit("div", (above, w))
-            for new in b.bindings[start:]:
-                self.facts.include(new)
-            self.moving |= {w, b.bindings[-1].result}
-            quotient = b.bindings.pop()
-            seen = self._seen(quotient)
-            found = b.mul(Constant(1 / scale), b.mul(a, self._chosen(quotient, seen))) if seen else None
-            b.primal = outer
-            if found is None:
-                del b.bindings[start:]
-            return found
+            start = len(b.bindings)
+            a, w = (c if n == 1 else b.emit("pow", (c, Constant(n))) for c in (made.operands[1 - place], w))
+            self.moving.add(w)
+            found = self._regular_quotient(start, a, above, w)
+            return None if found is None else b.mul(Constant(1 / scale), found)
         return None
+
+    def _regular_quotient(self, start: int, factor: Atom, above: Atom, below: Atom) -> Atom | None:
+        """A product with a quotient that is regular; None, and nothing bound from `start` on, where that is not."""
+        b = self.builder
+        b.emit("div", (above, below))
+        for new in b.bindings[start:]:
+            self.facts.include(new)
+        quotient = b.bindings.pop()
+        self.moving.add(quotient)
+        seen = self._seen(quotient)
+        found = b.mul(factor, self._chosen(quotient, seen)) if seen else None
+        if found is None:
+            del b.bindings[start:]
+        return found
 
     def _steps(self, binding: Node, of: Atom) -> Steps | None:
         """The operations from a value to another one; None where that depends on others, too."""
@@ -242,7 +248,7 @@ class _Removing:
                 if made.op == "select" or point.of not in self.moving:
                     continue
                 found.append(point)
-                if depth < _CHAIN:
+                if depth < _CHAIN and made.operands:
                     pending += [(p, depth + 1) for p in self._inverted(made, point.at)]
         return found[::-1]
 
@@ -253,7 +259,7 @@ class _Removing:
         numbers = [_number(o) for o in binding.operands]
         with mpmath.workdps(MORE):
             if numbers == [None, None]:
-                return list(self._tried(binding, None if _extreme(binding) else 0))
+                return list(self._tried(binding.operands, None if _extreme(binding) else 0))
         places = [k for k, n in enumerate(numbers) if n is None] if len(numbers) == 2 and _extreme(binding) else []
         return [p for k in places for p in self._zeros(Point(binding.operands[k], numbers[1 - k]))]
 
@@ -263,15 +269,15 @@ class _Removing:
         free = [o for o, n in zip(made.operands, numbers, strict=True) if n is None]
         if value == 0 and made.op in ("mul", "div"):
             yield from (Point(o, value) for o in (free if made.op == "mul" else made.operands[:1]))
-        elif len(free) != 1:
-            yield from self._tried(made, value)
+        elif len(free) != 1 or made.op == "call":
+            yield from self._tried((made.result,), value)
         else:
             of_one = (t for t in _candidates(value, [n for n in numbers if n]) if _is_at(made.op, t, numbers, value))
             yield from (Point(free[0], t) for t in of_one)
 
-    def _tried(self, made: Node, value: Any = None) -> Iterator[Point]:
-        """Where the only value that moves in a sum makes it that number, or, without one, operands equal."""
-        below = [o for o in made.operands if o in self.moving]
+    def _tried(self, atoms: tuple[Atom, ...], value: Any = None) -> Iterator[Point]:
+        """Where the only value that moves in some makes all of them that number, or, without one, the same."""
+        below = [o for o in atoms if o in self.moving]
         for atom in below:
             below += [o for o in self.facts.node(atom).operands if o in self.moving and o not in below]
             if len(below) > _MANY:
@@ -280,10 +286,10 @@ class _Removing:
         if len(leaves) > 1:
             return
         for leaf in leaves:
-            parts = [self._steps(self.facts.node(o), leaf) for o in ([made.result] if value is not None else made.operands)]
+            parts = [self._steps(self.facts.node(o), leaf) for o in atoms]
             for at in map(mpmath.mpf, _TRIED) if None not in parts else ():
                 known = [value_at(part, at) for part in parts]  # type: ignore[arg-type]
-                if known[0] is not None and known[0] == (known[-1] if value is None else value):
+                if known[0] is not None and all(k == (known[0] if value is None else value) for k in known):
                     yield Point(leaf, at)
 
     # -- what the sweeps see
@@ -291,11 +297,9 @@ class _Removing:
     def _chosen(self, binding: Node, seen: list[Regular]) -> Atom:
         """A value as its polynomials near points."""
         b = self.builder
-        outer, b.primal = b.primal, False
         found = b.bind(binding.op, binding.operands, binding.shape, binding.dtype, binding.params)
         for point, known in seen:
             found = b.select(*self._near(point, known), found)
-        b.primal = outer
         return found
 
     def _near(self, point: Point, known: tuple[Disc, ...]) -> tuple[Atom, Atom]:
@@ -334,7 +338,7 @@ def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:
         return []
     numbers = tuple(o.value if isinstance(o, Constant) else None for o in binding.operands)
     return [(p, kind) for place, t, kind in _singular(known_column(binding).loci, numbers)
-            if _may_be(facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of), t)]  # fmt: skip
+            if facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of).may_be(t)]  # fmt: skip
 
 
 @functools.lru_cache(maxsize=1024)
@@ -348,15 +352,10 @@ def _singular(loci: tuple[Locus, ...], numbers: tuple[Any, ...]) -> list[tuple[i
     return found
 
 
-def _may_be(fact: Fact, t: float) -> bool:
-    above = fact.low < t or (fact.low == t and not fact.low_open)
-    return above and (t < fact.high or (fact.high == t and not fact.high_open))
-
-
 def _number(atom: Atom) -> Any:
     """A real constant in many digits; None for other values."""
-    value = atom.value if isinstance(atom, Constant) else None
-    return mpmath.mpf(value) if isinstance(value, (int, float)) else None
+    value = real_number(atom)
+    return None if value is None else mpmath.mpf(value)
 
 
 def _candidates(value: Any, constants: list[Any]) -> Iterator[Any]:

@@ -5,9 +5,9 @@ was written has a kink, a vertical slope or an overflow and its value has none. 
 Each operation is rewritten at most once, what comes of it has fewer roots: a rewrite ends.
 """
 
-import math
+import itertools
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.invariants import binding_with
-from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.rewrites import COMPLEX, CONSTANTS, Rewrite, rewrite_rules
 from symdiff.rulebooks.rule import apply
@@ -25,11 +25,12 @@ from symdiff.simplification.intervals import known_exponent
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
 
-_LONG = 16  # factors of a product, and terms of a sum, that are looked at
+_LONG = 16  # factors of a product that are looked at
 _ROOTS = operations("root")
 _TRIED = operations("in_forms")  # one of these, or a root, is in every form
 _SCALING = operations("scales")
 _NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt", "le")}
+ZERO = Constant(0.0)
 Found = dict[str, Any]  # what the variables of a form stand for: values, and numbers
 
 
@@ -133,27 +134,12 @@ class Forms:
         yield atom, 1
 
     def _square(self, under: Atom) -> tuple[Atom, float] | None:
-        """x and c of a sum c*x*x of squares of multiples of one value."""
-        terms, found = [under], []
-        while terms:
-            product, factor = self.facts.multiple(terms.pop())
-            made = self.made.get(product)
-            if made is None or len(found) + len(terms) > _LONG:
-                return None
-            if made.op == "add" and factor == 1:
-                terms += reversed(made.operands)
-                continue
-            pair = made.operands if made.op == "mul" else made.operands[:1] * 2 if self.facts.exponent(made) == 2 else ()
-            if not pair:
-                return None
-            (base, first), (other, second) = map(self.facts.multiple, pair)
-            if not self._alike(base, other) or (found and not self._alike(base, found[0][0])):
-                return None
-            found.append((base, factor * first * second))
-        return found[0][0], math.fsum(c for _, c in found)
-
-    def _alike(self, x: Atom, y: Atom) -> bool:
-        return x.shape == y.shape and self.facts.same(x, y)
+        """x and c of c*x*x, a product of multiples of one value."""
+        product, factor = self.facts.multiple(under)
+        made = self.made.get(product, product)
+        pair = made.operands if made.op == "mul" else made.operands[:1] * 2 if self.facts.exponent(made) == 2 else ()
+        (base, first), (other, second) = map(self.facts.multiple, pair or (under, ZERO))
+        return (base, factor * first * second) if base.shape == other.shape and self.facts.same(base, other) else None
 
 
 def _computed(op: str, numbers: tuple[Any, ...], payload: Any) -> Any:
@@ -190,8 +176,22 @@ def emit_folded(b: Builder, op: str, operands: tuple[Atom, ...], payload: Any = 
         return Constant(int(value) if not isinstance(value, complex) and value % 1 == 0 else value)
     if op == "mul" and any(is_constant(o, 0) for o in operands):
         return Constant(0.0)
-    folding: Any = {"add": b.add, "mul": b.mul, "neg": b.neg, "real": b.real, "conj": b.conj}.get(op)
-    return folding(*operands) if folding else b.emit(op, operands)  # type: ignore[no-any-return]
+    return b.folded(op, operands)
+
+
+def replaced(bindings: Iterable[Node], builder: Builder, seen: Callable[[Node], Atom | Seen | None]) -> list[Node]:
+    """The bindings, in place of which a value or a binding may be seen; new symbols are bound on the builder."""
+    found: list[Node] = []
+    start = len(builder.bindings)
+    for binding in bindings:
+        builder.at(binding)
+        other = seen(binding)
+        if other is not None and not isinstance(other, Seen):
+            whole = Arrays(builder, binding.origin).broadcast_to(builder.cast(other, binding.dtype), binding.shape)
+            other = binding_with(binding, "cast", (whole,))
+        found += [*builder.bindings[start:], binding if other is None else other]
+        start = len(builder.bindings)
+    return found
 
 
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:
@@ -207,23 +207,17 @@ class _Rewriting:
         self.facts = facts
         self.forms = Forms(self.made, self.facts)
         self.rooted: set[Atom] = set()  # what has a root among its factors
-        self._of_factors: dict[Atom, frozenset[int]] = {}
 
     def run(self) -> list[Node]:
-        found: list[Node] = []
-        start = len(self.builder.bindings)
-        for binding in self.facts.bindings:
-            self.builder.at(binding)
-            self._note(binding)
-            other = self._seen(binding)
-            seen = binding if other is None else self._renamed(other, binding)
-            if other is None and len(self.builder.bindings) == start:
-                found.append(binding)
-                continue
-            found += [*self.builder.bindings[start:], seen]
+        return replaced(self.facts.bindings, self.builder, self._replaced)
+
+    def _replaced(self, binding: Node) -> Seen | None:
+        self._note(binding)
+        other = self._seen(binding)
+        seen = None if other is None else self._renamed(other, binding)
+        if seen is not None:
             self._note(seen)
-            start = len(self.builder.bindings)
-        return found
+        return seen
 
     def _note(self, binding: Node) -> None:
         self.made[binding.result] = binding
@@ -245,29 +239,16 @@ class _Rewriting:
     def _product(self, product: Node) -> Atom | None:
         """A product in which the first pair of factors that has a form is replaced; None where there is none."""
         factors = self._factors(product)
-        keys = [self._keys(atom) if op == "mul" else frozenset() for op, atom in factors]
-        roots = [k for k, (_, atom) in enumerate(factors) if keys[k] and atom in self.made and _is_root(self.made[atom])]
-        for first in roots:
-            for second in range(len(factors)):
-                if first == second or keys[first].isdisjoint(keys[second]):
-                    continue
-                pair = factors[first][1], factors[second][1]
-                for row in rewrite_rules("mul"):
-                    refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
-                    for found in self.forms.all_match(row, refs, pair, {}):
-                        if self.forms.holds(row, found):
-                            rest = [f for k, f in enumerate(factors) if k not in (first, second)]
-                            return self._multiplied(self._built(row, found), rest)
+        plain = [k for k, (op, _) in enumerate(factors) if op == "mul"]
+        for first, second in itertools.permutations(plain, 2):
+            pair = factors[first][1], factors[second][1]
+            for row in rewrite_rules("mul") if _is_root(self.facts.node(pair[0])) else ():
+                refs = row.form.steps[row.form.result - len(row.parameters) - 1][1]
+                for found in self.forms.all_match(row, refs, pair, {}):
+                    if self.forms.holds(row, found):
+                        rest = [f for k, f in enumerate(factors) if k not in (first, second)]
+                        return self._multiplied(self._built(row, found), rest)
         return None
-
-    def _keys(self, atom: Atom) -> frozenset[int]:
-        """The numbers of what a factor is made of: only factors that have one in common can have a form together."""
-        if atom not in self._of_factors:
-            made = self.made.get(atom)
-            parts = made.operands if made is not None and (made.op in ("mul", "pow") or _is_root(made)) else ()
-            parts = parts[:1] if made is not None and made.op == "pow" else parts
-            self._of_factors[atom] = frozenset(self.facts.direction(part)[0] for part in (atom, *parts))
-        return self._of_factors[atom]
 
     def _factors(self, product: Node) -> list[tuple[str, Atom]]:
         """The factors and divisors of a product, each with "mul", "div" or, for a sign, "neg"."""
@@ -311,7 +292,7 @@ class _Rewriting:
             self._note(binding)
         return made
 
-    def _renamed(self, found: Atom, binding: Node) -> Node:
+    def _renamed(self, found: Atom, binding: Node) -> Seen:
         """The binding of what was found, under the symbol of `binding` where what was written does not overflow before it."""
         bindings = self.builder.bindings
         if bindings and bindings[-1].result is found and not any(map(self.facts.is_explosive, binding.operands)):

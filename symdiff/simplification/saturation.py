@@ -29,20 +29,15 @@ class Saturation:
 
     # -- what the sweeps ask
 
-    def slopes(self, binding: Node) -> Slopes | None:
-        """The partials of a logarithm, quotient or negative power by operands far below it; None for other bindings.
+    def slopes(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
+        """The partials of a logarithm, quotient or negative power by operands far below it, None for other bindings; and the
+        places of the operands that these leave to the binding's own partials.
 
-        A quotient's numerator is among them only where it is an exponential.
+        A quotient's numerator is among the former only where it is an exponential.
         """
-        return self._found(binding)[0]
-
-    def remaining(self, binding: Node) -> tuple[int, ...]:
-        """The places of the operands that `slopes` leaves to the binding's own partials."""
-        return self._found(binding)[1]
-
-    def _found(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
         if binding.result not in self._slopes:
-            self._slopes[binding.result] = self._built(binding)
+            own = tuple(range(len(binding.operands)))
+            self._slopes[binding.result] = self._built(binding) if binding.result in self.made else (None, own)
         return self._slopes[binding.result]
 
     def _built(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
@@ -92,9 +87,10 @@ class Saturation:
             place = 0 if self.facts.is_alone(operands[0]) else 1
             other, at = (operands[1 - place] if len(operands) > 1 else ONE), operands[place]
             if op in ("add", "sub"):
-                beside = b.neg(b.mul(scale, other)) if op == "sub" and place == 0 else b.mul(scale, other)
+                own = b.neg(scale) if op == "sub" and place == 0 else scale
+                beside = b.mul(own, other)
                 if not isinstance(other, Constant):
-                    found.append((other, self._part(weight, scale, total, op == "sub" and place == 0)))
+                    found.append((other, b.emit("div", (b.mul(weight, own), total))))
                 rest = beside if rest is None else b.add(rest, beside)
                 scale = b.neg(scale) if op == "sub" and place == 1 else scale
             elif op == "mul":
@@ -106,11 +102,6 @@ class Saturation:
                 scale = b.neg(scale)
         slope = weight if rest is None else self._shared(weight, self._against(rest, scale, self.made[at]))
         return [*found, (argument[0], b.mul(Constant(argument[1]), slope))]
-
-    def _part(self, weight: Atom, scale: Atom, total: Atom, negative: bool) -> Atom:
-        b = self.builder
-        scale = b.neg(scale) if negative else scale
-        return b.emit("div", (b.mul(weight, scale), total))
 
     def _shared(self, weight: Atom, ratio: Atom) -> Atom:
         """The weight of a term whose sum is (1 + ratio) times it."""

@@ -23,9 +23,11 @@ def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], 
     """The facts of the bindings that take the place of these, which they hold, for derivatives up to an order, all of these
     themselves if `whole`; new symbols are bound on the builder."""
     facts = Facts(simplify_selects(bindings, builder, wrt))
-    again = any(not b.primal for b in bindings)
+    guarded = any(new is not old for new, old in zip_longest(facts.bindings, bindings))
     flat = [flattened] if any(map(kink_by_rule, bindings)) else []
-    for rewrite in (rewritten, *flat, partial(regular, wrt=wrt, order=order, again=again, whole=whole), shifted):
+    again = any(not b.primal for b in bindings)
+    removing = partial(regular, wrt=wrt, order=order, again=again, whole=whole, guarded=guarded)
+    for rewrite in (rewritten, *flat, removing, shifted):
         found = rewrite(facts, builder)
         if any(new is not old for new, old in zip_longest(found, facts.bindings)):
             facts = Facts(found)

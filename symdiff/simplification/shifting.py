@@ -10,12 +10,11 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_constant
-from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.facts import LOGARITHMS, Facts
 from symdiff.simplification.interning import worked_out
-from symdiff.simplification.rewriting import Forms
+from symdiff.simplification.rewriting import Forms, replaced
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _DEEP = 40  # operations that are taken apart from within each other
@@ -46,16 +45,7 @@ class _Shifting:
         self._pairs: dict[Atom, tuple[Atom, Atom]] = {}
 
     def run(self) -> list[Node]:
-        found: list[Node] = []
-        start = len(self.builder.bindings)
-        for binding in self.bindings:
-            self.builder.at(binding)
-            self.arrays.origin = binding.origin
-            seen = self._seen(binding) if binding.dtype in "fd" else None
-            found += self.builder.bindings[start:]
-            start = len(self.builder.bindings)
-            found.append(binding if seen is None else binding_with(binding, "cast", (seen,)))
-        return found
+        return replaced(self.bindings, self.builder, lambda binding: self._seen(binding) if binding.dtype in "fd" else None)
 
     def _shared(self) -> set[Atom]:
         """The explosive values, no exponentials themselves, that are taken apart once for all that use them."""
@@ -78,6 +68,7 @@ class _Shifting:
     def _seen(self, binding: Node) -> Atom | None:
         """What a binding is for the sweeps; None where that is what it is."""
         op, operands = binding.op, binding.operands
+        self.arrays.origin = binding.origin
         if self.forms.first(binding, partials=True) is not None:
             return None
         if op in LOGARITHMS and (self.facts.is_explosive(operands[0]) or self._share(operands[0])):
@@ -103,7 +94,8 @@ class _Shifting:
         if self.facts.is_alone(x) or not self._is_sum(x):
             return None
         if op == "log1p":
-            op, x = "log", self._made("add", ONE, x)
+            op, x = "log", b.emit("add", (ONE, x))
+            self.facts.include(b.bindings[-1])  # which is taken apart like those of the function
         top = self._rounded_top(x)
         if top is None:
             return None
@@ -213,7 +205,7 @@ class _Shifting:
             return b.emit("exp", (b.emit("sub", (b.mul(Constant(argument[1]), argument[0]), top)),))
         narrow = binding.op == "sum" and np.broadcast_shapes(x.shape, top.shape) != x.shape
         if x not in self.shared and not _moves(binding) and not narrow:
-            return self._expanded(binding, top)
+            return self._expanded(x, top)
         mantissa, own = self._pair(x)
         return mantissa if own is top else b.mul(mantissa, b.emit("exp", (b.emit("sub", (own, top)),)))
 
@@ -234,22 +226,17 @@ class _Shifting:
 
     def _paired(self, x: Atom) -> tuple[Atom, Atom]:
         binding = self.made[x]
-        if not _moves(binding):
-            own = self._rounded_top(x)
-            assert own is not None
-            return self._expanded(binding, own), own
-        inner = binding.operands[0]
-        mantissa, own = self._pairs[inner] if inner in self._pairs else self._exponential_pair(inner)
-        return self._moved(binding, mantissa), self._moved(binding, own)
+        if _moves(binding):
+            mantissa, own = self._pairs.get(binding.operands[0]) or self._paired(binding.operands[0])
+            return self._moved(binding, mantissa), self._moved(binding, own)
+        top = self._rounded_top(x)
+        assert top is not None
+        return (self._scaled if self.facts.exponential(binding) is not None else self._expanded)(x, top), top
 
-    def _exponential_pair(self, x: Atom) -> tuple[Atom, Atom]:
-        own = self._rounded_top(x)
-        assert own is not None
-        return self._scaled(x, own), own
-
-    def _expanded(self, binding: Node, top: Atom) -> Atom:
+    def _expanded(self, x: Atom, top: Atom) -> Atom:
         """x*exp(-top) by the operands of x."""
-        b, op, operands = self.builder, binding.op, binding.operands
+        b, binding = self.builder, self.made[x]
+        op, operands = binding.op, binding.operands
         power = self.facts.exponent(binding)
         if op == "cosh":
             w = operands[0]
@@ -292,12 +279,6 @@ class _Shifting:
         if binding.op == "item":
             return self.builder.bind("item", (x,), (), x.dtype or "d", binding.params)
         return self.arrays.bind(binding.op, x, **binding.params.params)
-
-    def _made(self, op: str, *operands: Atom) -> Atom:
-        """A new operation that is taken apart like those of the function."""
-        found = self.builder.emit(op, operands)
-        self.facts.include(self.builder.bindings[-1])
-        return found
 
     def _read_by(self, binding: Node) -> tuple[Atom, ...]:
         """The operands that a value's size depends on: all but the exponent of a power."""

@@ -35,6 +35,7 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.following.entering import noticed
 from symdiff.tracing.following.following import followed_calls
 from symdiff.tracing.following.reading import Reading
+from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.loops.keeping import IN_FILES, LOOPS, SHORT, Again, Keeping, Tired, check_patience
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
@@ -447,6 +448,8 @@ def _traced(
         try:
             with noted_errors() as refusals, nullcontext() if attempt.keeping is None else attempt.keeping.watching():
                 result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
+                if attempt.keeping is not None and attempt.keeping.collected:
+                    result = structures.map_leaves(plain_list, result)
                 done = Run(builder, *traced_outputs(result, builder, name, where))
         except Exception as error:
             kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)

@@ -74,6 +74,7 @@ class Path:
     """
 
     is_round = False  # of a loop that may be kept
+    is_needed = False  # whether one path alone will not do, as in files
 
     def __init__(
         self,
@@ -372,6 +373,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened:
     forced: tuple[Decision, ...] = ()
     while True:
         path = Path(values, forced, len(ends), limit=limit)
+        path.is_needed = widened
         try:
             found = run(path)
         except SymdiffError as error:

@@ -52,8 +52,9 @@ from symdiff.tracing.library.functions import call_library_function, minds_memor
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
+from symdiff.tracing.loops.collected import with_lists
 from symdiff.tracing.loops.gates import check_kept_call, must_show
-from symdiff.tracing.loops.handing import made, rounds, storing, summed
+from symdiff.tracing.loops.handing import given_to, listed, made, rounds, storing
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.iterators import WRITTEN, written_in_python
 from symdiff.tracing.loops.rewriting import NAMES, Kept
@@ -66,7 +67,7 @@ from symdiff.tracing.values.standing import STANDING, call_standing, name_of, wa
 from symdiff.tracing.values.texts import method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.libraries import is_library, line_unless_library, module_of, user_line
+from symdiff.vocabulary.libraries import is_library, is_users, line_unless_library, module_of, user_line
 from symdiff.vocabulary.seams import Seam
 
 Anything = Callable[..., Any]
@@ -126,7 +127,13 @@ def follow(f: Any) -> Any:
         shown = any(name.startswith(".") for name in getattr(getattr(found, "__code__", None), "co_freevars", ()))
         if not shown and must_show(f.__code__):
             raise attempt.keeping.refuse(f"a round calls {f.__qualname__}, whose source is not at hand")
+    if attempt.keeping is not None and attempt.keeping.collected and not _is_users_own(f):
+        return with_lists(f, found)
     return found
+
+
+def _is_users_own(f: Any) -> bool:
+    return is_users(f) if isinstance(f, type) else type(f) is types.FunctionType and not is_library(f.__code__.co_filename)
 
 
 def _found(f: Any, attempt: Attempt) -> Any:
@@ -952,5 +959,5 @@ def followed_calls(f: Anything, attempt: Attempt) -> Anything:
 
 CELLS = cells(follow)
 LOADED = CELLS | reading.cells(follow, _CALLING)
-_KEPT = (functools.partial(rounds, follow), functools.partial(header, follow), storing, functools.partial(summed, follow), made)
+_KEPT = (*(functools.partial(f, follow) for f in (rounds, header, given_to, listed)), storing, made)
 KEPT = dict(zip(NAMES, map(types.CellType, _KEPT), strict=True))

@@ -14,6 +14,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.tracing.library.mathematics import as_cmath_number, pythons, real, traced
 from symdiff.tracing.library.ordering import largest, least, sorted_list
+from symdiff.tracing.loops.collected import Collected
 from symdiff.tracing.loops.growing import Growing, Unknown
 from symdiff.tracing.state.late import Late
 from symdiff.tracing.values.exact_numbers import check_number
@@ -79,7 +80,9 @@ def _len(value: Any, /) -> Any:
         return value.shape[0]  # which may be a number that remembers what it is compared with
     if type(value) is list and value and type(value[0]) is Unknown:
         return value[0].count()
-    return value.count() if isinstance(value, (Growing, Selected, Stretch)) else len(value)
+    if type(value) is Collected:
+        return value.length()
+    return value.count() if type(value) in (Growing, Selected, Stretch) else len(value)
 
 
 @rounded_value.written
@@ -137,7 +140,7 @@ def is_instance(value: Any, classes: Any, /) -> bool:
 def kind_of(*args: Any, **kwargs: Any) -> Any:
     """`type(x)`."""
     if len(args) != 1 or not isinstance(args[0], Tracer):
-        return args[0].__class__ if len(args) == 1 and type(args[0]) is Late else type(*args, **kwargs)
+        return args[0].__class__ if len(args) == 1 and type(args[0]) in (Late, Collected) else type(*args, **kwargs)
     return args[0].asked(type)
 
 

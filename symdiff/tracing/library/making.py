@@ -21,6 +21,7 @@ from symdiff.tracing.values.assigning import array_dtype, check_integers, copied
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
+from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.storage import View, numbers, storage_memory
 from symdiff.tracing.values.tracer import Tracer, in_traced_order, is_traced, traced_builder, traced_memory
@@ -89,6 +90,8 @@ def _array(native: Standing) -> Standing:
 
 def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A traced value as NumPy's maker gives it: itself, another view or a copy, as NumPy answers for its memory."""
+    if isinstance(x, Selected) and native in (np.array, np.asarray) and dtype is None and not args and not kwargs:
+        return x.copy() if native is np.array else x
     place = x._place()
     asked = native(place, None, *args, **kwargs)
     x = x.astype(dtype) if dtype is not None and (np.dtype(dtype) != x.dtype or x.is_of_integers()) else x

@@ -66,7 +66,7 @@ def _extreme(name: str, *args: Any, key: Any = None, **default: Any) -> Any:
         [traced_form(v) for v in values],
         lambda: functools.reduce(lambda k, j: j if wins(values[j], values[k]) else k, range(len(values))),
     )
-    found = _of_numbers(name, values).of_kind(kind)
+    found = (_of_array(name, array_of(values)) if len(values) > CELLS else _of_numbers(name, values)).of_kind(kind)
     return Integer.of(found) if all(map(is_integer_value, values)) else found
 
 

@@ -6,15 +6,18 @@ that each round gives as many items, of one structure; and that what cannot be f
 """
 
 import gc
-import types
-from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from symdiff.ir.loops import Place
+from symdiff.tracing.loops.collected import Collected, Rows
 from symdiff.tracing.loops.keeping import Again
-from symdiff.tracing.loops.parts import parts_of
+from symdiff.tracing.loops.parts import replaced_in
+from symdiff.tracing.loops.tables import Table
 from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import Form, traced_form
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -22,10 +25,20 @@ DEPTH = 8  # items before those of a round, which it reads
 MOST = 64  # items of a round
 
 
+class Slot(NamedTuple):
+    """What the rounds that give an item have in common: its structure, and the forms of its numbers and arrays."""
+
+    structure: Any
+    forms: list[Form]
+
+
 class Growing:
     """Stands for a list in a round; `owner` is the list, or what stands for it in a round of an enclosing loop."""
 
-    __slots__ = ("_cells", "_holders", "_key", "before", "depth", "items", "loop", "owner", "rate", "stale")
+    __slots__ = (
+        "_cells", "_counts", "_holders", "_length", "before", "behind", "collects", "counted", "depth", "items", "key", "loop",
+        "owner", "rate", "slots", "stale", "table",
+    )  # fmt: skip
     __iter__ = None
     __contains__ = None
     __hash__ = object.__hash__
@@ -35,32 +48,54 @@ class Growing:
         self.owner = owner
         self.depth = 0  # how far back a round reads
         self.stale = False  # what a round read was not known to be so then
-        self.rate = 1  # items of a round
+        self.rate: int | None = 1  # items of a round; None where conditions tell it
+        self.counted = False  # whether a round asks how many items there are
+        self.slots: list[Slot] = []  # the items that a round may give, one behind the other
         self.items: list[Any] = []  # of this round
         self.before: list[Any] = []  # those before this round, the last one first
-        self._key = key
+        self.behind = owner  # who held the list has it behind the loop
+        self.key = key
+        self._counts: set[int] = set()  # items of the ways through a round
+        self._length: Any = None  # before this round
         self._cells = [*self._told]
         self._holders: list[Any] | None = None
+        ends = self._cells or getattr(loop.outer.path, "is_needed", False)  # else it may have none, which points cannot tell
+        self.collects = loop.tested and type(owner) is list and bool(ends) and key not in loop.keeping.asked
+        self.table = Table(loop, self._cells, loop.keeping.tables[key]) if key in loop.keeping.tables else None
 
     @property
     def _told(self) -> list[Any]:
         """Where the items are, as far as they are known: all of them, or those of the enclosing loop's round."""
-        return self.owner.items if type(self.owner) is Growing else self.owner  # type: ignore[no-any-return]
+        kind = type(self.owner)
+        return self.owner.items if kind is Growing else self.owner.whole() if kind is Collected else self.owner  # type: ignore[no-any-return]
 
-    def begin(self, before: list[Any]) -> None:
+    def asked_places(self) -> Iterable[int]:
+        """How far back, from 0 on, the items are that rounds read; -1 for the length, -2 for all of them."""
+        first = -1 if self.collects or (self.counted and self.rate is None) else 0
+        ends = bool(self.collects and (self._cells or self.slots))
+        return [*([] if self.table is None else [-2]), *range(first, max(self.depth, ends))]
+
+    def anew(self) -> None:
+        """Begin the ways through a round."""
+        self._counts, self.stale = set(), False
+
+    def begin(self, before: dict[int, Any]) -> None:
         """Begin a round."""
         if self._holders is None:
-            self._holders = [holder for holder in gc.get_referrers(self.owner) if _replace(holder, self.owner, self)]
+            self._holders = [holder for holder in gc.get_referrers(self.owner) if replaced_in(holder, self.owner, self)]
             self.loop.keeping.standing[id(self)] = self
             self._told[:] = [Unknown(self)]
-        self.items, self.before, self.stale = [], before, False
+        self._length = before.pop(-1, None)
+        if self.table is not None:
+            self.table.begin(before.pop(-2))
+        self.items, self.before = [], [*before.values()]
 
-    def end(self, items: Iterator[Any] | None = None) -> None:
-        """All have the list again: with these items more, or as it was."""
+    def end(self, items: Iterator[Any] | None = None, behind: Any = None) -> None:
+        """All have the list again, or what stands for it `behind` the loop: with these items more, or as it was."""
         if self._holders is not None:
             del self.loop.keeping.standing[id(self)]
             for holder in self._holders:
-                _replace(holder, self, self.owner)
+                replaced_in(holder, self, self.owner if behind is None else behind)
             self._holders = None
         self._told[:] = self._cells
         if items is not None:
@@ -68,10 +103,28 @@ class Growing:
             if type(self.owner) is Growing:
                 self.owner.check_length()
 
+    def prepare(self, collects: bool) -> None:
+        """Conditions may tell the items."""
+        if collects and type(self.owner) is list:
+            self.behind = Collected(self.owner)
+
+    def collect(self, whole: Callable[[], Any], rows: Rows | None, ends: list[Any], length: Any) -> None:
+        """All have what stands for the list, of which conditions tell the items."""
+        head = [*self._cells]
+        self.end(None, self.behind)
+        self.behind.become(self.loop, head, whole, rows, length, ends)
+        self.loop.keeping.collected[id(self.behind)] = self.behind
+
     def first(self, behind: int) -> Any:
-        """The item so far behind those of the first round."""
+        """The item so far behind those of the first round; the length before it; all items."""
+        if behind < 0:
+            return self.table.first()  # type: ignore[union-attr]
+        if not behind:
+            return self._start()
         if behind <= len(self._cells):
             return self._cells[-behind]
+        if self.collects and self.slots:
+            return self.loop.nothing(self.slots[-1], self.loop.outer)
         if type(self.owner) is Growing:
             return self.owner.earlier(behind - len(self._cells))
         raise self.loop.keeping.peel(1, 0, f"{user_line()}: a round reads an item of a list that is not there yet")
@@ -79,20 +132,39 @@ class Growing:
     def earlier(self, behind: int) -> Any:
         """The item so far behind those of this round."""
         if behind > DEPTH:
-            raise self.other(f"{user_line()}: a round reads an item of a list that one long before gave")
+            raise self.tabled(f"{user_line()}: a round reads an item of a list that one long before gave")
+        if behind > len(self._cells) and self.collects and not np.greater_equal(self._begun(), behind):
+            raise IndexError("list index out of range")
         if behind > len(self.before):
             self.depth, self.stale = max(self.depth, behind), True
             return self.first(behind)
         return self.before[behind - 1]
 
-    def windows(self) -> list[Any]:
-        """The items that the next round finds before its own."""
-        return [*reversed(self.items), *self.before][: self.depth]
+    def windows(self) -> dict[int, Any]:
+        """The items that the next round finds before its own, and their number."""
+        length = {} if self._length is None else {-1: self._length + len(self.items)}
+        if self.table is not None:
+            length[-2] = tuple(self.table.arrays)
+        return length | dict(enumerate([*reversed(self.items), *self.before][: len(self.before)]))
+
+    def given(self, nothing: Callable[[Slot], Any]) -> list[Any]:
+        """The items of a round, each with whether there is one."""
+        self._counts.add(len(self.items))
+        return [*((True, x) for x in self.items), *((False, nothing(slot)) for slot in self.slots[len(self.items) :])]
+
+    def learn(self, place: int, structure: Any, leaves: list[Any]) -> None:
+        """What an item is."""
+        if self.table is not None:
+            self.stale |= self.table.learn([*map(traced_form, leaves[1:])])
+        if place >= len(self.slots):
+            self.stale |= self.collects and not self._cells and not self.slots
+            self.slots.append(Slot(structure.parts[1], [*map(traced_form, leaves[1:])]))
 
     def agrees(self) -> bool:
         """Whether a round has read what it was known to read."""
-        agrees = not self.stale and self.rate == len(self.items)
-        self.rate = len(self.items)
+        rate = min(self._counts) if len(self._counts) == 1 else None
+        agrees = not self.stale and (self.rate == rate or not self.counted)
+        self.rate = rate
         return agrees
 
     def rows(self, count: Any) -> tuple[Place, Any]:
@@ -115,10 +187,27 @@ class Growing:
 
     def other(self, reason: str) -> BaseException:
         """What is to be raised where rounds do more than append: the list is one of what they change."""
-        if self._key in self.loop.keeping.growing:
+        if self.key in self.loop.keeping.growing:
             return self.loop.keeping.refuse(reason)  # type: ignore[no-any-return]
-        self.loop.keeping.growing.add(self._key)
+        self.loop.keeping.growing.add(self.key)
         return Again()
+
+    def tabled(self, reason: str) -> BaseException:
+        """What is to be raised where rounds read any items: they are in arrays, or the loop is not kept."""
+        keeping = self.loop.keeping
+        del keeping.open[keeping.open.index(self.loop) + 1 :]
+        if self.key in keeping.tables or type(self.owner) is Growing or self.loop.count is None or self.loop.tested:
+            return keeping.refuse(reason)  # type: ignore[no-any-return]
+        if not self._cells:
+            return keeping.peel(1, 0, reason)  # type: ignore[no-any-return]
+        keeping.tables[self.key] = 1
+        return Again()
+
+    def reaches(self) -> tuple[int, Any]:
+        """How many items there are at most, and how many there are."""
+        if self.table is None:
+            raise self.tabled(f"{user_line()}: a round runs over a list that it appends to")
+        return self.table.size, self.count()
 
     # -- as a list
 
@@ -126,6 +215,11 @@ class Growing:
         """One item of this round."""
         if self.loop is not self.loop.keeping.open[-1]:
             self.loop.keeping.check_change(self, True)
+        if self.table is not None:
+            if len(self.items) >= self.table.most:
+                self.loop.keeping.tables[self.key] = len(self.items) + 1
+                raise Again
+            self.table.write(self.count(), value)
         self.items.append(value)
         self.check_length()
 
@@ -142,23 +236,33 @@ class Growing:
 
     def count(self) -> Any:
         """The length."""
-        return self._start() + self.loop.index * self.rate + len(self.items)
+        return self._begun() + len(self.items)
+
+    def _begun(self) -> Any:
+        """The length before this round."""
+        self.counted = True
+        if self.rate is not None and self._length is None:
+            return (self.loop.index * self.rate if self.rate > 1 else self.loop.index) + self._start()
+        self.stale |= self._length is None
+        return self._start() if self._length is None else self._length
 
     def _start(self) -> Any:
         """The length before the loop."""
-        outer = self.owner
-        before = outer._start() + outer.loop.index * outer.rate if type(outer) is Growing else 0
-        return before + len(self._cells)
+        return (self.owner._begun() if type(self.owner) is Growing else 0) + len(self._cells)
 
     def __bool__(self) -> bool:
-        return bool(self._cells or self.items or self._unknown())
+        return bool(self._cells or self.items or self.count() > 0)
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is int and 0 <= key < len(self._cells) and type(self.owner) is not Growing:
             return self._cells[key]
         behind = -key if type(key) is int and key < 0 else self._behind(key)
+        if self.table is not None and (behind is None or not 0 < behind <= len(self.items) + DEPTH):
+            if not isinstance(key, (int, Integer)) or np.shape(key):
+                self._unknown()
+            return self.table.read(key, self.count(), [end for loop in self.loop.keeping.open for end in loop.below])
         if behind is None or behind < 1:
-            raise self.loop.keeping.refuse(f"{user_line()}: a round reads an item of a list that is not known")
+            raise self.tabled(f"{user_line()}: a round reads an item of a list that is not known")
         return self.items[-behind] if behind <= len(self.items) else self.earlier(behind - len(self.items))
 
     def _behind(self, key: Any) -> int | None:
@@ -196,25 +300,3 @@ class Unknown:
 
     __bool__ = __float__ = __array__ = __eq__ = __neg__ = __iter__ = __getitem__ = __call__ = __lt__ = __gt__ = _asked  # type: ignore[assignment]
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _asked
-
-
-def _replace(holder: Any, old: Any, new: Any) -> bool:
-    """Whether something that held one value holds another one now in its place."""
-    kind = type(holder)
-    if kind is dict:
-        places: Any = [k for k, v in holder.items() if v is old]
-    elif kind in (list, deque):
-        places = [k for k, v in enumerate(holder) if v is old]
-    elif kind is types.CellType:
-        holder.cell_contents = new
-        return True
-    elif (parts := None if kind is Growing or issubclass(kind, tuple) else parts_of(holder)) is not None:
-        for name, part in zip(parts.names, parts.parts, strict=True):
-            if part is old:
-                object.__setattr__(holder, name, new)
-        return True
-    else:
-        return False
-    for place in places:
-        holder[place] = new
-    return bool(places)

@@ -4,35 +4,41 @@ Assumes loops that `rewriting` handed over. Guarantees that a loop which may not
 """
 
 import itertools
+import math
+import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from types import GeneratorType, MappingProxyType
+from collections.abc import Callable, Hashable, Iterator
+from types import GeneratorType
 from typing import Any
 
+from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.loops.items import Items, items_of, plain_values
-from symdiff.tracing.loops.keeping import Keeping
+from symdiff.tracing.loops.keeping import FEW, Keeping
 from symdiff.tracing.loops.rounds import KeptRounds, Told
 from symdiff.tracing.loops.states import Taker
 from symdiff.tracing.loops.stores import Listed
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import Tracer
 
-_PLAINLY = sum([1e16, 1.0, 1.0]) == 1e16  # whether the running Python's `sum` keeps nothing of what rounding loses
+_WHOLE = (list, tuple, max, min, sorted, math.fsum)  # which take all that a generator gives
+_FOLDS: dict[Any, tuple[Any, int]] = {math.prod: (operator.mul, 1)}  # how they join two, and what they begin from
+if sum([1e16, 1.0, 1.0]) == 1e16:  # as long as the running Python's keeps nothing of what rounding loses
+    _FOLDS[sum] = operator.add, 0
 
 
 class AsWritten:
     """A loop that runs as it is; a `while` over nothing."""
 
     moved = False
-    values: Mapping[str, Any] = MappingProxyType({})
     unbound: tuple[str, ...] = ()
 
     def __init__(self, values: Any) -> None:
-        self._values = values
+        self.written = values
+        self.values: dict[str, Any] = {}
         self._left = False
 
     def __iter__(self) -> Iterator[Any]:
-        values, self._values = self._values, None  # a generator that nobody has any more ends with its loop
+        values, self.written = self.written, None  # a generator that nobody has any more ends with its loop
         for value in values:
             yield value
             if self._left:
@@ -50,13 +56,19 @@ class AsWritten:
 def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
     """What a loop runs over: `values`, or rounds of which most are one of symbols. A `while` has no values."""
     *parts, reason = told
-    found = Told(*parts)
+    frame = sys._getframe(1)
+    found = _rounds(call, values, Told(*parts), reason, frame, frame.f_code.co_filename)
+    return found.written if reason else found
+
+
+def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, frame: Any, file: str) -> Any:
     attempt = current()
     keeping: Keeping | None = None if attempt is None else attempt.keeping
-    frame = sys._getframe(1)
-    where = (frame.f_code.co_filename, *found.place)
+    where = (file, *found.place)
     if keeping is not None:
         keeping.note_taken(values)
+    if keeping is not None and where in keeping.settled:
+        values = plain_list(values)
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:
@@ -64,42 +76,72 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
             return Taker(keeping, values, found.names, apart, found.targets, found.behind, frame)
         if not reason and found.yields and frame not in keeping.takers:
             reason = "a round yields to what is no loop"
-        if not reason and items is None:
+        if not reason and items is None and not (type(values) in (list, tuple) and len(values) <= FEW):
             reason = "what it runs over has no items by number"
         if not reason and items is not None and not keeping.is_few(items.count):
             return KeptRounds(keeping, where, items, found, frame)
         if reason:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
-    if keeping is not None and where not in keeping.reasons and items is not None and type(items.count) is int:
+    if keeping is not None and where not in keeping.reasons and type(getattr(items, "count", None)) is int:
         plain = keeping.few(plain, items.count)
-    return plain if told[-1] else AsWritten(plain)
+    return AsWritten(plain)
 
 
-def summed(
-    call: Callable[[Any], Any], function: Any, terms: Callable[[Any], Iterator[Any]] | None, values: Any, place: tuple[int, int]
-) -> Any:
-    """`sum(terms(values))`, or `sum(values)`, as the loop that it is where Python's own adds term by term."""
+def given_to(call: Callable[[Any], Any], function: Any, *source: Any) -> Any:
+    """`function(items)` of a generator, which are all made before where it takes all of them; sums and products are the loops
+    that they are, where Python's own adds term by term.
+
+    `source`: how many loops the generator has, one in another; what makes items from some of those that the outermost one runs
+    over, or the inner ones for each; what it runs over; its place.
+    """
+    attempt, file = current(), sys._getframe(1).f_code.co_filename
+    if attempt is not None and attempt.keeping is not None:
+        if function in (_FOLDS if isinstance(function, Hashable) else ()):
+            return _folded(call, file, function, _FOLDS[function][1], *source)
+        if any(function is f for f in _WHOLE):
+            return call(function)(_extended(call, file, attempt.keeping.made([]), *source))
+    return call(function)(_generated(call, *source))
+
+
+def listed(call: Callable[[Any], Any], *source: Any) -> Any:
+    """The list that a comprehension makes; its `source` as that of `given_to`."""
     attempt = current()
-    keeping: Keeping | None = None if attempt is None else attempt.keeping
-    where = (sys._getframe(1).f_code.co_filename, *place)
-    items = items_of(values) if keeping is not None and where not in keeping.reasons and function is sum and _PLAINLY else None
-    taken = keeping is not None and type(values) is GeneratorType and function is sum and _PLAINLY
-    if keeping is None or (not taken and (items is None or items.count is None or keeping.is_few(items.count))):
-        plain = plain_values(values, call)
-        return call(function)(plain if terms is None else terms(plain))
-    total: Any = 0
-    told = Told(("total",), (), (), (), (), (), ("total",), False, False, place)
-    loop: Any
-    if taken:
-        loop = Taker(keeping, values, told.names, set(), (), told.behind, sys._getframe())
-    else:
-        loop = KeptRounds(keeping, where, items, told, sys._getframe())  # type: ignore[arg-type]
+    if attempt is None or attempt.keeping is None:
+        return [*_generated(call, *source)]
+    return _extended(call, sys._getframe(1).f_code.co_filename, attempt.keeping.made([]), *source)
+
+
+def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, place: Any) -> Any:
+    """What makes the items of all loops of a generator, one after the other."""
+    found = terms(plain_values(values, call))
+    return found if depth < 2 else (item for inner in found for item in _generated(call, depth - 1, *inner))
+
+
+def _folded(call: Any, file: str, function: Any, total: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
+    loop = _rounds(call, values, Told(("total",), *[()] * 5, ("total",), False, False, place), "", sys._getframe(), file)
+    join, begin = _FOLDS[function]
+    if type(loop) is AsWritten and depth < 2 and type(total) is int and total == begin:
+        return call(function)(terms(loop.written))
     for item in loop:
-        total = loop.values.get("total", total)
-        (term,) = [item] if terms is None else terms([item])
-        total = total + term
-    return loop.values.get("total", total)
+        total = loop.values.pop("total", total)
+        for term in terms([item]):
+            total = join(total, term) if depth < 2 else _folded(call, file, function, total, depth - 1, *term)
+    return loop.values.pop("total", total)
+
+
+def _extended(call: Callable[[Any], Any], file: str, items: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
+    told = Told(("items",), (), ("items",), (), (), (), ("items",), False, False, place)
+    loop = _rounds(call, values, told, "", sys._getframe(), file)
+    for item in loop:
+        items = loop.values.pop("items", items)
+        for found in terms([item]):
+            if depth < 2:
+                storing(items, True)
+                items.append(found)
+            else:
+                items = _extended(call, file, items, depth - 1, *found)
+    return loop.values.pop("items", items)
 
 
 def storing(owner: Any, grows: bool = False) -> Any:

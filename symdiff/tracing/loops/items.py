@@ -16,11 +16,14 @@ import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import active_builders
+from symdiff.tracing.loops.collected import Collected, plain_list
+from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.iterators import written_in_python
-from symdiff.tracing.loops.parts import parts_of
+from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
+from symdiff.tracing.values.selecting import is_same_mask
 from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -67,6 +70,9 @@ class Items(NamedTuple):
     goes_on: Callable[[Any], Any] | None = None  # whether there is an item, of which there are at most `count`
     reach: tuple[int, int] = (0, 0)  # the first and last integers that such items may be
     over: Any = None  # what the loop runs over
+    of: Callable[[Any], Any] = lambda item: item  # what a round has, by such an item
+    stop: Any = None  # the integer that such items are below
+    given: Callable[[Any], Any] | None = None  # whether a round has an item
 
 
 def header(call: Callable[[Any], Any], function: Any, *args: Any, **options: Any) -> Any:
@@ -99,7 +105,7 @@ def run_over(values: Any) -> Iterator[Any]:
         seen[id(value)] = value
         if isinstance(value, (Header, *_VIEWS, *_STEPPING)):
             stack += value.args if isinstance(value, Header) else gc.get_referents(value)
-        elif not _is_cells(value) and (found := parts_of(value)) is not None:
+        elif not is_cell(value) and (found := parts_of(value)) is not None:
             yield value
             stack += found.parts
 
@@ -117,6 +123,11 @@ def _items(values: Any) -> Items | None:
     if type(values) is range:
         start, step = values.start, values.step
         return Items(len(values), lambda k: values[k] if type(k) is int else _affine(k, start, step))
+    if type(values) is Collected:
+        return _of_rows([values], lambda items: items[0]) or _items(values.whole())
+    if type(values) is Growing:
+        most, stop = values.reaches()
+        return Items(most, lambda k: k, lambda found: found < stop, (0, most - 1), None, values.__getitem__, stop)
     if isinstance(values, Tracer):
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
@@ -125,6 +136,18 @@ def _items(values: Any) -> Items | None:
     if type(listed) in (list, tuple) and (column := _column(listed)) is not None:
         return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
     return None
+
+
+def _of_rows(lists: Sequence[Collected], together: Callable[[list[Any]], Any]) -> Items | None:
+    """The items of lists to which the same rounds have appended; None where they are not known to be so."""
+    rows = [values.rows() for values in lists]
+    if rows[0] is None or not all(r is not None and is_same_mask(rows[0].mask, r.mask) for r in rows):
+        return None
+
+    def of(k: Any) -> Any:
+        return together([values.at(r, k) for values, r in zip(lists, rows, strict=True)])
+
+    return Items(rows[0].mask.shape[0], lambda k: k, of=of, given=rows[0].mask.__getitem__)
 
 
 def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
@@ -145,7 +168,7 @@ def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
 
 def _structure(value: Any) -> Any:
     """What items have in common that are the same but for their numbers and arrays."""
-    if _is_cells(value):
+    if is_cell(value):
         return traced_form(value)[::3]
     if type(value) in (str, NoneType):
         return value
@@ -159,7 +182,7 @@ def _of_structure(values: Sequence[Any]) -> Callable[[Any], Any] | None:
     if found is not None:
         columns: list[Any] = [_of_structure(c) for c in zip(*(parts_of(v).parts for v in values), strict=True)]  # type: ignore[union-attr]
         return None if None in columns else lambda k: found.together([column(k) for column in columns])
-    if not _is_cells(values[0]):
+    if not is_cell(values[0]):
         return lambda k: values[0]
     if len(values) > _SPREAD and any(isinstance(v, Tracer) and not v.shape for v in values):
         atom = as_atom(values, active_builders()[-1], user_line())
@@ -175,11 +198,6 @@ def _one_of(values: Sequence[Any], k: Any) -> Any:
     whole = all(map(is_integer_value, values)) and found.dtype.kind != "b"
     one = read(Integer.of(found) if whole else found, k, origin)
     return one if np.shape(values[0]) else one.of_kind(kind_of_several([traced_form(v) for v in values], k.decided))
-
-
-def _is_cells(value: Any) -> bool:
-    """Whether a value is a number, a truth or an array, traced or not."""
-    return isinstance(value, (int, float, complex, np.number, np.bool_, np.ndarray, Tracer))
 
 
 def is_number(value: Any) -> bool:
@@ -204,7 +222,8 @@ def _of_ends(args: tuple[Any, ...]) -> Items | None:
     def item(k: Any) -> Any:
         return k * step + start
 
-    return Items(most, item, lambda found: found < stop if step > 0 else found > stop, reach)
+    goes_on = (lambda found: found < stop) if step > 0 else (lambda found: found > stop)
+    return Items(most, item, goes_on, reach, stop=stop if step > 0 else None)
 
 
 def _span(end: Any) -> tuple[int, int] | None:
@@ -233,6 +252,12 @@ def _of_header(function: Any, args: tuple[Any, ...], options: dict[str, Any], ca
         return _of_places(function, args)
     if function in _PARTS:
         return _of_parts(function, args)
+    if function is zip and args and all(type(a) is Collected for a in args) and (rows := _of_rows(args, tuple)) is not None:
+        return rows
+    args = tuple(map(plain_list, args))
+    if function is enumerate and type(args[0]) is Growing and type(args[1]) is int:
+        found = _items(args[0])
+        return found._replace(of=lambda k: (_affine(k, args[1], 1), args[0][k]))  # type: ignore[union-attr]
     inner = [_items(a) for a in (args[1:] if function is map else args[:1] if function in (enumerate, *_CHOOSING) else args)]
     if (
         any(i is None or i.goes_on for i in inner)

@@ -93,6 +93,10 @@ class Keeping:
         self.filling: dict[str, Place] = {}  # lines that make arrays of integers or truths which rounds of a loop change
         self.unlisted: set[tuple[Place, str]] = set()  # lists that stay lists, by their names
         self.plain: dict[int, tuple[Any, str]] = {}  # such arrays as NumPy has them, with their lines
+        self.tables: dict[tuple[Place, int], int] = {}  # lists of which rounds read any items, and items of a round at most
+        self.asked: set[tuple[Place, int]] = set()  # lists of which more is asked behind loops than their ends
+        self.settled: set[Place] = set()  # loops over lists of which it must be known which rounds appended to them
+        self.collected: dict[int, Any] = {}  # what stands for lists behind loops
         self.standing: dict[int, Any] = {}  # what stands for lists
         self.takers: dict[Any, Any] = {}  # loops over what generators yield, by the frames of these
         self.raising: set[Place] = set()  # loops that are left where a round raises
@@ -121,6 +125,9 @@ class Keeping:
     def refuse(self, reason: str) -> Again:
         """Note that the innermost loop with a symbolic round running is not kept; what is to be raised."""
         place = self.open[-1].place
+        if self.open[-1].items.given is not None:
+            self.settled.add(place)
+            return Again()
         for inner in [p for p, outer in self._within.items() if place in outer]:
             del self._within[inner], self.reasons[inner]  # it may be kept in rounds that are none of symbols
         self.reasons[place] = reason
@@ -256,6 +263,9 @@ class Keeping:
         finally:
             for grown in reversed([*self.standing.values()]):
                 grown.end()
+            for collected in self.collected.values():
+                collected.end()
+            self.collected.clear()
         if self.open:
             raise self.refuse("an exception of a round was caught")
 

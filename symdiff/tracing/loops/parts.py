@@ -10,6 +10,9 @@ from collections import deque
 from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_users, module_of
 
 _KEYS = (str, int, bytes, type(None))
@@ -89,6 +92,33 @@ def leaves_of(value: Any, beside: Container[Any] = ()) -> Iterator[Any]:
         elif id(part) not in seen:
             seen[id(part)] = part
             stack += reversed(found.parts)
+
+
+def is_cell(value: Any) -> bool:
+    """Whether a value is a number, a truth or an array, traced or not."""
+    return isinstance(value, (int, float, complex, np.number, np.bool_, np.ndarray, Tracer))
+
+
+def replaced_in(holder: Any, old: Any, new: Any) -> bool:
+    """Whether something that held one value holds another one now in its place."""
+    kind = type(holder)
+    if kind is dict:
+        places: Any = [k for k, v in holder.items() if v is old]
+    elif kind in (list, deque):
+        places = [k for k, v in enumerate(holder) if v is old]
+    elif kind is types.CellType:
+        holder.cell_contents = new
+        return True
+    elif (parts := None if issubclass(kind, tuple) else parts_of(holder)) is not None:
+        for name, part in zip(parts.names, parts.parts, strict=True):
+            if part is old:
+                object.__setattr__(holder, name, new)
+        return True
+    else:
+        return False
+    for place in places:
+        holder[place] = new
+    return bool(places)
 
 
 def _is_slot(cls: type, name: str) -> bool:

@@ -22,13 +22,15 @@ _HEADS = (
     "range zip enumerate reversed map pairwise product combinations permutations combinations_with_replacement ndenumerate "
     "ndindex chain cycle islice repeat count accumulate filter starmap"
 ).split()  # calls that the head of a loop makes round by round
+_TAKING = "sum prod max min list tuple set frozenset dict sorted fsum any all join fromiter".split()  # what a generator gives
+_LATER = (ast.NamedExpr, ast.Await, ast.Lambda, ast.Yield)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _SCOPES = (*_FUNCTIONS, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _NAMING: dict[type, tuple[str, ...]] = {
     **dict.fromkeys((ast.ExceptHandler, ast.FunctionDef, ast.MatchAs, ast.MatchStar), ("name",)), ast.MatchMapping: ("rest",),
 }  # fmt: skip
 STORING = ".storing"
-NAMES = (".rounds", ".header", STORING, ".summed", ".made")
+NAMES = (".rounds", ".header", ".given_to", ".listed", STORING, ".made")
 
 
 def _bindings(parts: list[Any]) -> Iterator[ast.Name]:
@@ -73,8 +75,11 @@ def unkept_reason(node: Any) -> str:
 def _stores(node: Any) -> Iterator[ast.Name]:
     """What a statement assigns to items of."""
     for part in ast.walk(node):
-        if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name):
-            yield part.value
+        if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store):
+            while isinstance(part, ast.Subscript):
+                part = part.value
+            if isinstance(part, ast.Name):
+                yield part
 
 
 def _changed(node: Any) -> tuple[set[str], set[str]]:
@@ -146,6 +151,15 @@ def _own_names(function: Any) -> set[str]:
     return (found | {p.id for p in _bindings(body)}) - others
 
 
+def _called(node: ast.Call) -> Any:
+    """The name of what is called, without the object that it is of."""
+    return getattr(node.func, "id", getattr(node.func, "attr", None))
+
+
+def _place(node: Any) -> ast.Tuple:
+    return ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
+
+
 class Kept:
     """What a `cloning.Rewriter` does where loops may be kept; `kept` are the names of the cells."""
 
@@ -215,26 +229,44 @@ class Kept:
         return self._left(node, self._names[-1]) if self._names and self._names[-1] else node
 
     def visit_Call(self, node: ast.Call) -> Any:
-        """`sum` of a generator, with what gives its terms from items; or of something else."""
+        """What takes a generator, with what gives its items; sums and products of something else."""
         source: Any = node.args[0] if len(node.args) == 1 and not node.keywords else None
-        named = isinstance(node.func, ast.Name) and node.func.id == "sum"
-        if not (self.thorough and named) or source is None or isinstance(source, ast.Starred):
+        if not self.thorough or source is None or isinstance(source, ast.Starred):
             return super().visit_Call(node)  # type: ignore[misc]
-        place = ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
-        if not isinstance(source, ast.GeneratorExp):
-            given = self._header(source) or self.visit(source)
-            return self.through(self.kept[3], node, self.visit(node.func), ast.Constant(None), given, place)
-        if len(source.generators) > 1:
+        if given := self._items(source) if isinstance(source, ast.GeneratorExp) else []:
+            return self.through(self.kept[2], node, self.visit(node.func), *given)
+        if isinstance(source, ast.GeneratorExp) or _called(node) not in ("sum", "prod"):
             return super().visit_Call(node)  # type: ignore[misc]
-        over = source.generators[0]
-        if over.ifs or over.is_async or any(isinstance(p, ast.NamedExpr) for p in ast.walk(source)):
-            return super().visit_Call(node)  # type: ignore[misc]
-        values = self._header(over.iter) or self.visit(over.iter)
-        over.iter = ast.Name(".values", ast.Load())
-        source.elt, over.target = self.visit(source.elt), self.visit(over.target)
+        values, same = self._header(source) or self.visit(source), ast.parse("lambda values: values", mode="eval").body
+        for part in ast.walk(same):
+            ast.copy_location(part, node)
+        return self.through(self.kept[2], node, self.visit(node.func), ast.Constant(1), same, values, _place(node))
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """A list with what gives its items."""
+        given = self._items(node) if self.thorough else []
+        return self.through(self.kept[3], node, *given) if given else self._made(node)
+
+    def _items(self, node: Any) -> list[Any]:
+        """What gives the items of a comprehension from those that it runs over: how many loops it has, a generator for some of
+        the outermost one's, these, and its place; what is of an inner one is given in place of items. Empty where it binds
+        names around it, or where what it makes may ask for its names later, which have their last values then.
+        """
+        over, *inner = node.generators
+        parts = [*ast.walk(node)]
+        taken = [p.args[0] for p in parts if isinstance(p, ast.Call) and p.args and _called(p) in _TAKING]
+        later = any(isinstance(p, _LATER) or (isinstance(p, ast.GeneratorExp) and p not in (node, *taken)) for p in parts)
+        if later or any(generator.is_async for generator in node.generators):
+            return []
+        depth, values = len(node.generators), self._header(over.iter) or self.visit(over.iter)
+        if inner:
+            made: Any = ast.Tuple(self._items(ast.copy_location(ast.GeneratorExp(node.elt, inner), node))[1:], ast.Load())
+        else:
+            made = self.visit(node.elt)
+        one = ast.comprehension(self.visit(over.target), ast.Name(".values", ast.Load()), [*map(self.visit, over.ifs)], 0)
         args = ast.arguments([], [ast.arg(".values")], None, [], [], None, [])
-        terms = ast.copy_location(ast.Lambda(args, source), source)
-        return self.through(self.kept[3], node, self.visit(node.func), terms, values, place)
+        terms = ast.copy_location(ast.Lambda(args, ast.copy_location(ast.GeneratorExp(made, [one]), node)), node)
+        return [ast.Constant(depth), terms, values, _place(over.target)]
 
     def _named(self) -> str:
         self._loops += 1
@@ -279,8 +311,7 @@ class Kept:
 
     def _header(self, node: Any) -> Any:
         """What a loop runs over, its `range`, `zip` and so on not called yet; None where it is anything else."""
-        called = getattr(node, "func", None)
-        if not isinstance(node, ast.Call) or getattr(called, "id", getattr(called, "attr", None)) not in _HEADS:
+        if not isinstance(node, ast.Call) or _called(node) not in _HEADS:
             return None
         if any(k.arg not in ("strict", "start") for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
             return None
@@ -325,6 +356,6 @@ class Kept:
         """A list or a dict that code makes is shown."""
         self.generic_visit(node)  # type: ignore[attr-defined]
         shown = self.thorough and not isinstance(getattr(node, "ctx", None), ast.Store)
-        return self.through(NAMES[4], node, node) if shown else node
+        return self.through(NAMES[5], node, node) if shown else node
 
-    visit_List = visit_Dict = visit_ListComp = visit_DictComp = _made
+    visit_List = visit_Dict = visit_DictComp = _made

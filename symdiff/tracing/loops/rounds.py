@@ -28,7 +28,8 @@ from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
-from symdiff.tracing.loops.growing import Growing
+from symdiff.tracing.loops.collected import Collected, Rows
+from symdiff.tracing.loops.growing import Growing, Slot
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_stepping, items_of, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping, work_of_binding
@@ -37,7 +38,7 @@ from symdiff.tracing.loops.states import Held, Left, State, States, Taker, parts
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
-from symdiff.tracing.values.selecting import Selected
+from symdiff.tracing.values.selecting import Selected, pattern
 from symdiff.tracing.values.spans import moves, reach
 from symdiff.tracing.values.storage import Storage, root_of
 from symdiff.tracing.values.stretches import Stretch
@@ -133,8 +134,10 @@ class KeptRounds:
         self.tested = self.leaves or items.count is None or items.goes_on is not None
         self.endless = items.count is None
         self.begins = True  # whether there is a round in any case
-        self.asked = self.tested
+        self.asked = self.tested or items.given is not None
         self.decides = False  # whether its number of rounds is to be known, as that of items of a list
+        self.decided = False
+        self.below: list[tuple[Any, Any]] = []  # an integer of a round, and one that it is below
         self.items_of: dict[str, list[Any]] = {}  # the lists that arrays stand for
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
@@ -143,6 +146,7 @@ class KeptRounds:
         self.unbound: list[str] = []
         self._goes_on: Any = True
         self._left = False
+        self._passed: dict[str, Any] = {}  # what names hold in a round of which there is no item
         self.fresh: dict[int, Any] = {}  # what the round has made, by identity
         self.errors: dict[Any, BaseException] = {}  # what rounds may raise
         self.taken: list[Any] = []  # iterators of which the round has taken items
@@ -213,7 +217,7 @@ class KeptRounds:
 
     def leave(self) -> None:
         """The loop ends with this round."""
-        if not self.leaves:
+        if not self.leaves and not self.decided:
             self.keeping.raising.add(self.place)
             raise Again
         self._left = True
@@ -221,7 +225,7 @@ class KeptRounds:
     def _held(self) -> dict[str, Any]:
         """What names hold, those of the module that the loop binds among them."""
         around = self.frame.f_globals
-        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals
+        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals | self._passed
 
     def _bound(self) -> dict[str, Any]:
         found = self._held()
@@ -236,7 +240,7 @@ class KeptRounds:
             return
         if count is None or self.tested:
             yield from self._kept(0, count)
-            self.frame = None
+            self._end()
             return
         if self.keeping.is_few(count - first - last):
             self.keeping.reasons[self.place] = "few rounds are alike"
@@ -248,7 +252,13 @@ class KeptRounds:
             self.values = {name: value for name, value in self.values.items() if name not in self.targets}
             self.unbound = [name for name in self.unbound if name not in self.targets]
         yield from map(self.items.item, range(count - last, count))
+        self._end()
+
+    def _end(self) -> None:
+        """Nobody has the function's names and lists here any more."""
         self.frame = None
+        for grown in self.states.growing.values():
+            grown.owner = grown.behind = None
 
     def _stepped(self, values: Iterator[Any], count: Any, first: int, last: int) -> Iterator[Any]:
         """The rounds over an iterator, which goes on with them."""
@@ -283,7 +293,7 @@ class KeptRounds:
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets}
-        for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing)]:
+        for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing, Collected)]:
             self.states.take(value, True)
         for taker in self.takers():
             self.states.take(held := Held(taker))
@@ -294,10 +304,10 @@ class KeptRounds:
                 self.keeping.open.append(self)
                 raise self.keeping.refuse("what takes what a round yields binds names that are read elsewhere")
         yield from self._rounds_of(entry, first)
-        if self.decides:  # the loop again, as one of so many rounds
+        if self.decides:  # the loop again, as one of so many rounds, of which the last one may leave it
             assert self.count is not None
-            self.tested = self.endless = self.decides = False
-            self.begins = True
+            self.tested = self.endless = self.leaves = self.decides = False
+            self.begins = self.decided = True
             yield from self._rounds_of(entry, first)
 
     def _rounds_of(self, entry: dict[str, Any], first: int) -> Iterator[Any]:
@@ -311,7 +321,7 @@ class KeptRounds:
                 skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
             skeletons |= {r: _Value("raised", False) for r in map(_Raised, self.errors) if r not in skeletons}
             for store in self._stores():
-                windows = (_Window(store, n) for n in range(store.depth))
+                windows = (_Window(store, n) for n in store.asked_places())
                 skeletons |= {
                     w: self._spread(store.first(w.place + 1), f"y{w.place + 1}") for w in windows if w not in skeletons
                 }
@@ -321,7 +331,8 @@ class KeptRounds:
         else:
             self.keeping.open.append(self)
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
-        changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *self.items_of.values())}
+        lists = [part for items in self.items_of.values() for part in (items, *run_over(items))]
+        changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *lists)}
         if changed and any(id(value) in changed for value in run_over(self.items.over)):
             self.keeping.open.append(self)
             raise self.keeping.refuse("a round changes what the loop runs over")
@@ -363,6 +374,8 @@ class KeptRounds:
         given: list[list[Any]] = []
         ranges: list[Any] = []
         after: dict[str, Any] = {}
+        for store in self._stores():
+            store.anew()
         while forced is not None:
             builder = Builder(outer)
             k = builder.input("k", (), "d")
@@ -379,9 +392,11 @@ class KeptRounds:
                     name.into(s, [self._symbolic(part, builder, index) for part in s.parts])
                 elif not isinstance(name, _Window):
                     self.values[name] = self._symbolic(s, builder, index)
+            self._passed = {}
             self.unbound = [name for name in self.names if name not in skeletons and name not in self.targets]
             for store in self._stores():
-                store.begin([self._symbolic(skeletons[_Window(store, n)], builder, index) for n in range(store.depth)])
+                known = (_Window(store, n) for n in store.asked_places())
+                store.begin({w.place: self._symbolic(skeletons[w], builder, index) for w in known if w in skeletons})
             self._stand_in(True)
             self.values.update(self.listed)
             for c in self.carried:
@@ -393,11 +408,17 @@ class KeptRounds:
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left, self._raised = True, False, {}
             self.moved = True
-            item = self._standing(self.items.item(index + first if first else index))
+            item = self.items.item(index + first if first else index)
             if self.items.goes_on is not None:
                 path.reaches(traced_atom(item, builder, self.origin), *self.items.reach)
                 self.ends(self.items.goes_on(item))
-            yield item
+                self.below = [] if self.items.stop is None else [(item, self.items.stop)]
+            if self.items.given is None or self.items.given(item):
+                yield self._standing(self.items.of(item))
+            elif not set(self.behind).difference(self.values).intersection(self.names):
+                self._passed = dict(self.values)
+            else:
+                raise self.keeping.refuse("what rounds bind, of which there may be none, is read elsewhere")
             self._check_taken()
             if not all(taker.waits for taker in self.takers()):
                 raise self.keeping.refuse("what a round yields is taken by more than one loop")
@@ -408,8 +429,8 @@ class KeptRounds:
             after: dict[Any, Any] = {n: v for n, v in self._bound().items() if n in skeletons or n in self.behind}
             after.update({state: state.owner for state, _ in self.states.known.values()})
             for store in self._stores():
-                after.update({_Item(store, n): value for n, value in enumerate(store.items)})
-                after.update({_Window(store, n): value for n, value in enumerate(store.windows())})
+                after.update({_Item(store, n): value for n, value in enumerate(store.given(self.nothing))})
+                after.update({_Window(store, n): value for n, value in store.windows().items()})
             self.errors.update({key: error for key, (error, _) in self._raised.items()})
             truths = {key: truth is True or truth.of_kind(PYTHON) for key, (_, truth) in self._raised.items()}
             after.update({_Raised(key): truths.get(key, False) for key in self.errors})
@@ -422,6 +443,8 @@ class KeptRounds:
                 several = (self.place, name) in self.keeping.several
                 spread[name] = self._way(name, value, leaves) if several else self._flat(value, leaves, isinstance(name, State))
                 shapes[name] = [np.shape(v) for v in leaves[begun:]]
+                if isinstance(name, _Item):
+                    name.store.learn(name.place, spread[name], leaves[begun:])
             leaves += [c.copy for c in self.carried]
             spread.update(dict.fromkeys(self.carried, _LEAF))
             if self.tested:
@@ -429,7 +452,7 @@ class KeptRounds:
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
                 for truth in truths.values():
                     leaves[-1] = truth is not True and np.logical_and(leaves[-1], np.logical_not(truth))
-            if given and any(isinstance(name, _Raised) for name in spread.keys() ^ self._spreads.keys()):
+            if given and spread.keys() != self._spreads.keys():  # another way through the round gives or raises more
                 active_builders().pop()
                 self.keeping.open.pop()
                 return None
@@ -475,7 +498,7 @@ class KeptRounds:
     def _stand_in(self, begins: bool) -> None:
         """The names that hold lists hold what stands for these, or these again."""
         for grown in self.states.growing.values():
-            pair = (grown.owner, grown) if begins else (grown, grown.owner)
+            pair = (grown.owner, grown) if begins else (grown, grown.behind)
             found = self._held()
             self.values |= {n: pair[1] for n in self.all_names if found.get(n) is pair[0] and n not in self.names}
             for taker in self.takers():
@@ -551,7 +574,7 @@ class KeptRounds:
         if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
-            if isinstance(value, (Stretch, Selected)):
+            if any(self._is_of_round_alone(x) for x in leaves_of(value, self.states)):
                 if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
@@ -559,6 +582,9 @@ class KeptRounds:
                 if name in skeletons or name in self.behind or isinstance(name, _Item):
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
+
+    def _is_of_round_alone(self, x: Any) -> bool:
+        return isinstance(x, (Stretch, Selected, Listed)) or (type(x) is Collected and x.loop.outer is self._path.builder)
 
     def _note_shared(self, after: dict[str, Any]) -> None:
         """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
@@ -570,7 +596,7 @@ class KeptRounds:
             begin = None if value is None else value.begin
             if storage.builder is not self._path.builder:
                 self._shared.append(storage)
-            elif id(storage) in known or begin is not None:
+            elif id(storage) in known or begin is not None or storage.refusal:
                 self._shared += [root_of(begin.shared().storage)] if isinstance(begin, Tracer) else [storage]
             known.add(id(storage))
 
@@ -626,6 +652,25 @@ class KeptRounds:
         return key, places
 
     # -- structures
+
+    def nothing(self, slot: Slot, builder: Builder | None = None) -> Any:
+        """What stands for an item in a round that does not append it."""
+        builder = self._path.builder if builder is None else builder
+
+        def made(spread: Any) -> Any:
+            if isinstance(spread, Parts):
+                found = spread.together([made(s) for s in spread.parts])
+                self.fresh[id(found)] = found
+                return found
+            if spread is not _LEAF:
+                return spread.value
+            form = next(forms)
+            atom = zero_of(form.code)
+            atom = Arrays(builder, self.origin).broadcast_to(atom, form.shape) if form.shape else atom
+            return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
+
+        forms = iter(slot.forms)
+        return made(slot.structure)
 
     def _opened(self, value: Any, above: tuple[int, ...]) -> Parts | None:
         """The parts of a list, a tuple, or of a dict or object where rounds are known to hand on others of its class."""
@@ -808,9 +853,11 @@ class KeptRounds:
         if self.tested and self.given:
             within = self.outer.path is None or self.outer.path.is_round
             for item in self.given:
-                if within or self.leaves or isinstance(item.store, ArrayStore):
+                if type(item.store) is Growing and item.store.collects:
+                    continue
+                if within or isinstance(item.store, ArrayStore):
                     raise item.store.unknown("rounds whose number is not known give cells of an array or a list")
-            self.decides = True
+                self.decides = True
         self.keeping.open.pop()
         return agrees
 
@@ -931,6 +978,9 @@ class KeptRounds:
                 for value, begin in taken:
                     if begin.shape == np.shape(leaf):
                         moved, away = moves(path, leaf, begin, wide, MOST / (self.count or MOST))
+                        (low, high), (least, most) = found["known"], reach(value.begin)
+                        if least <= low and high <= most:  # what is where it was before the loop is no step away
+                            moved, away = (0.0, 0.0), (math.inf, -math.inf)
                         found |= {value: moved, (value, "away"): away}
             if n == len(ranges):
                 ranges.append(found)
@@ -997,8 +1047,12 @@ class KeptRounds:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
-        given_rows = {} if self.decides else self.given
-        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, cells in given_rows.items() for atom, _ in cells]
+        stores = {} if self.decides else {item: item.store for item in self.given}
+        told = {item: self._told(item, path) for item, store in stores.items() if not (self.tested and store.collects)}
+        for grown in self.states.growing.values() if not self.decides else ():
+            grown.prepare(self.tested or any(known is None for item, known in told.items() if item.store is grown))
+        given = [(item, atom) for item, known in told.items() for atom, _ in self.given[item][known is not None :]]
+        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, atom in given]
         test, name, outputs = None, "", run.outputs
         if self.tested:
             test = outputs[-2].atom
@@ -1032,6 +1086,7 @@ class KeptRounds:
                 leaves.append(self._behind(outer, results[place], forms))
         whole, raised = iter(leaves), {}
         self.values = {}
+        windows: dict[tuple[Any, int], Any] = {}
         for name, s in self._spreads.items():
             if isinstance(name, State):
                 name.into(s, [self._joined(part, whole) for part in s.parts])
@@ -1039,7 +1094,9 @@ class KeptRounds:
                 self.values[name] = self._joined(s, whole)
             elif isinstance(name, _Raised):
                 raised[name.key] = self._joined(s, whole)
-            elif isinstance(name, (CarriedStore, _Window)):
+            elif isinstance(name, _Window):
+                windows[name.store, name.place] = self._joined(s, whole)
+            elif isinstance(name, CarriedStore):
                 self._joined(s, whole)
         if not self.begins:
             self._forget(skeletons)
@@ -1049,18 +1106,22 @@ class KeptRounds:
             c.close(traced_atom(behind[c.value], outer, self.origin))
             self.values.update(c.originals)
         self.keeping.open.pop()
-        self._stand_in(False)
         whole = iter(stacks)
         rows: dict[_Item, list[tuple[Any, list[Form]]]] = {}
-        for item, cells in self.given.items():
-            rows[item] = [(next(whole), forms) for _, forms in cells]
+        for item, known in told.items():
+            cells = self.given[item]
+            rows[item] = [(known if known is not None and not n else next(whole), f) for n, (_, f) in enumerate(cells)]
             if isinstance(item.store, ArrayStore):
                 item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
         for grown in self.states.growing.values():
-            items = [(self._spreads[item], rows[item]) for item in rows if item.store is grown]
-            grown.end(self._listed_rows(items, count))  # type: ignore[arg-type]
+            if self.tested:
+                ends = [windows[grown, n] for n in range(len(grown.before))]
+                grown.collect(self._asking(grown), None, ends, windows[grown, -1])
+            else:
+                self._list(grown, [(slot.structure, rows[_Item(grown, n)]) for n, slot in enumerate(grown.slots)], count)
+        self._stand_in(False)
         for name, cells in self.listed.items():
-            self.items_of[name][:] = cells.items()
+            cells.into(self.items_of[name])
             self.values[name] = self.items_of[name]
         self.moved = True
         self.unbound = [name for name in self.names if name not in self.values]
@@ -1071,20 +1132,79 @@ class KeptRounds:
             elif truth:
                 raise self.errors[key]
 
-    def _listed_rows(self, items: list[tuple[Any, list[tuple[Atom, list[Form]]]]], count: int) -> Iterator[Any]:
-        """The items that all rounds have given; those of one round lie one behind the other, where they are alike."""
+    def _asking(self, grown: Growing) -> Any:
+        def whole() -> Any:
+            self.keeping.asked.add(grown.key)
+            raise Again
+
+        return whole
+
+    def _list(self, grown: Growing, items: list[tuple[Any, list[tuple[Any, list[Form]]]]], count: int) -> None:
+        """A list gets the items that all rounds have given; those of one round lie one behind the other."""
         arrays, many = Arrays(self.outer, self.origin), len(items)
-        wholes = [[x for x, _ in cells] for _, cells in items]
+        masks = [cells[0][0] for _, cells in items]
+        wholes = [[x for x, _ in cells[1:]] for _, cells in items]
         alike = len({tuple((x.shape, x.dtype) for x in own) for own in wholes}) == 1
-        if alike and many > 1:
-            columns = [[arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group] for group in zip(*wholes, strict=True)]
-            wholes = [[arrays.reshape(arrays.concatenate(c, 1), (count * many, *c[0].shape[2:])) for c in columns]]
+
+        def joined(group: Any) -> Atom:
+            parts = [arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group]
+            return arrays.reshape(arrays.concatenate(parts, 1), (count * many, *group[0].shape[1:])) if many > 1 else group[0]
+
+        if alike:
+            wholes = [[joined(group) for group in zip(*wholes, strict=True)]]
+        known = all(isinstance(mask, np.ndarray) for mask in masks)
+
+        def chosen() -> Iterator[Any]:
+            return self._chosen(items, wholes, masks, count)
+
+        if known or type(grown.owner) is Growing:
+            grown.end(chosen())
+            return
+        rows = None
+        if alike and all(spread == items[0][0] for spread, _ in items):
+            truths = [Constant(True) if isinstance(m, np.ndarray) and m.all() else m for m in masks]
+            if not any(isinstance(m, np.ndarray) for m in truths):
+                truths = [arrays.broadcast_to(m, (count,)) if m.op == "const" else m for m in truths]
+                columns = [[f for _, f in cells[1:]] for _, cells in items]
+                forms = [[*dict.fromkeys(f for group in several for f in group)] for several in zip(*columns, strict=True)]
+                traced = [Tracer(self.outer, x) for x in wholes[0]]
+                traced = [Integer.of(x) if all(f.whole for f in fs) else x for x, fs in zip(traced, forms, strict=True)]
+                spread, mask = items[0][0], Tracer(self.outer, joined(truths))
+                rows = Rows(mask, traced, forms, lambda leaves: self._joined(spread, leaves), spread is _LEAF)
+        grown.collect(chosen, rows, [], None)
+
+    def _chosen(self, items: Any, wholes: list[list[Atom]], masks: list[Any], count: int) -> Iterator[Any]:
+        """The items of a list, of which it must be known which rounds give them."""
+        many = len(items)
+        chosen = np.stack([self._pattern(mask) for mask in masks], 1) if items else np.ones((count, 0), bool)
+        alike = len(wholes) < many
+        kept = [chosen.ravel()] * many if alike else [*chosen.T]
+        wholes = [[x if k.all() else Tracer(self.outer, x)[k].atom for x in own] for own, k in zip(wholes, kept, strict=False)]
         shown = [[Tracer(self.outer, x) if len(x.shape) > 1 else x for x in own] for own in wholes] * (many if alike else 1)
-        for n in range(count):
-            for place, ((spread, cells), stacks) in enumerate(zip(items, shown, strict=True)):
-                row = n * many + place if alike else n
-                pairs = zip(stacks, cells, strict=True)
-                yield self._joined(spread, (self._cell(x, row, forms) for x, (_, forms) in pairs))
+        for x in (x for row in shown for x in row if self._shared and isinstance(x, Tracer)):
+            root_of(x.shared().storage).watch = self._changed
+        places = [np.cumsum(k).reshape(-1, many if alike else 1)[:, n if alike else 0] - 1 for n, k in enumerate(kept)]
+        for n, place in zip(*chosen.nonzero(), strict=True):
+            spread, (_, *cells) = items[place]
+            pairs = zip(shown[place], cells, strict=True)
+            yield self._joined(spread, (self._cell(x, int(places[place][n]), forms) for x, (_, forms) in pairs))
+
+    def _told(self, item: "_Item", path: RoundPath) -> Any:
+        """Which rounds give an item to a list, where their number tells it."""
+        atom = self.given[item][0][0]
+        if type(item.store) is not Growing or self.count is None:
+            return None
+        return np.full(self.count, atom.value) if atom.op == "const" else path.in_rounds(atom)  # type: ignore[attr-defined]
+
+    def _pattern(self, mask: Any) -> Any:
+        """Which rounds give an item to a list, which must be known here."""
+        if isinstance(mask, np.ndarray):
+            return mask.astype(bool)
+        path = self.outer.path
+        if path is None or path.is_round or path.is_needed:
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("conditions tell which rounds append to a list, and it must be known which")
+        return pattern(Tracer(self.outer, mask))
 
     def _cell(self, stack: Any, n: int, forms: list[Form]) -> Any:
         if isinstance(stack, Tracer):
@@ -1097,7 +1217,7 @@ class KeptRounds:
             return ways[which if type(which) is int else which.decided()]
         if not isinstance(spread, Parts):
             if spread is not _LEAF and self.stands(spread.value):
-                return spread.value.owner
+                return spread.value.behind
             return next(leaves) if spread is _LEAF else spread.value
         made = spread.together([self._joined(s, leaves) for s in spread.parts])
         if self._doubted:
@@ -1137,6 +1257,10 @@ class KeptRounds:
         if value is not None:
             return count * value.step + value.begin if value.counts and value.step else value.begin
         return given[0] if atom.op == "const" else int(path.in_rounds(atom)[-1])
+
+    def of_forms(self, found: Any, forms: list[Form]) -> Any:
+        """A number that is of one of several forms."""
+        return found.of_kind(forms[0].kind if len(forms) == 1 else kind_of_several(forms, self._undecided))
 
     def _behind(self, outer: Builder, atom: Atom, forms: list[Form]) -> Any:
         found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]

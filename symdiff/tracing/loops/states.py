@@ -10,6 +10,7 @@ import gc
 from collections.abc import Iterable
 from typing import Any
 
+from symdiff.tracing.loops.collected import Collected
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.parts import Parts, parts_of
 from symdiff.vocabulary.libraries import is_ours
@@ -153,7 +154,7 @@ class States:
             self.growing[id(owner)].refuse()
             return True
         key = self.loop.place, len(self.known) + len(self.growing)
-        if grows and type(owner) in (list, Growing) and owner not in self and key not in self.loop.keeping.growing:
+        if grows and type(owner) in (list, Growing, Collected) and owner not in self and key not in self.loop.keeping.growing:
             self.growing[id(owner)] = Growing(self.loop, owner, key)
             self.found = True
             return True

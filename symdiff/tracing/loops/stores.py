@@ -5,7 +5,8 @@ Python has there: its own cell, that of some rounds before, which are carried, o
 `Again`, places of which this cannot be told.
 """
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,17 @@ class ArrayStore:
         self.code = self.storage.code
         self.storage.given(self.met)
 
-    def begin(self, before: list[Any]) -> None:
+    def asked_places(self) -> Iterable[int]:
+        """How far back, from 0 on, the cells are that rounds read."""
+        return range(self.depth)
+
+    def anew(self) -> None:
+        """Begin the ways through a round."""
+        self.stale = False
+
+    def begin(self, before: dict[int, Any]) -> None:
         """Begin a round."""
-        self.value, self.before, self.stale = _NOTHING, before, False
+        self.value, self.before = _NOTHING, [*before.values()]
 
     def unknown(self, reason: str) -> BaseException:
         """What is to be raised: the loop hands on the whole array, or is not kept."""
@@ -105,17 +114,19 @@ class ArrayStore:
         self.place = place
         self.value = Tracer.argument(builder, atom, NUMPY) if shape else Tracer(builder, atom)  # type: ignore[arg-type]
 
-    @property
-    def items(self) -> list[Any]:
+    def given(self, _: Any = None) -> list[Any]:
         """The cell of this round."""
         if self.value is not _NOTHING:
             return [self.value]
         assert self.place is not None
         return [self.original(self.place.at(self.loop.index))]
 
-    def windows(self) -> list[Any]:
+    def learn(self, *_: Any) -> None:
+        """Cells are alike."""
+
+    def windows(self) -> dict[int, Any]:
         """The cells that the next round finds before its own."""
-        return [*self.items, *self.before][: len(self.before)]
+        return dict(enumerate([*self.given(), *self.before][: len(self.before)]))
 
     def agrees(self) -> bool:
         """Whether a round has read what it was known to read."""
@@ -185,18 +196,24 @@ class Listed:
         self.loop = loop
         self.cells = cells
         self.kinds = kinds  # of which its items may be
+        self.sort = "whole" if cells.whole else {"?": "truths"}.get(cells.dtype.char, "floating")
 
     @classmethod
     def of(cls, name: str, loop: Any, items: list[Any]) -> "Listed | None":
-        """For a list; None for one of other things, and for few integers or truths, which are handed on one by one."""
-        which = {_sort(v) for v in items}
-        if len(which) != 1 or None in which or (which != {"floating"} and len(items) <= FEW):
+        """For a list, or one of lists of one length, which nothing else holds; None for one of other things than numbers, and
+        for few integers or truths, which are handed on one by one.
+        """
+        values, shape = items, (len(items),)
+        while values and all(type(v) is list for v in values) and _are_alone(values) and len(set(map(len, values))) == 1:
+            shape, values = (*shape, len(values[0])), [v for row in values for v in row]
+        which = {_sort(v) for v in values}
+        if len(which) != 1 or None in which or (which != {"floating"} and len(values) <= FEW):
             return None
-        atom = array_of_objects(np.array([*items, None], dtype=object)[:-1], loop.outer, user_line())
+        atom = array_of_objects(np.array([*values, None], dtype=object)[:-1].reshape(shape), loop.outer, user_line())
         whole = which == {"whole"}
         code = "d" if whole else dtype_of_atoms((atom,))
         view = View.over(Storage(loop.outer, loop.outer.cast(atom, code) if whole else atom, code))
-        kinds = [*(traced_form(v).kind for v in items), *loop.keeping.kinds.get((loop.place, name), ())]
+        kinds = [*(traced_form(v).kind for v in values), *loop.keeping.kinds.get((loop.place, name), ())]
         cells = (Integer if whole else Tracer).showing(loop.outer, view, np.dtype(code))
         return cls(name, loop, cells, tuple(dict.fromkeys(kinds)))
 
@@ -204,9 +221,13 @@ class Listed:
         """The same for other cells."""
         return Listed(self.name, self.loop, cells, self.kinds)
 
-    def items(self) -> list[Any]:
-        """A list's items."""
-        return [self[k] for k in range(len(self))]
+    def into(self, owner: list[Any]) -> None:
+        """The list has these items."""
+        for k, part in enumerate(owner):
+            if self.cells.ndim > 1:
+                self[k].into(part)
+            else:
+                owner[k] = self[k]
 
     def __len__(self) -> int:
         return self.cells.shape[0]
@@ -218,13 +239,15 @@ class Listed:
         if not isinstance(key, (int, Integer)):
             self._unknown()
         found, kind = self.cells[key], self.kinds[0]
+        if np.shape(found):
+            return self.over(found)
         if not isinstance(found, Tracer):
             return found.item() if kind.python else found
         forms = [Form(found.dtype.char, found.form.whole, k, ()) for k in self.kinds]
         return found.of_kind(kind if len(forms) == 1 else kind_of_several(forms, self.loop._undecided))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(key, (int, Integer)) or _sort(value) != _sort(self.cells[0]):
+        if not isinstance(key, (int, Integer)) or _sort(value) != self.sort:
             self._unknown()
         kind = traced_form(value).kind
         others = {f.kind for f in kind.several.forms} if kind.several else {kind}
@@ -233,12 +256,20 @@ class Listed:
         self.cells[key] = value
 
     def _unknown(self, *_: Any) -> Any:
-        if self.kinds and _sort(self.cells[0]) != "floating":  # it is handed on item by item
+        if self.sort != "floating":  # it is handed on item by item
             self.loop.keeping.unlisted.add((self.loop.place, self.name))
             raise Again
         raise self.loop.keeping.refuse(f"{user_line()}: a round does more with a list than take and assign floating numbers")
 
     __bool__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
+
+
+def _are_alone(values: list[Any]) -> bool:
+    """Whether a list alone holds its items."""
+    return all(sys.getrefcount(v) <= _ALONE for v in values)
+
+
+(_ALONE,) = [sys.getrefcount(v) for v in [[]]]
 
 
 def bare(value: Any) -> Any:
