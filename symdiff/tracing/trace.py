@@ -79,7 +79,7 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class TracedSpec(Spec):
-    """Stands for an argument as it is traced; `order` has its axes as they lie in memory, if not in their own order. `own` is
+    """Stands for an argument as it is traced; `order` tells how it lies in memory, as `traced_order` does. `own` is
     the dtype of integers and truths, `counted` that of integers that are taken as floating-point numbers.
     """
 

@@ -29,7 +29,7 @@ from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, trac
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
-from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells
+from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
 from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import (
@@ -416,7 +416,8 @@ def asked_with_zeros(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     def zeros(value: Any) -> Any:
         if not isinstance(value, Tracer):
             return value
-        return np.zeros_like(value._place(), value.form.whole or value.dtype)[... if value.shape else ()]
+        place = value._place()
+        return storage_memory(place.shape, place.strides, value.form.whole or value.dtype)[... if value.shape else ()]
 
     shown = structures.map_leaves(zeros, (args, kwargs))
     try:
@@ -519,7 +520,7 @@ def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
     held = structures.map_leaves(kept, (args, kwargs))
     asked = answer(View.layout)
-    gaps = [x.shared().storage.layout for x in arrays if isinstance(x.shared().storage, Lens)]
+    gaps = [s.layout for s in (x.shared().storage for x in arrays) if s.layout is not s.memory]
     made = [m for m in structures.leaves(asked, none_is_leaf=True) if isinstance(m, np.ndarray)] if gaps else []
     if any(np.may_share_memory(m, gap) for m in made for gap in gaps):
         asked = answer(lambda view: view.place)  # whose cells have numbers
