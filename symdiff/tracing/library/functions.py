@@ -481,7 +481,7 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
         if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
         return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
-    own = [x.shared().place for x in arrays]
+    own = [*(m for x in arrays for m in (x.shared().layout(), x.shared().place)), *args]
     for part in asked if function is np.broadcast_arrays else ():
         if not any(part is place for place in own):
             part.flags.writeable = False  # as it will be in NumPy; today it warns
