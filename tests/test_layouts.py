@@ -433,6 +433,20 @@ def test_captured_arrays_tell_how_they_lie(size):
     assert sd.value_and_grad(f)(x)[0] == f(x)
 
 
+@pytest.mark.parametrize("asked", ["contiguous", "steps", "strided"])
+def test_points_tell_how_they_lie_where_they_lie_together(asked):
+    question = (ASKED | {"strided": lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,))[1] > 1.5})[asked]
+    rows = np.arange(12.0).reshape(3, 4)
+    for axis in (0, -1):
+        over = sd.vmap(lambda x: x.sum() if question(x) else 2 * x.sum(), in_axes=axis)
+        for x in (rows, np.repeat(rows, 2, axis=1)[:, ::2], rows.T.copy().T):
+            points = x if axis == 0 else x.T
+            try:
+                np.testing.assert_array_equal(over(x), [p.sum() if question(p) else 2 * p.sum() for p in points])
+            except sd.TraceError as error:
+                assert not points[0].flags.c_contiguous and "np.ascontiguousarray(x)" in str(error)
+
+
 def test_layouts_of_arguments_of_inner_derivatives():
     inner = sd.grad(lambda y: y.sum() * (1 if y.flags.c_contiguous else 2))
 

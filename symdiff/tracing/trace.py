@@ -79,13 +79,15 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class TracedSpec(Spec):
-    """Stands for an argument as it is traced; `order` tells how it lies in memory, as `traced_order` does. `own` is
-    the dtype of integers and truths, `counted` that of integers that are taken as floating-point numbers.
+    """Stands for an argument as it is traced; `order` tells how it lies in memory, as `traced_order` does, `apart` whether
+    otherwise than new arrays do. `own` is the dtype of integers and truths, `counted` that of integers that are taken as
+    floating-point numbers.
     """
 
     order: tuple[int, ...] = ()
     own: np.dtype | None = None
     counted: np.dtype | None = None
+    apart: bool = False
 
 
 def is_static(leaf: Any) -> bool:

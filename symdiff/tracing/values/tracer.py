@@ -1022,7 +1022,11 @@ def traced_order(value: Any) -> tuple[int, ...]:
 
 def traced_layout(value: Any) -> Any:
     """All that tells how an array lies in memory."""
-    return (value.strides, value.flags.num, value.dtype.str) if type(value) is np.ndarray else traced_order(value)
+    return (
+        (value.strides, value.flags.num, value.dtype.str)
+        if type(value) is np.ndarray
+        else (traced_order(value), lies_apart(value))
+    )
 
 
 def traced_memory(value: Tracer, whole: bool = True) -> Any:
@@ -1039,16 +1043,18 @@ def traced_memory(value: Tracer, whole: bool = True) -> Any:
         lies = traced_memory(lies, whole) if isinstance(lies, Tracer) else lies
         if own is not None and isinstance(lies, np.ndarray):
             return lies
-        if isinstance(lies, np.ndarray) and _lies_apart(lies):
+        if lies_apart(lies):
             raise TraceError(
                 f"{user_line()}: asks how a part of an argument lies in memory, whose cells lie apart or are read-only; "
-                "pass np.ascontiguousarray(x)"
+                "take np.ascontiguousarray(x) before"
             )
     return value._place()
 
 
-def _lies_apart(array: np.ndarray) -> bool:
-    """Whether an array lies in memory otherwise than new ones."""
+def lies_apart(array: Any) -> bool:
+    """Whether an array, or what stands for one, lies in memory otherwise than new ones."""
+    if not isinstance(array, np.ndarray):
+        return getattr(array, "apart", False)
     return not (array.flags.behaved and (array.flags.c_contiguous or np.empty_like(array).strides == array.strides))
 
 
