@@ -413,7 +413,7 @@ ORDERED = {
 def test_what_is_made_of_arguments_that_overlap_lies_as_numpys(ordered):
     def steps(x, y):
         z = ORDERED[ordered](x, y)
-        return np.array([n > 1 and step for n, step in zip(z.shape, z.strides)]) + 0.0 * np.sum(z)
+        return np.array([n > 1 and step for n, step in zip(z.shape, z.strides, strict=True)]) + 0.0 * np.sum(z)
 
     found = Function(steps, backend="numpy")
     for x, name in itertools.product(OVERLAPPING.values(), ("rows", "columns", "Fortran's", "an axis of one")):

@@ -29,7 +29,7 @@ from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, trac
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
-from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
+from symdiff.tracing.values.storage import Storage, View, root_of, storage_cells, storage_memory
 from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import (
