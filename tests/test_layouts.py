@@ -409,6 +409,43 @@ ORDERED = {
 }
 
 
+PICKED = (
+    lambda x, t: x[:, [0, 2]],
+    lambda x, t: t[:, [0, 1]],
+    lambda x, t: t[:, [0, 1], [1, 2]],
+    lambda x, t: t[..., [True, False, True, True]],
+    lambda x, t: x[np.asfortranarray([[0, 1], [2, 0]])],
+    lambda x, t: x[:, None, [[0, 1], [2, 0]]],
+    lambda x, t: x[:, np.argsort(x[0])],
+    lambda x, t: t[:, np.argsort(x[:, 0]), 1],
+    lambda x, t: x.T[:, np.argmax(x, 0)],
+    lambda x, t: np.reshape(2 * x, (4, 3), order="F"),
+    lambda x, t: np.delete(x, [0, 1], 1),
+    lambda x, t: np.einsum("ij,j->ji", x, x[0]),
+    lambda x, t: np.gradient(x)[1],
+    lambda x, t: np.vectorize(lambda a: 2 * a)(np.broadcast_to(x[0], (3, 4))),
+    lambda x, t: np.take(x, [0, 2], 1),
+    lambda x, t: np.sort(t, 1),
+)
+
+
+@pytest.mark.parametrize("picked", PICKED)
+def test_new_arrays_lie_as_numpys(picked):
+    def steps(x, t):
+        z = picked(x, t)
+        return np.array([n > 1 and step for n, step in zip(z.shape, z.strides, strict=True)]) + 0.0 * np.sum(z)
+
+    def written(x, t):
+        z = picked(x, t)
+        z.ravel()[1] = 9.0
+        return z
+
+    x, t = np.cos(np.arange(12.0)).reshape(3, 4), np.sin(np.arange(24.0)).reshape(2, 3, 4)
+    for layout in (np.array, np.asfortranarray):
+        for f in (steps, written):
+            np.testing.assert_array_equal(Function(f, backend="numpy")(layout(x), layout(t)), f(layout(x), layout(t)))
+
+
 @pytest.mark.parametrize("ordered", ORDERED)
 def test_what_is_made_of_arguments_that_overlap_lies_as_numpys(ordered):
     def steps(x, y):

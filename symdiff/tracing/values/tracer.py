@@ -999,8 +999,14 @@ def in_traced_order(value: Any, operands: tuple[Any, ...], copies: bool = False)
     if len(value._shape) > 1 and any(has_traced_order(o) for o in operands):
         places = [o._place() if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
                   if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
-        found = np.copy(places[0], "K") if copies else np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
-        value._held = storage_cells(value.builder, value.atom, value.dtype.char, found, user_line())
+        lying_as(value, np.copy(places[0], "K") if copies else np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1])
+    return value
+
+
+def lying_as(value: Any, place: np.ndarray) -> Any:
+    """A new array whose cells lie in the order of another's."""
+    if value.ndim > 1 and not (place.flags.c_contiguous and value.held is None):
+        value._held = storage_cells(value.builder, value.atom, value.dtype.char, place, user_line())
     return value
 
 
