@@ -220,7 +220,7 @@ class _Removing:
             elif isinstance(top, Constant):
                 steps.append(("const", (top.value,)))
                 places[top] = len(steps)
-            elif made is None or len(places) > _MANY:
+            elif made is None or max(len(places), len(pending) // 2) > _MANY:  # a deep one is not walked to its end
                 return None
             elif missing := [o for o in made.operands if o not in places]:
                 pending += missing

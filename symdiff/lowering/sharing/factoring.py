@@ -36,6 +36,7 @@ class Factoring:
         self.fresh = fresh
         self.known: dict[Key, tuple[int, int]] = {}
         self.buckets: dict[Key, dict[tuple[int, Monomial], tuple[int, frozenset[Monomial]]]] = {}
+        self.degrees: dict[Key, int] = {}  # of what is taken out, over the bucket
         self.entered: dict[int, list[tuple[Key, Monomial]]] = {}
         self.heap: list[tuple[float, int, Key]] = []
         self.count = 0
@@ -65,7 +66,8 @@ class Factoring:
     def _enter(self, atom: int) -> None:
         terms = self.sums[atom]
         for key, monomial in self.entered.pop(atom, ()):
-            self.buckets.get(key, {}).pop((atom, monomial), None)
+            if self.buckets.get(key, {}).pop((atom, monomial), None):
+                self.degrees[key] -= degree(monomial)
         if not 2 <= len(terms) <= MAX_TERMS:
             return
         places: dict[tuple[int, bool], list[Form]] = {}
@@ -84,6 +86,7 @@ class Factoring:
             inverse = tuple((a, -e) for a, e in common)
             key, sign = canonical_factor([(c, times(m, inverse)) for c, m in group])
             self.buckets.setdefault(key, {})[atom, common] = (sign, frozenset(m for _, m in group))
+            self.degrees[key] = self.degrees.get(key, 0) + degree(common)
             entered.append((key, common))
         self.entered[atom] = entered
         for key, _ in entered:
@@ -98,13 +101,14 @@ class Factoring:
         occurrences = self.buckets.get(key)
         if not occurrences:
             return 0
-        saved = sum((len(key) - 1) * degree(common) for _, common in occurrences)
+        saved = (len(key) - 1) * self.degrees[key]
         times_made = len(occurrences) + (key in self.known) - 1
         inner = len(key) - 1 + sum(max(degree(m) - 1, 0) + (c not in (1, -1)) for c, m in key)
         return saved + times_made * inner
 
     def _apply(self, key: Key) -> None:
         occurrences = self.buckets.pop(key)
+        del self.degrees[key]
         first_atom = min(atom for atom, _ in occurrences)
         known = self.known.get(key)
         if known is None or known[0] in {atom for atom, _ in occurrences}:

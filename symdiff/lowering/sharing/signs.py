@@ -4,6 +4,8 @@ Assumes a Polynomial and its sums. Guarantees that every value keeps its sign: f
 form in which it stands to an odd power.
 """
 
+from collections.abc import Iterable
+
 from symdiff.lowering.sharing.monomials import (
     MAX_DEGREE,
     SHARED_DEGREE,
@@ -25,26 +27,24 @@ class Signs:
     def __init__(self, poly: Polynomial, sums: dict[int, list[Form]], order: list[int]) -> None:
         self.poly = poly
         self.sums = sums
-        self.order = order
-        self.users: dict[int, set[int]] = {}
-        for atom in order:
-            for form in monomials_under(poly, sums, atom):
-                self._use(form, atom)
-        self.cells = sorted(set(poly.cells))
+        self.forms = {atom: list(monomials_under(poly, sums, atom)) for atom in order}
+        self.negative = {atom: sum(_negative(c) for c, _ in forms) for atom, forms in self.forms.items()}
+        self.places: dict[int, dict[int, list[int]]] = {}  # of an atom in the forms of those that use it, to an odd power
+        for user, forms in self.forms.items():
+            for place, (_, monomial) in enumerate(forms):
+                for factor, e in monomial:
+                    if e % 2:
+                        self.places.setdefault(factor, {}).setdefault(user, []).append(place)
         self.readers: dict[int, list[int]] = {}
-        for cell in self.cells:
+        for cell in sorted(set(poly.cells)):
             for factor, e in poly.forms[cell][1]:
                 if e % 2:
                     self.readers.setdefault(factor, []).append(cell)
 
-    def _use(self, form: Form, user: int) -> None:
-        for factor, e in form[1]:
-            if e % 2:
-                self.users.setdefault(factor, set()).add(user)
-
     def settle(self) -> None:
         """Flip sums while that saves negations, the largest saving first."""
-        sums = [atom for atom in self.order if self.poly.atoms[atom].sum is not None]
+        atoms = self.poly.atoms
+        sums = [atom for atom in self.forms if atoms[atom].sum is not None]
         for _ in range(PASSES):
             gains = [(self._gain(atom), atom) for atom in sums]
             promising = sorted((-gain, atom) for gain, atom in gains if gain > 0)
@@ -52,7 +52,14 @@ class Signs:
                 if self._gain(atom) > 0:
                     self._flip(atom)
             if not promising:
-                return
+                break
+        for atom, forms in self.forms.items():
+            if atoms[atom].sum is not None:
+                self.sums[atom] = forms
+            elif atoms[atom].product is not None:
+                atoms[atom].product = forms[0]
+            else:
+                atoms[atom].operands = tuple(forms)
 
     def _gain(self, atom: int) -> int:
         before = self._cost(atom)
@@ -64,32 +71,37 @@ class Signs:
         return before - after
 
     def _cost(self, atom: int) -> int:
-        cost = int(_all_negative(self.sums[atom]))
+        cost = int(self._all_negative(atom))
         seen: set[Monomial] = set()
         for cell in self.readers.get(atom, ()):
             c, monomial = self.poly.forms[cell]
             if _negative(c) and (monomial not in seen or abs(c) != 1):
                 seen.add(monomial)
                 cost += 1
-        for user in self.users.get(atom, ()):
+        for user, places in self.places.get(atom, {}).items():
             if self.poly.atoms[user].sum is not None:
-                cost += _all_negative(self.sums[user])
+                cost += self._all_negative(user)
             else:
-                cost += sum(_negative(c) for c, m in monomials_under(self.poly, self.sums, user) if _has(m, atom))
+                cost += sum(_negative(self.forms[user][place][0]) for place in places)
         return cost
 
+    def _all_negative(self, atom: int) -> bool:
+        return self.negative[atom] == len(self.forms[atom])
+
     def _flip(self, atom: int) -> None:
-        self.sums[atom] = [(-c, m) for c, m in self.sums[atom]]
+        self._negate(atom, range(len(self.forms[atom])))
+        for user, places in self.places.get(atom, {}).items():
+            self._negate(user, places)
         for cell in self.readers.get(atom, ()):
-            self.poly.forms[cell] = _flipped(self.poly.forms[cell], atom)
-        for user in self.users.get(atom, ()):
-            entry = self.poly.atoms[user]
-            if entry.sum is not None:
-                self.sums[user] = [_flipped(f, atom) for f in self.sums[user]]
-            elif entry.product is not None:
-                entry.product = _flipped(entry.product, atom)
-            else:
-                entry.operands = tuple(_flipped(f, atom) for f in entry.operands)
+            c, monomial = self.poly.forms[cell]
+            self.poly.forms[cell] = -c, monomial
+
+    def _negate(self, atom: int, places: Iterable[int]) -> None:
+        forms = self.forms[atom]
+        for place in places:
+            c, monomial = forms[place]
+            forms[place] = -c, monomial
+            self.negative[atom] += _negative(-c) - _negative(c)
 
 
 def monomials_under(poly: Polynomial, sums: dict[int, list[Form]], atom: int) -> list[Form]:
@@ -161,15 +173,3 @@ def dissolve_single_terms(poly: Polynomial, sums: dict[int, list[Form]], order: 
 
 def _negative(c: object) -> bool:
     return not isinstance(c, complex) and c < 0  # type: ignore[operator]
-
-
-def _all_negative(terms: list[Form]) -> bool:
-    return all(_negative(c) for c, _ in terms)
-
-
-def _has(monomial: Monomial, atom: int) -> bool:
-    return any(a == atom and e % 2 for a, e in monomial)
-
-
-def _flipped(form: Form, atom: int) -> Form:
-    return (-form[0], form[1]) if _has(form[1], atom) else form
