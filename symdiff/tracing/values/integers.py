@@ -225,7 +225,7 @@ def _exact(found: Any, op: str) -> Any:
         above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
         if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
             raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
-    elif max(-known.low, known.high) > EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
+    elif max(-known.low, known.high) > EXACT and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT)):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
     return found
 
