@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from inside import main
+from scipy import special
 
 import symdiff as sd
 
@@ -327,6 +328,9 @@ IEEE = {
     "ceil": lambda x: np.ceil(x) * x,
     "trunc": lambda x: np.trunc(x) * x,
     "rint": lambda x: np.rint(x) * x,
+    "largest": lambda x: np.maximum(x, 0.5) * np.fmin(x, 1.0),
+    **{name: lambda x, name=name: getattr(special, name)(x) * 2.0 for name in "expit log_expit logit ndtr cosm1".split()},
+    "xlogy": lambda x: special.xlogy(x, x) + special.xlog1py(2.0, x),
 }
 
 

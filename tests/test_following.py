@@ -628,7 +628,10 @@ def test_tracebacks_show_the_users_lines():
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert frames[-1].filename == __file__ and "this line" in frames[-1].line and frames[-1].name == "failing"
     assert frames[-1].lineno == failing.__code__.co_firstlineno + 2
-    assert frames[-2].name == "f"
+    assert frames[-2].name == "f" and len(frames) <= 5 and caught.value.__context__ is None  # the test's, two of ours
+    with pytest.raises(AttributeError) as caught:
+        sd.grad(lambda x: (2 * x).lstrip())(1.0)
+    assert len(traceback.extract_tb(caught.value.__traceback__)) <= 4 and caught.value.__context__ is None
 
 
 def test_other_threads_see_the_plain_functions():

@@ -198,6 +198,14 @@ def worded(expr):
     return re.sub(r"\(A\)\*\*", "A**", re.sub(r"\d+", "#", str(expr)))
 
 
+def test_letters_of_pieces_are_numbered_where_several_have_one():
+    W, b, M, x = of_shapes("MbMx", LARGE)
+    one = sd.grad(lambda W, b, M, x: np.sum(np.tanh(W @ x + b) ** 3)).graph(W, b, M, x).formula.latex
+    two = sd.grad(lambda W, b, M, x: np.sum(np.tanh(M @ np.tanh(W @ x + b)) ** 2)).graph(W, b, M, x).formula.latex
+    assert r"T &= \tanh{\left(W x + b \right)}" in one and "T_" not in one
+    assert r"T_{1} &= \tanh{\left(W x + b \right)}" in two and r"T_{2} &= \tanh{\left(M T_{1} \right)}" in two
+
+
 def test_values_are_shown_in_words_too():
     x, A = of_shapes("xA", SIZES)
     found = sd.trace(lambda x, A: A @ x - 2, x, A).expr

@@ -300,6 +300,16 @@ def test_constants_are_told(value):
     assert exact_multiple(value) is not None and exact_multiple(value * (1 + 1e-12)) is None and exact_multiple(0.1) is None
 
 
+def test_rules_as_text_have_their_braces():
+    @sd.primitive
+    def bent(x):
+        return abs(x) * x * x
+
+    sd.diffrule("bent(x)", x="where(x > 0, 3*x*x, -3*x*x)")
+    latex = sd.grad(bent).graph(2.0).formula.latex
+    assert r"3 x^{2} & \text{if}\: x > 0" in latex and r"- 3 x^{2} & \text{otherwise}" in latex
+
+
 def test_a_rule_of_the_users_stands_under_its_function():
     def drag(v):
         return 0.3 * v * v

@@ -7,6 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 from inside import (
+    ELSEWHERE,
+    OPERATIONS,
     REASONS,
     Rulebook,
     check_rule,
@@ -15,6 +17,7 @@ from inside import (
     formula_condition,
     functions_without_rule,
     parse_formula,
+    plain_formula,
     rule_primal,
 )
 from mpmath import mp
@@ -50,6 +53,17 @@ def test_values_at_kinks(rule):
     for point, expected in rule.kinks:
         found = rule.evaluate(*point)
         np.testing.assert_allclose(np.array(found).real, expected, rtol=1e-14)
+
+
+READ = [op for op, row in ELSEWHERE.items() if row.read]
+
+
+@pytest.mark.parametrize("op", READ)
+def test_what_readers_see_of_an_operation_has_its_value(op):
+    with mp.workdps(30):
+        args = [mpmath.mpf(k) / 7 for k in (3, 5)][: len(ELSEWHERE[op].parameters)]
+        found = exact_formula(plain_formula(op, "read"), args, None)
+        assert abs(found - OPERATIONS[op](*args)) < mpmath.mpf(10) ** -28
 
 
 def function_of(rule):

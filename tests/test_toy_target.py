@@ -9,7 +9,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from inside import ATOM, FORMULAS, OPS, Names, Plain, Source, emit_statements, formula_program, leaf_texts, parenthesis_levels
+from inside import FORMULAS, OPS, Names, Plain, Source, Spelled, emit_statements, formula_program, parenthesis_levels
 from inside import plan_of as planned
 
 import symdiff as sd
@@ -30,13 +30,13 @@ def spelled(program, position):
     """A node as a template, how tightly it binds, and how tightly its operands must."""
     node = program.nodes[position]
     if node.op in SIGNS:
-        return SIGNS[node.op], *parenthesis_levels(node.op, len(node.operands))
+        return Spelled(SIGNS[node.op], *parenthesis_levels(node.op, len(node.operands)))
     template = CALLS.get(node.op)
     if template is None and node.op in FORMULAS:
         template = f"{node.op}_({', '.join(f'{{{k}}}' for k in range(OPS[node.op].arity))})"
     if template is None or node.dtype not in "d?":
         raise sd.BackendError(f"{node.op} ({node.dtype}) is not part of Julia's target")
-    return template, ATOM, (0,) * len(node.operands)
+    return Spelled(template)
 
 
 def number(node):
@@ -45,7 +45,7 @@ def number(node):
 
 
 def body(program, read, names):
-    return emit_statements(program, leaf_texts(program, read, number), lambda k: spelled(program, k), names)
+    return emit_statements(program, read, number, spelled, names)
 
 
 def lacking(program, found):

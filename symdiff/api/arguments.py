@@ -253,6 +253,21 @@ def on_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(map(is_device_array, structures.leaves((args, kwargs), none_is_leaf=True)))
 
 
+def point_shape(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    """The shape of one of the points along an axis."""
+    return shape if axis is None else shape[1:] if axis == 0 else shape[:-1]
+
+
+def points_shape(shape: tuple[int, ...], axis: int | None, count: int) -> tuple[int, ...]:
+    """The shape of so many points."""
+    return shape if axis is None else (count, *shape) if axis == 0 else (*shape, count)
+
+
+def point_of(array: Any, axis: int | None, k: int) -> Any:
+    """One of the points along an axis."""
+    return array if axis is None else array[k if axis == 0 else (..., k)]
+
+
 def common_points(where: str, counts: dict[int, str]) -> int:
     """The number of points, from those that arguments have. Raises `ShapeError` where they differ."""
     if len(counts) != 1:

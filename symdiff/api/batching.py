@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call, is_integer_argument
+from symdiff.api.arguments import Call, is_integer_argument, point_of, point_shape
 from symdiff.api.device import Placed, check_device_paths, device_points_kernel, shorter_device_call
 from symdiff.api.functions import Function, Plain
 from symdiff.api.grouping import Grouped, Path, vmap_path
@@ -81,74 +81,34 @@ class Derivative(Function):
     def tree(self, call: Call, graph: Graph) -> Any:
         return None
 
-    def _over_points(self, call: Call, place: int, device: bool) -> Any:
-        """The kernel over points of the traced leaf at a place."""
-
-        def axes(graph: Graph) -> list[int | None]:
-            if graph.outputs[0].shape:
-                raise ShapeError(
-                    f"{self.where}: at one point the derivative has shape {graph.outputs[0].shape}, since other arguments are "
-                    "the same for all points; sd.vmap(sd.derivative(f)) takes points in several, sd.jacobian(f) whole arrays"
-                )
-            return [0 if i == place else None for i in range(len(graph.inputs))]
-
-        graph, kernel = kernel_over_points(self, call, axes, 0, device, self.backend)
-        return checked_specialisation(kernel, graph, axes(graph), partial(self.run, call))
-
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         watch, position = self._watch, self.argnums % len(args) if isinstance(self.argnums, int) and args else 0
         points = args[position] if args else None
-        if isinstance(points, Tracer) and points.shape:
-            cells = [self(*args[:position], p, *args[position + 1 :], **kwargs) for p in points.ravel()]
-            return np.reshape(np.stack(cells), points.shape)
-        device = isinstance(points, Placed)
-        if isinstance(points, (list, tuple)) and _is_ragged(points):
-            raise ShapeError(f"{self.where}: derivative takes a number or an array of points; jacobian takes structures")
-        if (
-            not (device or isinstance(points, (np.ndarray, list, tuple)))
-            or (points.shape if device else np.shape(points)) == ()
-        ):
+        if isinstance(points, (list, tuple)):
+            if _is_ragged(points):
+                raise ShapeError(f"{self.where}: derivative takes a number or an array of points; jacobian takes structures")
+            points = np.asarray(points)
+        if not isinstance(points, (np.ndarray, Placed, Tracer)) or not points.shape:
             return super()._call(args, kwargs, out)
-        need_all_contents()
-        check_plain(self.where, points)
-        values = points.array if device else np.asarray(points)
-        counted = values.dtype if values.dtype.kind in "iu" else None
-        if values.dtype.kind in "iub":
-            check_digits(self.where, values)
-            values = values.astype(float)
-        scalar = TracedSpec((), values.dtype, counted=counted)
-        call = Call(self, (*args[:position], scalar, *args[position + 1 :]), kwargs)
-        place = call.traced.index(call.wrt[0])
-        key = ("elementwise", self.signature_of(call), device)
-        batched = self._compiled.get(key)
-        if batched is None:
-            try:
-                batched = self._keep(key, self._over_points(call, place, device), watch)
-            except PathsError as error:
-                if device or self.paths == "merge":
-                    raise
-                forgive_error(error)
-                own = tuple(0 if i == position else None for i in range(len(args)))
-                batched = self._keep(key, Vectorised(self, in_axes=own, out_axes=0), watch)
-        if isinstance(batched, Vectorised):
-            found = batched(*args[:position], values.ravel(), *args[position + 1 :], **kwargs)
-            return _given(out, np.reshape(found, values.shape), self.where)
-        fed = self._fed(call)
-        fed[place] = Placed(values.reshape(-1)) if device else np.ravel(values)
-        flat_out = None
-        if out is not None:
-            if not isinstance(out, type(values)) or out.shape != values.shape:
-                raise ShapeError(f"{self.where}: out must be an array of shape {values.shape}")
-            if not device:
-                check_targets(self.where, [out], [("the derivative", values.shape, out.dtype)])
-            flat_out = out.reshape(-1) if out.flags.c_contiguous else None
-        result = batched.call(fed, flat_out)
-        if out is None:
-            return result.reshape(values.shape)
-        if flat_out is None:
-            if out.dtype != result.dtype:
-                raise ShapeError(f"{self.where}: out has dtype {out.dtype}, {result.dtype} expected")
-            out[...] = result.reshape(values.shape)
+        key = ("elementwise", position, len(args))
+        many = self._compiled.get(key)
+        if many is None:
+            own = tuple(0 if i == position else None for i in range(len(args)))
+            many = self._keep(key, Vectorised(self, in_axes=own, out_axes=0, backend=self.backend), watch)
+        shape = points.shape
+        flat = (points.array if isinstance(points, Placed) else points).reshape(-1)
+        whole = out is not None and getattr(out, "shape", None) == shape and out.flags.c_contiguous
+        found = many(*args[:position], flat, *args[position + 1 :], out=out.reshape(-1) if whole else None, **kwargs)
+        if found.shape[1:]:
+            raise ShapeError(
+                f"{self.where}: at one point the derivative has shape {found.shape[1:]}, since other arguments are the same "
+                "for all points; sd.vmap(sd.derivative(f)) takes points in several, sd.jacobian(f) whole arrays"
+            )
+        if out is None or whole or not isinstance(points, Placed):
+            return out if whole else _given(out, found.reshape(shape), self.where)
+        if type(out) is not type(found) or (out.shape, out.dtype) != (shape, found.dtype):
+            raise ShapeError(f"{self.where}: out must be an array of shape {shape} and dtype {found.dtype}")
+        out[...] = found.reshape(shape)
         return out
 
 
@@ -225,7 +185,7 @@ class Vectorised(Function):
                     if not value.shape:
                         raise ShapeError(f"{self.where}: a batched argument needs a points axis; got a single number")
                     dtype = np.dtype(value.dtype)
-                    shape = value.shape[1:] if axis == 0 else value.shape[:-1]
+                    shape = point_shape(value.shape, axis)
                     order = traced_points_order(value, axis)
                     apart = isinstance(value, np.ndarray) and value.size > 0 and lies_apart(value[0 if axis == 0 else (..., 0)])
                     own = dtype if dtype.kind in "iub" and place not in numbers else None
@@ -411,9 +371,9 @@ class Vectorised(Function):
 def _picked(axis: int, k: int, number: bool, array: Any) -> Any:
     """A point of an array; its integers are numbers like others where the function takes them as a `number`."""
     if isinstance(array, Tracer) or (own := np.asarray(array).dtype).kind not in "iub":
-        return array[k] if axis == 0 else array[..., k]
+        return point_of(array, axis, k)
     check_digits(user_line(), np.asarray(array))
-    found = np.asarray(array)[k if axis == 0 else (..., k)]
+    found = point_of(np.asarray(array), axis, k)
     if number:
         return found if own.kind in "iu" and found.shape else found.astype(float)[()]
     return OwnArray.of(found) if found.shape else PointNumber(found, own)
@@ -424,7 +384,7 @@ def _told(arg: Any, axis: int | None) -> Any:
     a point, of a number that all points share its type; None of others.
     """
     if type(arg) is np.ndarray and arg.dtype.char in "fdFD" and arg.ndim > 0 and not _order(arg, axis):
-        return arg.dtype.char, _point(arg, axis)
+        return arg.dtype.char, point_shape(arg.shape, axis)
     return type(arg) if axis is None and type(arg) in (float, complex, np.float64) else None
 
 
@@ -458,8 +418,3 @@ def _axes_of(axes: list[int | None], graph: Graph) -> list[int | None]:
     """The points axes of a graph's inputs, of which captured arrays have none."""
     padded = hidden_of(graph).pad(axes)
     return [*padded, *[None] * (len(graph.inputs) - len(padded))]
-
-
-def _point(array: np.ndarray, axis: int | None) -> tuple[int, ...]:
-    """The shape of one point."""
-    return array.shape if axis is None else array.shape[1:] if axis == 0 else array.shape[:-1]

@@ -432,10 +432,6 @@ class Checked(Compiled):
         return (type(self), *super().__reduce__()[1:])
 
 
-class Raising(Checked):
-    """All paths of a function, some of which end in an exception."""
-
-
 class Guarded(Checked):
     """One path of a function, among `kept` ones, the one taken last first."""
 
@@ -454,7 +450,7 @@ def compiled_of(graph: Graph, tree: Any, options: Options, backend: str = "auto"
     branches = branches_of(graph)
     if branches is None or branches.conditions is None:
         return Compiled(graph, tree, options, backend)
-    return (Guarded if branches.guarded else Raising)(graph, tree, options, backend)
+    return (Guarded if branches.guarded else Checked)(graph, tree, options, backend)
 
 
 def specialised_path(graph: Graph) -> str:

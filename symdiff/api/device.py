@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import arrays_of_out, common_points, is_device_array, is_of_cupy
+from symdiff.api.arguments import arrays_of_out, common_points, is_device_array, is_of_cupy, point_shape
 from symdiff.api.kernels import WholeBatched
 from symdiff.codegen.source import MISS
 from symdiff.errors import ArgumentError, BackendError, MissingPackageError, ShapeError, TraceError
@@ -122,7 +122,7 @@ class _Kernels:
                 raise ArgumentError(f"{self._where(place)} is {type(value).__name__}; a CuPy array is needed")
             value = np.asarray(value)[()]
         shape = tuple(value.shape)
-        point = shape if axis is None or not shape else shape[1:] if axis == 0 else shape[:-1]
+        point = point_shape(shape, axis)
         if point != leaf_in.shape or len(shape) != len(leaf_in.shape) + (axis is not None):
             points = "" if axis is None else f" with the points {'first' if axis == 0 else 'last'}"
             raise ShapeError(f"{self._where(place)} has shape {shape}, {leaf_in.shape}{points} expected")
@@ -142,8 +142,7 @@ class _Kernels:
                 found = type(leaf).__name__
                 raise ShapeError(f"{where}: out for {output.name} is {found}; a CuPy array is needed")
             shape = tuple(leaf.shape)
-            point = shape if axis is None else shape[1:] if axis == 0 else shape[:-1]
-            if point != output.shape or leaf.dtype != np.dtype(output.dtype):
+            if point_shape(shape, axis) != output.shape or leaf.dtype != np.dtype(output.dtype):
                 dtype = np.dtype(output.dtype)
                 raise ShapeError(
                     f"{where}: out for {output.name} is {leaf.dtype} {shape}; {dtype} {output.shape} expected"

@@ -73,7 +73,7 @@ from symdiff.tracing.values.kinds import IDENTITY, INTEGERS, LAYOUT, SCALARS, tr
 from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option, target_of
-from symdiff.vocabulary.libraries import is_library, user_line
+from symdiff.vocabulary.libraries import hide_frames, is_library, user_line
 from symdiff.vocabulary.seams import Seam
 
 costed = Seam("the cost of a derivative")
@@ -149,6 +149,15 @@ class Function:
         self.__wrapped__ = f
         self._compiled = Kept()
         self.traced_last: Graph | None = None
+        self._kinds = 0  # what the function has asked of the kinds of its arguments
+        self._compared: list[Any] = []  # what it has asked to be one of them
+        self._contents: dict[Any, Any] = {}
+        self._start()
+
+    suffix = ""
+
+    def _start(self) -> None:
+        """What neither copies nor pickles have."""
         self._machines: set[Any] = set()
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
@@ -158,12 +167,7 @@ class Function:
         self._threads = threading.local()
         self._watch = self._watching()
         self._near: Near | None = None
-        self._kinds = 0  # what the function has asked of the kinds of its arguments
-        self._compared: list[Any] = []  # what it has asked to be one of them
-        self._contents: dict[Any, Any] = {}
         depend_on_rules(self)
-
-    suffix = ""
 
     def _watching(self, earlier: Watch | None = None) -> Watch:
         """What the function captures; nothing where it is frozen: each specialisation keeps what it read when it was made."""
@@ -468,6 +472,7 @@ class Function:
                 traced = isinstance(error, TraceError)
                 again = traced and (isinstance(error, Replaced) or (self._watch and self._watch.changed()))
                 if self._is_own(watch) and (not again or isinstance(error, Moved)):
+                    hide_frames(error)
                     raise
                 if isinstance(error, SymdiffError):
                     forgive_error(error)
@@ -522,9 +527,10 @@ class Function:
             in_file = mode == "merge" and backend in TARGETS
             loops = self._loops_for(backend, call, in_file)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
-        except (NameError, AttributeError):
-            if watch is not None:
+        except Exception as error:
+            if watch is not None and isinstance(error, (NameError, AttributeError)):
                 watch.incomplete = True
+            hide_frames(error)
             raise
         self._kinds |= traced.kinds
         self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
@@ -592,14 +598,15 @@ class Function:
         """The function's graph for a call; where the function raises, its own exception."""
         try:
             traced = self._traced(call, None, mode, hide, self.backend if hide else "")
+            if traced.captured:
+                need_all_contents()
+            return traced.graph  # type: ignore[no-any-return]
         except (SymdiffError, InvariantError):
             raise
         except Exception as error:
-            self.run(call, [])
-            raise TraceError(_OURS.format(followed_error_line(error), type(error).__name__, error)) from error
-        if traced.captured:
-            need_all_contents()
-        return traced.graph  # type: ignore[no-any-return]
+            met = error
+        self.run(call, [])
+        raise TraceError(_OURS.format(followed_error_line(met), type(met).__name__, met)) from met
 
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
         wrt = [call.traced.index(i) for i in call.wrt]
@@ -672,9 +679,12 @@ class Function:
 
     def graph(self, /, *args: Any, **kwargs: Any) -> Graph:
         """The Graph of this function at example arguments (numbers, arrays, `Spec`s)."""
+        return self._built(self._example(args, kwargs), backend=self.backend)[0]
+
+    def _example(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """The function's own arguments in an example call."""
         self.refresh()
-        call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
-        return self._built(call, backend=self.backend)[0]
+        return Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
 
     def compile(self, /, *args: Any, backend: str = "auto", **kwargs: Any) -> Compiled | DeviceCompiled | SizedCompiled:
         """A compiled specialisation at example arguments, for a backend; where `Spec`s name sizes, one for any.
@@ -682,8 +692,7 @@ class Function:
         Captured numbers, and arrays whose contents the trace needed, stay in it as they are now; this function itself follows.
         """
         check_options(f"{self.__name__}.compile", {"backend": backend})
-        self.refresh()
-        call = Call(self, self.own_arguments(args, kwargs), placed_on_device(kwargs), 0)
+        call = self._example(args, kwargs)
         if call.is_sized():
             if backend == "cupy":
                 raise BackendError(f"{self.where}: backend 'cupy' takes numbers in place of named sizes")
@@ -746,16 +755,7 @@ class Function:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.signature = function_signature(self.f)
-        self._lock = threading.Lock()
-        self._threads = threading.local()
-        self._watch = self._watching()
-        self._machines = set()
-        self._guards = {}
-        self._guard = None
-        self._door = None
-        self._near = None
-        self._forms = {}
-        depend_on_rules(self)
+        self._start()
 
 
 def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.api.arguments import point_shape, points_shape
 from symdiff.api.kernels import Batched
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import branches_of
@@ -78,9 +79,10 @@ class Grouped:
                 continue
             used.append(path)
             parts, own = structures.flatten(path.kernel.call(self._at(leaves, here)))
+            shapes = [points_shape(point_shape(p.shape, self.out_axis), self.out_axis, count) for p in parts]
             if not made:
-                tree, made = own, [np.empty(self._shape(part, count), part.dtype) for part in parts]
-            if own != tree or [w.shape for w in made] != [self._shape(p, count) for p in parts]:
+                tree, made = own, [np.empty(shape, part.dtype) for part, shape in zip(parts, shapes, strict=True)]
+            if own != tree or [w.shape for w in made] != shapes:
                 raise ShapeError(
                     "points take paths with results of different structures or shapes; call the function point by point"
                 )
@@ -97,6 +99,3 @@ class Grouped:
             leaf if axis is None else np.take(np.asarray(leaf), points, axis=axis)
             for leaf, axis in zip(leaves, self.axes, strict=True)
         ]
-
-    def _shape(self, part: np.ndarray, count: int) -> tuple[int, ...]:
-        return (count, *part.shape[1:]) if self.out_axis == 0 else (*part.shape[:-1], count)

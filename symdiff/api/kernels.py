@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import common_points
+from symdiff.api.arguments import common_points, point_of, point_shape, points_shape
 from symdiff.api.compiled import Compiled, Kept, is_flat_tree
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ShapeError
@@ -72,7 +72,7 @@ class Batched:
             shape = value.shape
             if axis is not None and value.ndim:
                 points.setdefault(shape[axis], expected.name)
-                shape = shape[1:] if axis == 0 else shape[:-1]
+                shape = point_shape(shape, axis)
             if shape != expected.shape or value.ndim != len(expected.shape) + (axis is not None):
                 raise ShapeError(
                     f"{name}: {expected.name} has shape {value.shape}; a point of shape {expected.shape} with the points "
@@ -97,7 +97,7 @@ class Batched:
         if len(leaves) != len(self.program.outputs):
             raise ShapeError(f"{name}: out has {len(leaves)} arrays, {len(self.program.outputs)} expected")
         outputs = zip(self.program.outputs, self.out_axes, strict=True)
-        wanted = [(o.name, (count, *o.shape) if axis == 0 else (*o.shape, count), o.dtype) for o, axis in outputs]
+        wanted = [(o.name, points_shape(o.shape, axis, count), o.dtype) for o, axis in outputs]
         check_targets(name, leaves, wanted)
         return leaves
 
@@ -213,16 +213,10 @@ class RaisingBatch:
 
     def _raise(self, leaves: list[Any], point: int, flags: np.ndarray) -> None:
         try:
-            self._run([_at(leaf, axis, point) for leaf, axis in zip(leaves, self._axes, strict=True)])
+            self._run([point_of(np.asarray(v), a, point) if np.ndim(v) else v for v, a in zip(leaves, self._axes, strict=True)])
         except Exception as error:
             error.add_note(f"at point {point}")
             raise
         error = self.branches.exception(flags[:, point])
         assert error is not None
         raise error
-
-
-def _at(leaf: Any, axis: int | None, point: int) -> Any:
-    if axis is None or not np.ndim(leaf):
-        return leaf
-    return np.asarray(leaf)[point] if axis == 0 else np.asarray(leaf)[..., point]

@@ -4,10 +4,11 @@ Assumes the texts of the operands. Guarantees that intermediate values stay in b
 pairwise, and that nothing but numbers is allocated.
 """
 
+from functools import partial
 from typing import Any
 
 from symdiff.codegen.array_text import region, region_words, shape_text
-from symdiff.codegen.expressions import emit_statements, formula, leaf_texts, printed_operands
+from symdiff.codegen.expressions import emit_statements, formula, printed_operands
 from symdiff.codegen.numpy import emit_in_place, spelling
 from symdiff.codegen.text import dtype_text, indented
 from symdiff.lowering.arrays.fusing import Kernel, Sink
@@ -55,18 +56,14 @@ class KernelLines:
 
     def numbers(self) -> list[str]:
         """A kernel over numbers: plain expressions."""
-
-        def read(place: int, _: int) -> str:
-            text = self.writer.text(self.kernel.operands[place])
-            return f"{text}[()]" if text.endswith(".reshape(())") else text
-
-        leaves = leaf_texts(self.program, read, lambda node: number_literal(node.params))
         ends = list(zip(self.kernel.sinks, self.program.outputs, strict=True))
         results = self.writer.results
         wished = {o.cells[0]: results[sink.value] for sink, o in reversed(ends) if sink.value in results}
         lines, values = emit_statements(
-            self.program, leaves, lambda i: spelling(self.program, i, self.writer.calls), self.writer.names, wished=wished
-        )
+            self.program, lambda place, _: self.writer.text(self.kernel.operands[place]),
+            lambda node: number_literal(node.params), partial(spelling, calls=self.writer.calls), self.writer.names,
+            wished=wished,
+        )  # fmt: skip
         for sink, output in ends:
             text = values[output.cells[0]]
             if self.program.nodes[output.cells[0]].op == "const":
@@ -84,9 +81,10 @@ class KernelLines:
         """The lines for one block."""
         lines: list[str] = []
         program = self.program
-        names = leaf_texts(
-            program, lambda place, _: self.operand(self.kernel.operands[place], lines), lambda node: number_literal(node.params)
-        )
+        leaves = [(k, node.params, node.op == "input") for k, node in enumerate(program.nodes) if is_leaf(node)]
+        names = {
+            k: self.operand(self.kernel.operands[own[0]], lines) if given else number_literal(own) for k, own, given in leaves
+        }
         summed, needless, coefficients = self.sums()
         slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless}, lines)
         targets = self.targets(lines)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.codegen.array_text import OVERWRITING, Part, Whole, call_text, part_text, placing_lines, static_text, viewed
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, bare_text
+from symdiff.codegen.expressions import ATOM, SIGN, TERM, WIDTH, Expression
 from symdiff.codegen.nest_values import Writer
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Nexts
 from symdiff.codegen.nests import Nest
@@ -56,7 +56,7 @@ class ArrayNests(PythonNests):
 
     def literal(self, value: Any, code: str) -> str:
         text = super().literal(value, code)
-        self.written.add(bare_text(text))
+        self.written.add(text)
         return text
 
     def kept(self, text: str, code: str) -> str:
@@ -218,7 +218,7 @@ class ArrayNests(PythonNests):
 
     def array_of(self, cells: list[Expression], shape: Shape, code: str) -> Array:
         """An array of numbers."""
-        texts = [bare_text(c.text) for c in cells]
+        texts = [c.text for c in cells]
         if len(set(texts)) == 1:
             return self._array(Whole(cells[0], (), shape, None, True, True), code)  # type: ignore[no-any-return]
         opening, closing = "np.array([", f"], np.{dtype_text(code)})"
@@ -254,8 +254,7 @@ class ArrayNests(PythonNests):
         return self._made(node, f"{x.at(TERM)} @ {y.at(SIGN)}", TERM, [x, y], (*node.shape[:-2], *lines, *columns))
 
     def holds(self, array: Cells, depth: int) -> bool:
-        core = array.whole.core  # type: ignore[attr-defined]
-        return core.depth >= DEPTH or len(core.text) > WIDTH
+        return not array.whole.core.is_short  # type: ignore[attr-defined]
 
     # -- memory
 
@@ -266,16 +265,6 @@ class ArrayNests(PythonNests):
 
     def note(self, text: Any) -> None:
         """Nothing: an array is said whole."""
-
-    def renamed(self, memory: Buffer, name: str) -> Buffer:
-        """Memory that had no name of the user's."""
-        if memory.name not in self.temporary:
-            return memory
-        buffer = self.buffer(name, memory.shape, memory.dtype)
-        del self.fresh[buffer.name]
-        self.loose.add(buffer.name)
-        self._say(f"{buffer.name} = {bare_text(self.apart(self.cells(memory), buffer, True).text)}")
-        return buffer
 
     def row(self, array: Cells, k: Count) -> Any:
         if len(array.shape) == 1:
@@ -335,14 +324,14 @@ class ArrayNests(PythonNests):
             if grows is not None:
                 self._say(f"{buffer.name}.append({self.apart(value, buffer._replace(name='', shape=value.shape))})")
             else:
-                self._say(f"{target} {'|=' if add and buffer.dtype == '?' else '+=' if add else '='} {bare_text(text.text)}")
+                self._say(f"{target} {'|=' if add and buffer.dtype == '?' else '+=' if add else '='} {text}")
             return
         if buffer.name in self.temporary & self.fresh.keys() and not value.whole.spread:
             self.shapes[buffer.name] = value.whole.cored
         self.fresh.pop(buffer.name, None)
         self.known.add(buffer.name)
         self.loose.add(buffer.name)
-        self._say(f"{buffer.name} = {bare_text(self.apart(value, buffer).text)}")
+        self._say(f"{buffer.name} = {self.apart(value, buffer)}")
 
     def _memory(self, buffer: Buffer, before: Index = ()) -> Expression:
         """The cells of memory behind some indices."""
@@ -365,16 +354,17 @@ class ArrayNests(PythonNests):
             shape = HEADS["getitem"].shape(node.shape, key=node.params["key"])
             region = viewed(Node("getitem", (), shape, node.dtype, {"key": node.params["key"]}), array, NUMPY, self._static)
         if region is not None:
-            bare = not isinstance(value, Array) or (value.whole.cored == region.cored and not value.whole.spread)
+            number = not isinstance(value, Array) or value.whole.cored == ()
+            bare = number or (value.whole.cored == region.cored and not value.whole.spread)
             shown = region.core if bare else region.text("np", self._static)
             given = value.whole.core if bare and isinstance(value, Array) else self.shown(value)
             if not isinstance(shown, Part) or shown.array != buffer.name:
                 self._tighten(node, buffer)
             said, sign = f"{shown}{'' if isinstance(shown, Part) else '[...]'}", "+" if add or node.op == "scatter_at" else ""
-            self._say(f"{said} {sign}= {bare_text(given.text)}")
+            self._say(f"{said} {sign}= {given}")
             return
         self._tighten(node, buffer)
-        texts = [bare_text(str(self.shown(v))) for v in values]
+        texts = [str(self.shown(v)) for v in values]
         params = {key: self._static(value) for key, value in node.params.items()}
         for line in placing_lines(node, texts, str(array.text("np", self._static)), params, "np", add):
             self._say(line)

@@ -49,6 +49,8 @@ class Whole:
         if self.own is not None or self.shape == self.cored:
             return self.own or self.core
         shape, cored, array = self.shape, self.cored, self.core.at(ATOM)
+        if shape == ():
+            return part_text(self.core, ["0"] * len(cored), self.core.depth)
         if cored == ():
             return Expression(f"{np}.reshape({self.core}, {tuple_text([*map(size, shape)])})", ATOM, self.core.depth)
         new = "[None]" if shape == (1, *cored) else "[:, None]" if shape == (*cored, 1) and len(cored) == 1 else ""

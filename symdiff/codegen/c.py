@@ -20,7 +20,7 @@ from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program
-from symdiff.lowering.walks import nodes_with_bodies
+from symdiff.lowering.walks import nodes_with_bodies, uses_of
 from symdiff.vocabulary.extents import names_in_extents, sizes_in
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.traits import operations
@@ -100,7 +100,9 @@ def _function(
     if names_in_extents(tuple(o.shape for o in program.outputs)) - sizes.keys():
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
     words, bounds = CNests(LANGUAGE, names, dict(sizes)), _bounded(program, sizes)
-    lines = [*bounds, *words.body(program, arguments, targets), *(["return 0;"] if program.checks else [])]
+    read = {node.params[0] for node, uses in zip(program.nodes, uses_of(program), strict=True) if node.op == "input" and uses}
+    unread = [f"(void){argument};" for place, argument in enumerate(arguments) if place not in read]
+    lines = [*unread, *bounds, *words.body(program, arguments, targets), *(["return 0;"] if program.checks else [])]
     formulas = [formula_program(name, code)[0] for name, found in LANGUAGE.formulas(words.printed).items() for code in found]
     nodes = [*nodes_with_bodies(program), *(node for formula in formulas for node in formula.nodes)]
     codes = {node.dtype for node in nodes} | {leaf.dtype for leaf in program.leaves}

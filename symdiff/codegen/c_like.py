@@ -10,21 +10,23 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from symdiff.codegen.expressions import ATOM, Ends, Spelled, Statements, emit_statements, leaf_texts, parenthesis_levels
+from symdiff.codegen.expressions import ATOM, SIGN, Ends, Spelled, Statements, emit_statements, parenthesis_levels
 from symdiff.codegen.formulas import FORMULAS, formula_program
 from symdiff.codegen.names import Names
 from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Input, Output, Program, takes_complex
-from symdiff.vocabulary.literals import WIDTH, c_comment_literal, printable_lines
+from symdiff.vocabulary.literals import WIDTH, c_comment_literal, folded, printable_lines
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 INDENT = "    "
 _ARITHMETIC = {"add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}"}
-_LOGIC = {"and": "({0} && {1})", "or": "({0} || {1})", "xor": "(!{0} != !{1})", "not": "!{0}"}
-_COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_LOGIC = {"and": "{0} && {1}", "or": "{0} || {1}", "xor": "!{0} != !{1}", "not": "!{0}"}
+_WRITTEN = _ARITHMETIC | _LOGIC | {op: OPS[op].python or "" for op in operations("compares")} | {"select": "{0} ? {1} : {2}"}
+_ORDERED = frozenset(op for op in operations("compares") if OPS[op].python_complex is None)
 # The functions that a file has where its language lacks them.
 _CALLED = {name: f"special_{name}" if OPS[name].is_special else f"np_{OPS[name].numpy}" for name in FORMULAS}
 
@@ -67,7 +69,7 @@ class Dialect:
     """How one language of the C family spells a Program; what the languages do in their own ways, its subclasses say."""
 
     types: ClassVar[dict[str, str]] = {}
-    logic: ClassVar[dict[str, str]] = _LOGIC
+    written: ClassVar[dict[str, str]] = _WRITTEN
     library = ""  # what an operation is missing from
     restrict = "restrict"
 
@@ -105,41 +107,34 @@ class Dialect:
         op = OPS[node.op]
         if node.op == "call":
             raise self.lacking(node.params.__name__)
-        if node.op in _ARITHMETIC:
-            level, needed = parenthesis_levels(node.op, op.arity)
-            return _ARITHMETIC[node.op], level, needed
         on_complex = takes_complex(program, node)
-        if on_complex and node.op in ("lt", "le", "gt", "ge"):
+        if on_complex and node.op in _ORDERED:
             raise self.lacking(f"the order of complex numbers ({node.op})")
-        if node.op in _COMPARED:
-            return f"({{0}} {_COMPARED[node.op]} {{1}})", ATOM, (ATOM, ATOM)
-        if node.op == "select":
-            return "({0} ? {1} : {2})", ATOM, (ATOM, ATOM, ATOM)
-        if node.op in _LOGIC:
-            return self.logic[node.op], ATOM, (ATOM,) * op.arity
+        if node.op in self.written:
+            return Spelled(self.written[node.op], *parenthesis_levels(node.op, op.arity))
         if node.op == "cast":
             return self.cast(node.dtype, program.nodes[node.operands[0]].dtype)
         places = ", ".join(f"{{{k}}}" for k in range(op.arity))
         if on_complex:
-            return self.on_complex(node, places), ATOM, (0,) * op.arity
+            return Spelled(self.on_complex(node, places))
         return self.on_reals(node, op, places)
 
     def cast(self, code: str, source: str) -> Spelled:
         """A value of one dtype as another."""
-        return f"({self.types[code]}){{0}}", ATOM, (ATOM,)
+        return Spelled(f"({self.types[code]}){{0}}", SIGN, (ATOM,))
 
     def on_reals(self, node: Node, op: Op, places: str) -> Spelled:
         """A function of real numbers."""
         if node.op in ("conj", "real", "imag"):
-            return ("0.0" if node.op == "imag" else "{0}"), ATOM, (ATOM,)
+            return Spelled("0.0" if node.op == "imag" else "{0}", ATOM, (ATOM,))
         if node.op in ("isnan", "isinf", "isfinite"):
-            return f"{node.op}({{0}})", ATOM, (0,)
+            return Spelled(f"{node.op}({{0}})")
         name = self.function(op)
         if name is None:
             if node.op in _CALLED:
-                return f"{_CALLED[node.op]}({places})", ATOM, (0,) * op.arity
+                return Spelled(f"{_CALLED[node.op]}({places})")
             raise self.lacking(node.op)
-        return f"{name}{'f' if node.dtype in 'fF' else ''}({places})", ATOM, (0,) * op.arity
+        return Spelled(f"{name}{'f' if node.dtype in 'fF' else ''}({places})")
 
     def body(
         self, program: Program, read: Callable[[int, int], str], names: Names,
@@ -151,10 +146,11 @@ class Dialect:
         """
         return emit_statements(
             program,
-            leaf_texts(program, read, lambda node: self.literal(node.params, node.dtype)),
-            lambda i: self.spelling(program, i),
+            read,
+            lambda node: self.literal(node.params, node.dtype),
+            self.spelling,
             names,
-            declare=lambda i: f"const {self.types[program.nodes[i].dtype]} ",
+            declare=lambda code: f"const {self.types[code]} ",
             ends=ends,
             wished=wished,
             stop=";",
@@ -219,4 +215,5 @@ def c_signature(head: str, parts: list[str]) -> list[str]:
 
 def comment(header: Sequence[str], doc: str) -> str:
     """The file's first comment, from the lines of its header and a docstring."""
-    return c_comment_literal([*header, *(["", *printable_lines(doc)] if doc else [])])
+    lines = [part for line in printable_lines(doc) for part in (folded(line) if len(line) > WIDTH else [line])] if doc else []
+    return c_comment_literal([*header, *([""] if doc else []), *lines])

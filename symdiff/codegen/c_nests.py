@@ -2,17 +2,18 @@
 
 Assumes a Program whose operations `c_like` and `nests` have. Guarantees the rounds' order and the Program's of operations.
 Sizes that are symbols are the function's first parameters. Arrays of its own beyond `LOCAL` cells, and what grows while a loop
-counts its rounds, it takes from `realloc` and gives back; without memory it calls `abort`.
+counts its rounds, it takes from `calloc` and `realloc` and gives back; without memory it calls `abort`.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from symdiff.codegen.c_like import Dialect
-from symdiff.codegen.expressions import ATOM, Expression, Spelled, bare_text
+from symdiff.codegen.expressions import ATOM, Expression, Spelled
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Nexts
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
@@ -21,6 +22,14 @@ from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
 
 LOCAL = 1000  # cells of an array that is a variable
 _HELPERS = {
+    "np_zeros": """void *np_zeros(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+    if (!memory)
+        abort();
+    return memory;
+}
+""",
     "np_room": """void *np_room(void *memory, size_t *room, size_t wanted)
 {
     if (wanted <= *room)
@@ -43,6 +52,7 @@ _HELPERS = {
 class CNests(TextNests):
     """Statements and expressions of C; `helpers` are the functions that they call."""
 
+    names_cells = True
     syntax = Syntax(
         forward="for (long {k} = 0; {k} < {count}; {k}++) {{", backward="for (long {k} = {last}; {k} >= 0; {k}--) {{",
         begin="long {k} = 0", goes="while ({test}) {{", more="{k}++", unless="if (!{test})", end="}", always="1", both="&&",
@@ -54,7 +64,9 @@ class CNests(TextNests):
     def __init__(self, language: Dialect, names: Names, sizes: dict[str, str]) -> None:
         super().__init__(names, sizes)
         self.language = language
-        self.grown: dict[str, str] = {}
+        self.grown: dict[str, str] = {}  # what has memory of its own, and its room where rounds make it larger
+        self.large: dict[str, str] = {}  # arrays that get memory where they are first needed, by their types
+        self.zeroed: set[str] = set()
         self.arguments: frozenset[str] = frozenset()
         self.used: set[str] = set()
 
@@ -85,7 +97,7 @@ class CNests(TextNests):
     def whole(self, value: Expression, size: Count) -> Extent:
         self.used.add("np_index")
         name = self._name("", "i")
-        self._say(f"const long {name} = np_index({bare_text(value.text)}, {self._text(size)})")
+        self._say(f"const long {name} = np_index({value}, {self._text(size)})")
         return self._size(name, name)
 
     # -- memory
@@ -103,18 +115,27 @@ class CNests(TextNests):
             self.fresh[name] = f"{kind} {name}" + (f"[{math.prod(shape)}]" if shape else "")
             return Buffer(name, shape, code)
         name = self.names.fresh(name) if name else self.names.numbered("w")
-        room = self.grown[name] = self.names.fresh(f"{name}_room")
-        self.top += [f"{kind} *{name} = NULL;", f"size_t {room} = 0;"]
+        self.large[name] = kind
         return Buffer(name, shape, code)
 
     def reserve(self, buffer: Buffer, rows: Count) -> None:
-        if buffer.name in self.grown:
+        """Memory for an array that is made once, or for one that rounds make, and make larger."""
+        name, kind = buffer.name, self.language.types[buffer.dtype]
+        cells = [rows, *buffer.shape[1:]]
+        count = " * ".join(f"(size_t){self._grouped(n)}" if isinstance(n, Extent) else str(n) for n in cells if n != 1)
+        if name in self.large and len(self.blocks) == 1:
+            self.used.add("np_zeros")
+            self._say(f"{self.large.pop(name)} *{name} = np_zeros({count or 1}, sizeof *{name})")
+            self.grown[name] = ""
+            self.zeroed.add(name)
+            return
+        if name in self.large:
+            room = self.grown[name] = self.names.fresh(f"{name}_room")
+            self.top += [f"{self.large.pop(name)} *{name} = NULL;", f"size_t {room} = 0;"]
+        if self.grown.get(name):
             self.used.add("np_room")
-            cells = [rows, *buffer.shape[1:]]
-            count = " * ".join(f"(size_t){self._grouped(n)}" if isinstance(n, Extent) else str(n) for n in cells if n != 1)
-            kind = self.language.types[buffer.dtype]
             wanted = f"sizeof({kind}) * {count}" if count else f"sizeof({kind})"
-            self._say(f"{buffer.name} = np_room({buffer.name}, &{self.grown[buffer.name]}, {wanted})")
+            self._say(f"{name} = np_room({name}, &{self.grown[name]}, {wanted})")
 
     def clear(self, buffer: Buffer) -> None:
         zero = self.language.literal(False if buffer.dtype == "?" else 0.0, "d" if buffer.dtype == "D" else buffer.dtype)
@@ -122,12 +143,14 @@ class CNests(TextNests):
             self.store(buffer, (), Expression(zero, ATOM, 0))
         elif buffer.name in self.fresh:
             self._say(f"{self.fresh.pop(buffer.name)} = {{0}}")
+        elif buffer.name in self.zeroed:
+            self.zeroed.discard(buffer.name)
         else:
             with self.rounds("i", self.count(buffer.shape)) as i:
                 self._say(f"{buffer.name}[{self._text(i)}] = {zero}")
 
     def end_where(self, place: int, condition: Expression) -> None:
-        self._line(f"if ({bare_text(condition.text)}){' {' * bool(self.grown)}")
+        self._line(f"if ({condition}){' {' * bool(self.grown)}")
         for said in (*(f"free({name})" for name in self.grown), f"return {place + 1}"):
             self._say(INDENT + said)
         if self.grown:
@@ -139,17 +162,18 @@ class CNests(TextNests):
         return Expression(found.text, ATOM, 0) if known else found
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
+        self.zeroed.discard(buffer.name)
         if buffer.shape or buffer.name not in self.fresh:
             super().store(buffer, index, value, add)
         else:
-            self._say(f"{self.fresh.pop(buffer.name)} = {bare_text(value.text)}")
+            self._say(f"{self.fresh.pop(buffer.name)} = {value}")
 
     def assign(self, pairs: Nexts) -> None:
         late = []
         for buffer, value, read in pairs:
             if read:
-                name = self._name(f"{buffer.name.rstrip('_')}_next", "")
-                self._say(self.defined(name, bare_text(value.text), buffer.dtype))
+                name = self._name(f"{re.sub(r'_$|[][]', '', buffer.name)}_next", "")
+                self._say(self.defined(name, value.text, buffer.dtype))
                 late.append(f"{buffer.name} = {name}")
             else:
                 self.store(buffer, (), value)

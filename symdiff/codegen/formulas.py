@@ -1,8 +1,8 @@
 """What a target lacks, as formulas of what it has: a table of functions of real numbers, each row read as a Program.
 
-Every target prints these Programs with its own printer: C and CUDA as functions of their own, LLVM in the place of the
-operation or as a function of vectors. Assumes a table that is right. Guarantees the same operations in the same order for all
-of them, and NumPy's and SciPy's treatment of NaN, ties and signed zeros.
+Every target prints these Programs with its own printer: C and CUDA as functions of their own, plain Python and LLVM in the
+place of the operation, LLVM also as a function of vectors. Assumes a table that is right. Guarantees the same operations in
+the same order for all of them, and NumPy's and SciPy's treatment of NaN, ties and signed zeros.
 """
 
 import ast
@@ -59,7 +59,7 @@ cosm1(x)
 exprel(x)
     where(abs(x) < 5.551115123125783e-17, 1, where(x == inf, x, expm1(x) / x))
 ndtr(x)
-    erfc(-x * 0.7071067811865476) * 0.5
+    erfc(x * -0.7071067811865476) * 0.5
 log_ndtr(x)
     z = x * 0.7071067811865476
     where(x < -1, log(erfcx(-z) / 2) - z * z, log1p(-(erfc(z) / 2)))

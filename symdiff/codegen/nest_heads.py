@@ -86,7 +86,11 @@ def _applied(nest: Values, op: str, codes: tuple[str, ...], code: str, *numbers:
 
 def _product_terms(nest: Values, node: Node) -> Term:
     """The products that a cell of a product of two arrays is the sum of."""
-    a, b = (nest.in_memory(nest.values[o]) for o in node.operands)
+    first, second = node.operands
+    lined = (
+        node.shape[-1:] not in ((), (1,)) and nest.program.nodes[first].shape[-1] != 1
+    )  # so that the second is read in lines
+    a, b = _seen(nest, first), nest.in_memory(nest.values[second]) if lined else _seen(nest, second)
 
     def term(index: Index, inner: Index) -> Number:
         column, index = (index[-1:], index[:-1]) if len(b.shape) > 1 else ((), index)
@@ -98,6 +102,16 @@ def _product_terms(nest: Values, node: Node) -> Term:
         return _applied(nest, "mul", (a.dtype, b.dtype), node.dtype, *cells)
 
     return term
+
+
+def _seen(nest: Values, position: int) -> Cells:
+    """An array in memory, or cells of one in another order."""
+    whole = position
+    while nest.program.nodes[whole].op in _REORDERED and nest.values[whole].buffer is None:
+        whole = nest.program.nodes[whole].operands[0]
+    value = nest.values[whole]
+    shown = isinstance(value, Cells) and value.buffer is not None
+    return nest.values[position] if shown else nest.in_memory(nest.values[position])
 
 
 def _formula_matmul(nest: Values, node: Node) -> Formula:
@@ -234,19 +248,26 @@ def _matrix(nest: Values, position: int) -> Matrix:
     return Matrix(found.buffer, node.shape, (1, many) if turned else (many, 1))
 
 
-@_onto_zeros
 def _matmul(nest: Values, node: Node, write: Write, add: bool = False) -> None:
-    """A product of matrices: cells in one line are added to innermost, unless the target has a function for it."""
+    """A product of matrices."""
+    inner = nest.program.nodes[node.operands[0]].shape[-1:]
+    if 1 not in (node.shape[-1], *inner):
+        _rows_added(nest, node, write, add)
+        return
+    term = _product_terms(nest, node)
+    cell = _summed(nest, node, inner, term) if inner != (1,) else lambda index: term(index, (0,))
+    nest.words.each(node.shape, lambda index: write(index, cell(index), add))
+
+
+@_onto_zeros
+def _rows_added(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    """The same, cells in one line added to innermost, unless the target has a function for it."""
     if len(node.shape) == 2 and isinstance(write, Writer) and not has_extents(node.shape):
         start = nest.words.flat(write.buffer, (*write.before, 0, 0)) if write.before else write.buffer.start
         target = Buffer(write.buffer.name, node.shape, write.buffer.dtype, start)
         if nest.words.multiply(target, *(_matrix(nest, o) for o in node.operands)):
             return
     term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
-    if node.shape[-1] == 1:
-        cell = _summed(nest, node, inner, term)
-        nest.words.each(node.shape, lambda index: write(index, cell(index), True))
-        return
 
     def line(before: Index) -> None:
         def one(k: Index) -> None:
@@ -370,6 +391,7 @@ def part_of_array(program: Program, node: Node) -> Part | None:
 
 
 _HEADS = FORMULAS.keys() | _PARTS.keys()
+_REORDERED = operations("picks", "rearranges") | {"broadcast_to"}
 _MOVING = operations("picks", "rearranges", "gathers") | {"broadcast_to"}
 COSTLY = (operations("libm", "slow") - operations("cheap")) | (FORMULAS.keys() - _MOVING)  # elementary functions, and sums
 

@@ -8,15 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program, cell_program
 from symdiff.vocabulary.extents import Count, Extent, has_extents
+from symdiff.vocabulary.steps import Steps, steps_of_table, steps_through
 
 _EITHER = cell_program("or", ("?", "?"), "?")
-Line = tuple[Count, tuple[int, ...]]  # whole numbers at equal distances: the first one, and the steps along the axes
 Write = Callable[..., None]  # of an index, a number, and whether it is added
 
 
@@ -38,7 +36,7 @@ class Writer:
 class Values:
     """The values of a program, as the words of a target have them, by positions."""
 
-    def __init__(self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Line | None]) -> None:
+    def __init__(self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None]) -> None:
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers."""
         self.words = words
         self.arrays: Any = words if words.says_arrays else None  # the same, where arrays are said whole
@@ -49,7 +47,7 @@ class Values:
         self.own: set[str] = set()  # names of memory that nothing outside the program reads
         self.told: list[Count | None] = []  # what is known as a whole number, by positions
         self.numbered: dict[tuple[int, Count], Count] = {}
-        self.lines: dict[int, Line | None] = {}
+        self.lines: dict[int, Steps | None] = {}
 
     def operand(self, node: Node) -> Any:
         """The first operand of a node."""
@@ -72,9 +70,9 @@ class Values:
         self.fill(array, Writer(self.words, buffer))
         return self.words.cells(buffer)
 
-    def new(self, like: Node | Cells) -> Buffer:
+    def new(self, like: Node | Cells, name: str = "") -> Buffer:
         """Memory of the program's own."""
-        found = self.words.buffer("", like.shape, like.dtype)
+        found = self.words.buffer(name, like.shape, like.dtype)
         self.own.add(found.name)
         return found
 
@@ -117,37 +115,23 @@ class Values:
         whole: Count = -found[0] if node.op == "neg" else found[0] + found[1] if node.op == "add" else found[0] - found[1]
         return whole
 
-    def line_of(self, position: int) -> Line | None:
+    def line_of(self, position: int) -> Steps | None:
         """An array of whole numbers at equal distances; None where it is no such array."""
         if position not in self.lines:
             self.lines[position] = self._line(position, self.program.nodes[position])
         return self.lines[position]
 
-    def _line(self, position: int, node: Node) -> Line | None:
+    def _line(self, position: int, node: Node) -> Steps | None:
         if not node.shape:
             known = self.whole_of(position)
             return None if known is None else (known, ())
         if node.op == "const":
-            return _line_of_table(node.params)
+            return steps_of_table(node.params)
         if node.op == "input":
             return self.given[node.params[0]] if node.params[1] is None else None
-        if node.op not in ("add", "sub", "mul", "broadcast_to") or has_extents(node.shape):
+        if node.op == "reshape" or has_extents(node.shape):
             return None
-        parts = []
-        for o in node.operands:
-            line, shape = self.line_of(o), self.program.nodes[o].shape
-            if line is None:
-                return None
-            steps = tuple(0 if n == 1 else step for n, step in zip(shape, line[1], strict=True))
-            parts.append((line[0], (0,) * (len(node.shape) - len(steps)) + steps))
-        (start, steps), (other, more) = parts[0], parts[-1]
-        if node.op == "mul":
-            if any(more) or isinstance(other, Extent):
-                (start, steps), (other, more) = parts[-1], parts[0]
-            return None if any(more) or isinstance(other, Extent) else (start * other, tuple(s * other for s in steps))
-        if node.op == "add":
-            return start + other, tuple(a + b for a, b in zip(steps, more, strict=True))
-        return (start - other, tuple(a - b for a, b in zip(steps, more, strict=True))) if node.op == "sub" else parts[0]
+        return steps_through(node.op, node.shape, ((self.line_of(o), self.program.nodes[o].shape) for o in node.operands))
 
     def row_number(self, position: int, size: Count) -> Callable[[Index], Count]:
         """The rows that a whole number, or the cells of an array of them, tell."""
@@ -175,14 +159,3 @@ class Values:
 def whole_value(program: Program, output: Output) -> int:
     """The value that is the whole result, -1 where it has one for each cell."""
     return output.value if len(output.cells) == 1 and program.nodes[output.value].shape == output.shape else -1
-
-
-def _line_of_table(table: np.ndarray) -> tuple[int, tuple[int, ...]] | None:
-    """A constant of whole numbers at equal distances along each axis, as `Nest.line_of`."""
-    if table.dtype.kind != "f" or not table.size or not np.array_equal(table, np.trunc(table)):
-        return None
-    first = table.flat[0]
-    steps = [np.take(table, 1, axis).flat[0] - first if n > 1 else 0.0 for axis, n in enumerate(table.shape)]
-    grids = np.meshgrid(*map(np.arange, table.shape), indexing="ij", sparse=True)
-    same = np.array_equal(table, sum((g * s for g, s in zip(grids, steps, strict=True)), first))
-    return (int(first), tuple(map(int, steps))) if same else None

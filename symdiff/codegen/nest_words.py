@@ -15,7 +15,6 @@ import numpy as np
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
 
-SMALL = 64  # cells of an array that is a variable of the function
 Index = tuple[Count, ...]
 Number = Any  # a target's text of a number: names of registers, or an expression
 Formula = Callable[[Index], Number]  # for a cell
@@ -65,6 +64,9 @@ class Words:
     few = 16  # cells that are written one by one, without a loop
     inner = 4  # such cells of each round of a loop
     deep = 50  # arrays inside one another, at which one is put into memory
+    own = 64  # cells of an array that is a variable of the function, also where a result could be written to at once
+    names_cells = False  # whether a cell has a name as a variable has one
+    adds_rows = True  # whether the rows of two stacks that are added up are added to one array
     says_arrays = False  # whether an array is said whole, by `array`, `fill` and `place`, and not by its cells
 
     def __init__(self) -> None:
@@ -203,6 +205,8 @@ class Words:
         if not has_extents(shape) and math.prod(shape) <= (self.inner if before else self.few):
             for index in itertools.product(*map(range, shape)):
                 action((*before, *index))
+        elif shape[0] == 1:
+            self.each(shape[1:], action, (*before, 0))
         else:
             with self.rounds("i", shape[0]) as i:
                 self.each(shape[1:], action, (*before, i))
@@ -211,6 +215,10 @@ class Words:
         """The largest value of a number that is told inside all those that are bounded so far."""
         self.bounds.pop(name, None)
         self.bounds[name] = most
+
+    def is_small(self, shape: Shape) -> bool:
+        """Whether an array is a variable of the function."""
+        return not has_extents(shape) and math.prod(shape) <= self.own
 
     def is_varied(self, whole: Count) -> bool:
         """Whether a whole number differs from point to point."""
@@ -229,8 +237,3 @@ class Words:
             least = 0 if size.name in self.bounds else size.least
             whole = whole + times * ((least if times > 0 else self.bounds[size.name]) - Extent(0, ((size, 1),)))
         return whole >= 0
-
-
-def is_small(shape: Shape) -> bool:
-    """Whether an array is a variable of the function."""
-    return not has_extents(shape) and math.prod(shape) <= SMALL

@@ -16,13 +16,14 @@ import numpy as np
 
 from symdiff.codegen.names import cell_name
 from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
-from symdiff.codegen.nest_values import Line, Values, Write, Writer, whole_value
-from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words, is_small
+from symdiff.codegen.nest_values import Values, Write, Writer, whole_value
+from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
 from symdiff.vocabulary.extents import Count, Extent, extent
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.steps import Steps
 
 _END = -1  # reads the results
 
@@ -31,7 +32,7 @@ class Nest(Values):
     """The values of a program, said one after the other in the words of a target."""
 
     def __init__(
-        self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Line | None],
+        self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None],
         targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None,
     ) -> None:  # fmt: skip
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers; `targets` are places for values.
@@ -49,8 +50,13 @@ class Nest(Values):
         self.inside = {o for node in program.nodes if node.op == "loop" for o in node.operands[node.params.carried :]}
         self.counting = counting_loops(program)
         self.parts = {(n.operands[0], n.params): p for p, n in enumerate(program.nodes) if n.op == "part"}
+        self.first = {o: loop.params.results[k].name  # the first values of variables, but for those that become results
+                      for p, loop in enumerate(program.nodes) if loop.op == "loop"
+                      for k, o in enumerate(loop.operands[: loop.params.carried])
+                      if self.uses[o] == 1 and self.parts.get((p, k)) not in self.targets}  # fmt: skip
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
         self.added = _added_parts(program, self.uses)
+        self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
 
@@ -71,6 +77,9 @@ class Nest(Values):
         node = self.program.nodes[position]
         if position in self.added:
             self.values[position] = None
+            return
+        if position in self.rows.values():
+            self.values[position] = self.values[node.operands[0]]
             return
         if self.counting:
             self.run(self.counting[name] for name in self.counting.keys() & sizes_of_node(node))
@@ -94,7 +103,7 @@ class Nest(Values):
                 if self.arrays and self.line_of(position) is not None:
                     pass  # it is hardly more than a range
                 elif again or position in self.inside or position in self.targets or self.words.holds(value, depth):
-                    value = self.in_memory(value, self._target(position))
+                    value = self.in_memory(value, self._target(position) or self.new(value, self.first.get(position, "")))
                     self.depths[position] = 0
                 elif costly:
                     self.costly.add(position)
@@ -148,7 +157,7 @@ class Nest(Values):
             if memory is not None:
                 (placed if self.arrays else REPLACING[node.op])(self, node, Writer(self.words, memory))
                 return self.words.cells(memory)
-            buffer = self.targets.get(position) or self.new(node)
+            buffer = self.targets.get(position) or self.new(node, self.first.get(position, ""))
             self.words.note(lambda: f"{buffer.name} = {self._shown(position)}")
             self.words.reserve(buffer, node.shape[0])
             part(self, node, Writer(self.words, buffer))
@@ -307,16 +316,20 @@ class Nest(Values):
         sums = carried + len(loop.stacks)
         buffers: list[Any] = []
         kept: set[int] = set()
-        targets = [self.targets.get(self.parts.get((position, place), -1)) for place in range(sums + loop.sums)]
+        parts = [self.parts.get((position, place), ~place) for place in range(sums + loop.sums)]
+        wholes = [self.rows.get(part, part) for part in parts]  # one for stacks whose rows are added to one array
+        known = [self.targets.get(whole) for whole in wholes]
+        targets = [None if t and t.name in self.own and whole != part else t  # in which what a round reads may lie
+                   for t, whole, part in zip(known, wholes, parts, strict=True)]  # fmt: skip
         taken = [self.taken(position, place, r.dtype) if place < carried and r.shape and target is None else None
                  for place, (r, target) in enumerate(zip(results, targets, strict=False))]  # fmt: skip
         for place, (result, target, memory) in enumerate(zip(results, targets, taken, strict=False)):
-            few = not result.shape or (not self.arrays and is_small(result.shape) and not carried <= place < sums)
+            few = not result.shape or (not self.arrays and words.is_small(result.shape) and not carried <= place < sums)
             if memory is not None:
                 kept.add(place)
-                memory = self.arrays.renamed(memory, result.name) if self.arrays else memory
             elif target is None or few:
-                memory = words.buffer(result.name, result.shape, result.dtype)
+                first = wholes.index(wholes[place])
+                memory = buffers[first] if first < place else words.buffer(result.name, result.shape, result.dtype)
             buffers.append(memory or target)
         self.own.update(b.name for b in buffers if b.shape)
         given = [self.values[o] for o in node.operands]
@@ -330,14 +343,16 @@ class Nest(Values):
             if place < carried:
                 if place not in kept:
                     self.fill(given[place], Writer(words, buffer))
-            elif place >= sums or not _covered(loop, loop.stacks[place - carried]):
+            elif wholes.index(wholes[place]) == place and not (
+                place < sums and wholes[place] == parts[place] and _covered(loop, loop.stacks[place - carried])
+            ):
                 words.clear(buffer)
         if told is not None and len(results) == 1:  # it only counts
             return [words.real(loop.rounds)]
         count = told if told is not None else loop.limit if loop.tested else loop.rounds
         with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted if counting else "") as k:
             leaves: list[Any] = [words.real(k)]
-            told_inside: list[Line | None] = [(k, ())]
+            told_inside: list[Steps | None] = [(k, ())]
             for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
                 own = words.load(buffers[place], ()) if place < carried and not buffers[place].shape else None
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
@@ -345,6 +360,8 @@ class Nest(Values):
                 told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
             renewed = _renewed(body, buffers[:carried]) if self.arrays else {}
             self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting)
+        if counting and loop.limit is not None:
+            words.bound(loop.counted, loop.limit)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
         return [*found, *([words.real(loop.rounds)] if loop.tested else [])]
 
@@ -373,46 +390,57 @@ class Nest(Values):
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
         stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
-        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows)
+        twice = {buffer.name for buffer in buffers if buffers.count(buffer) > 1}
+        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows, twice)
         summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
         late = {v for v in summed if v >= 0 and self._part(body, body.nodes[v]) and inner.uses[v] == 1}
         inner.run(p for p in range(len(body.nodes)) if p not in late)
-        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows)
+        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows, twice)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             inner.give(output, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
-    def _stack(self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, grows: bool) -> None:
-        """The rows that a round gives."""
+    def _stack(
+        self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, grows: bool, twice: set[str]
+    ) -> None:  # fmt: skip
+        """The rows that a round gives, added where an array has them `twice`."""
         inner.run(cell for _, _, output in stacks for cell in output.cells)
         for buffer, stack, output in stacks:
             if grows:
                 self.words.reserve(buffer, k + 1)
-            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)))
+            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)), buffer.name in twice)
 
     def _carry(self, inner: "Nest", nexts: list[tuple[Buffer, Any]]) -> None:
         """The carried values for the next round, all of which are computed before one is written."""
         words, body = self.words, inner.program
         own = {buffer.name for buffer, _ in nexts}
         numbers, waiting = [], []
+        inputs = [(p, *node.params) for p, node in enumerate(body.nodes) if node.op == "input"]
+
+        def number(variable: Buffer, value: Any, cells: tuple[int, ...], place: int, cell: int | None = None) -> None:
+            """A variable's next value, with what reads the one before."""
+            reads = {p for p, own, k in inputs if own == place + 1 and (k == cell or None in (k, cell))}
+            known = {p: inner.values.get(p) for p in reads}
+            reads = {p for p, v in known.items() if isinstance(v, Cells) or str(v) == variable.name}
+            numbers.append((variable, value, program_cone(body, cells), reads))
+
         values: list[Any] = [inner.values.get(whole_value(body, output)) for _, output in nexts]
         memories = [value.buffer.name if isinstance(value, Cells) and value.buffer is not None else "" for value in values]
         for place, ((buffer, output), value, memory) in enumerate(zip(nexts, values, memories, strict=True)):
             if not buffer.shape:
                 node = body.nodes[output.value]
                 if not (node.op == "input" and node.params[0] == place + 1):
-                    numbers.append((buffer, value, output.cells))
+                    number(buffer, value, output.cells, place)
             elif memory == buffer.name:
                 continue
-            elif self.arrays and value is None and len(output.cells) <= words.few:
-                places = itertools.product(*map(range, buffer.shape))
-                cells = [Buffer(str(words.load(buffer, index)), (), buffer.dtype) for index in places]
-                numbers += [(cell, inner.values[c], (c,)) for cell, c in zip(cells, output.cells, strict=True)]
+            elif words.names_cells and value is None and len(output.cells) <= words.few:
+                for k, (index, c) in enumerate(zip(itertools.product(*map(range, buffer.shape)), output.cells, strict=True)):
+                    number(Buffer(str(words.load(buffer, index)), (), buffer.dtype), inner.values[c], (c,), place, k)
             elif self.arrays:
                 if value is None:
                     value = self.arrays.array_of([inner.values[c] for c in output.cells], buffer.shape, buffer.dtype)
                 owned = memory in inner.own and memories.count(memory) == 1
-                numbers.append((buffer, self.arrays.apart(value, buffer, owned), output.cells))
+                number(buffer, self.arrays.apart(value, buffer, owned), output.cells, place)
             elif memory and memory not in own:
                 waiting.append((buffer, value))
             else:
@@ -420,13 +448,8 @@ class Nest(Values):
                 words.reserve(other, buffer.shape[0])
                 inner.give(output, Writer(words, other))
                 waiting.append((buffer, words.cells(other)))
-        reads = {b.name: {p for p, n in enumerate(body.nodes) if n.op == "input" and n.params[0] == place + 1}
-                 for place, (b, _) in enumerate(nexts)}  # fmt: skip
-        cones = [program_cone(body, cells) for _, _, cells in numbers]
-        words.assign([
-            (buffer, value, any(reads.get(buffer.name, set()) & cone for cone in cones[n + 1 :]))
-            for n, (buffer, value, _) in enumerate(numbers)
-        ])  # fmt: skip
+        words.assign([(variable, value, any(reads & cone for _, _, cone, _ in numbers[n + 1 :]))
+                      for n, (variable, value, _, reads) in enumerate(numbers)])  # fmt: skip
         for buffer, value in waiting:
             self.fill(value, Writer(words, buffer))
 
@@ -468,6 +491,21 @@ def _added_parts(program: Program, uses: list[int]) -> dict[int, int]:
             if uses[o] == uses[part] == 1 and program.nodes[part].op in ADDING:
                 found |= {o: part, part: part}
                 break
+    return found
+
+
+def _added_rows(program: Program, uses: list[int]) -> dict[int, int]:
+    """Stacks of one loop, of a known number of rounds, that are read by their sum alone; and the sums by these parts."""
+    found: dict[int, int] = {}
+    for position, node in enumerate(program.nodes):
+        parts = [program.nodes[o] for o in node.operands]
+        if node.op != "add" or not all(p.op == "part" and p.shape == node.shape and p.dtype == node.dtype for p in parts):
+            continue
+        loop, first = program.nodes[parts[0].operands[0]].params, parts[0].operands[0]
+        stacks = range(loop.carried, loop.carried + len(loop.stacks))
+        alone = all(p.operands[0] == first and p.params in stacks for p in parts) and all(uses[o] == 1 for o in node.operands)
+        if alone and not loop.tested and node.operands[0] != node.operands[1]:
+            found |= dict.fromkeys(node.operands, position)
     return found
 
 

@@ -16,10 +16,11 @@ from symdiff.lowering.program import Program
 from symdiff.lowering.walks import uses_of
 from symdiff.vocabulary.operation import scipy_special
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
 PLACES = ("{0}", "{1}", "{2}", "{3}")
-_OF_ARRAYS = {"select": "np.where({0}, {1}, {2})", "cast": "{0}.astype(np.{kind})"}
-_WRAPPED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_SIGNED = operations("arithmetic") | {"neg"}
+_COMPARED = operations("compares")
 
 
 def calls_scipy(nodes: Iterable[Node]) -> bool:
@@ -48,36 +49,28 @@ def called(nodes: list[Node]) -> dict[int, str]:
 def spelling(program: Program, position: int, calls: Mapping[int, str]) -> Spelled:
     """Template, level and operand levels of one node on NumPy scalars; `calls` are the names of opaque functions."""
     node = program.nodes[position]
-    op = OPS[node.op]
-    kind = dtype_text(node.dtype)
+    op, own = OPS[node.op], f"np.{dtype_text(node.dtype)}"
     if node.op == "call":
-        listed = ", ".join(f"{{{k}}}" for k in range(len(node.operands)))
-        return f"np.{kind}({calls[id(node.params)]}({listed}))", ATOM, (0,) * len(node.operands)
-    if node.shape and node.op in _OF_ARRAYS:
-        return _OF_ARRAYS[node.op].format(*PLACES, kind=kind), ATOM, (ATOM,) if node.op == "cast" else (0, 0, 0)
+        return Spelled(f"{own}({calls[id(node.params)]}({', '.join(f'{{{k}}}' for k in range(len(node.operands)))}))")
+    if node.shape and node.op in ("select", "cast"):
+        return Spelled("np.where({0}, {1}, {2})") if node.op == "select" else Spelled(f"{{0}}.astype({own})", ATOM, (ATOM,))
     if node.shape and node.op == "pow":
-        return "{0}**{1}", SIGN, (ATOM, ATOM)
+        return Spelled("{0}**{1}", SIGN, (ATOM, ATOM))
     operands = [program.nodes[o] for o in printed_operands(program, position)]
     places, alone = list(PLACES[: op.arity]), all(o.op == "const" for o in operands)
     if alone:  # single precision is that of the numbers, where nothing else tells it
         kinds = [dtype_text("F" if isinstance(o.params, complex) else "f") if o.dtype in ("f", "F") else "" for o in operands]
         places = [f"np.{k}({p})" if k else p for k, p in zip(kinds, places, strict=True)]
-    if node.op in ("add", "sub", "mul", "div", "neg"):
-        if alone:
-            return op.spelled(*places), ATOM, (0,) * op.arity
-        level, needed = parenthesis_levels(node.op, op.arity)
-        return op.python or "", level, needed
-    if node.op in _WRAPPED:
-        return f"({{0}} {_WRAPPED[node.op]} {{1}})", ATOM, (ATOM, ATOM)
-    if node.op == "select":
-        return f"np.{kind}({{1}} if {{0}} else {{2}})", ATOM, (0, ATOM, 0)
+    if (node.op in _SIGNED and not alone) or node.op in _COMPARED or node.op == "select":
+        around = f"{own}({{}})" if node.op == "select" else ""
+        return Spelled(op.python or "", *parenthesis_levels(node.op, op.arity), around)
     if node.op == "cast":
-        return f"np.{kind}({{0}})", ATOM, (0,)
+        return Spelled(f"{own}({{0}})")
     if node.op in ("real", "imag"):
-        return f"{{0}}.{node.op}", ATOM, (ATOM,)
+        return Spelled(f"{{0}}.{node.op}", ATOM, (ATOM,))
     if not node.shape and not op.takes_out and op.item is None:
-        return f"np.{kind}({op.spelled(*places)})", ATOM, (0,) * op.arity  # a Python function gives a 0-d array
-    return op.spelled(*places), ATOM, (0,) * op.arity
+        return Spelled(f"{own}({op.spelled(*places)})")  # a Python function gives a 0-d array
+    return Spelled(op.spelled(*places))
 
 
 def joining_checks(program: Program) -> set[int]:

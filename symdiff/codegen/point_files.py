@@ -20,7 +20,7 @@ from symdiff.codegen import python
 from symdiff.codegen.array_nests import ArrayNests
 from symdiff.codegen.array_text import constant_text, support_texts
 from symdiff.codegen.exceptions import Raised
-from symdiff.codegen.expressions import ATOM, Ends, Spell, Spelled, Statements, emit_statements, leaf_texts
+from symdiff.codegen.expressions import ATOM, CHOICE, Ends, Spell, Spelled, Statements, emit_statements
 from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import PythonNests
@@ -218,8 +218,9 @@ class _PointFile(Shell):
             leaf = Input(name, output.shape, output.dtype)
             for value, own in zip(output.cells, emitted_cell_names(leaf, name, names), strict=True):
                 wished.setdefault(value, own)
-        leaves = leaf_texts(program, lambda place, cell: self.cells[place][cell], lambda node: self.literal(node.params))
-        return emit_statements(program, leaves, self.spell(program, careful), names, wished=wished, **options)
+        spell = self.careful(program) if careful else self.spell
+        read = lambda place, cell: self.cells[place][cell]  # noqa: E731
+        return emit_statements(program, read, lambda node: self.literal(node.params), spell, names, wished=wished, **options)
 
     def computed(self) -> list[str]:
         """The statements that call the steps, which become one of the functions."""
@@ -268,7 +269,8 @@ class _PointFile(Shell):
 
     def call(self, steps: str) -> list[str]:
         """The results by their names, of a function of steps."""
-        return wrapped_text(f"{', '.join(self.targets)} = {steps}(", self.order(), ")", "")
+        *names, opening = wrapped_text("", self.targets, f" = {steps}(", "")
+        return [*names, *wrapped_text(opening, self.order(), ")", "")]
 
     def accepted(self) -> list[str]:
         """The numbers of the arguments by their names."""
@@ -292,16 +294,17 @@ class _PointFile(Shell):
         """A checked argument as its numbers in order."""
         return call if len(leaf.shape) == 1 else f"{call}.ravel()"
 
-    def spell(self, program: Program, careful: bool) -> Spell:
-        """The spellings; `careful` ones are those of checks, in which operations that only join conditions have Python's."""
-        joined = joining_checks(program) if careful else ()
-        spelled = {"and": "({0} and {1})", "or": "({0} or {1})", "not": "(not {0})"}
+    def spell(self, program: Program, position: int) -> Spelled | Program:
+        """How an operation is spelled."""
+        return spelling(program, position, self.calls)
 
-        def spell(position: int) -> Spelled:
-            if position not in joined:
-                return spelling(program, position, self.calls)
-            op = program.nodes[position].op
-            return spelled[op], ATOM, (ATOM,) * OPS[op].arity
+    def careful(self, program: Program) -> Spell:
+        """The spellings of checks, in which operations that only join conditions have Python's."""
+        joined = joining_checks(program)
+
+        def spell(own: Program, position: int) -> Spelled | Program:
+            joins = own is program and position in joined
+            return python.spelling(own, position) if joins else self.spell(own, position)  # type: ignore[return-value]
 
         return spell
 
@@ -365,13 +368,21 @@ class _PlainFile(_PointFile):
         kinds = "".join("b" if o.dtype == "?" else "c" if is_complex(o.dtype) else "f" for o in self.program.outputs)
         return [f'_check_out({self.given_arrays()}, "{kinds}")']
 
-    def spell(self, program: Program, careful: bool) -> Spell:
-        """Python's spellings; careful ones have a form that does not raise instead of one that does."""
+    def spell(self, program: Program, position: int) -> Spelled | Program:
+        found = python.spelling(program, position)
+        assert found is not None  # by `check_python`
+        self.uses(*(python.called_modules(found.template) if isinstance(found, Spelled) else ()))
+        return found
 
-        def spell(position: int) -> Spelled:
-            called, spelled = _careful(program, position) if careful else ((), python.spelling(program, position))
-            self.uses(*called, *python.called_modules(spelled[0]))
-            return spelled
+    def careful(self, program: Program) -> Spell:
+        """The spellings with a form that does not raise instead of one that does."""
+
+        def spell(own: Program, position: int) -> Spelled | Program:
+            found = self.spell(own, position)
+            if isinstance(found, Spelled):
+                called, found = _careful(own, position, found)
+                self.uses(*called, *python.called_modules(found.template))
+            return found
 
         return spell
 
@@ -458,7 +469,8 @@ class _LoopFile(_PointFile):
         return f"{self.arguments[place]}[{', '.join(map(str, index))}]"
 
     def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
-        words = self.nests(Names(self.names.taken), self.size_names, lambda own: self.spell(own, careful), self.literal, ends)
+        spell = self.careful(program) if careful else self.spell
+        words = self.nests(Names(self.names.taken), self.size_names, spell, self.literal, ends)
         targets = self.targets if program is self.rest else [words.names.numbered("v") for _ in program.outputs]
         names = self.inside() if program is self.rest else self.order()
         lines = words.body(program, names[: len(program.inputs)], targets)
@@ -542,24 +554,22 @@ def _cells_along(name: str, axis: int) -> str:
     return f"(len({name}[0]) if len({name}) else 0)" if axis else f"len({name})"
 
 
-def _careful(program: Program, position: int) -> tuple[tuple[str, ...], Spelled]:
+def _careful(program: Program, position: int, spelled: Spelled) -> tuple[tuple[str, ...], Spelled]:
     """The support that an operation calls to give the IEEE result where Python's raises, and the spelling."""
-    node = program.nodes[position]
-    template, level, needed = python.spelling(program, position)
+    node, template = program.nodes[position], spelled.template
     on_complex = is_complex(node.dtype)
     if node.op not in (_COMPLEX_RAISING if on_complex else _RAISING):
-        return (), (template, level, needed)
+        return (), spelled
     if node.op in ("floor", "ceil", "trunc", "rint"):
-        return (), (f"({template} if math.isfinite({{0}}) else {{0}})", ATOM, needed)
+        return (), Spelled(f"{template} if math.isfinite({{0}}) else {{0}}", CHOICE)
     if on_complex and node.op in ("div", "pow"):
         sign = "/" if node.op == "div" else "**"
-        return ("_ieee_complex",), (f"_ieee_complex(lambda a, b: a {sign} b, {{0}}, {{1}})", ATOM, (0, 0))
+        return ("_ieee_complex",), Spelled(f"_ieee_complex(lambda a, b: a {sign} b, {{0}}, {{1}})")
     if node.op == "div":
-        return ("_divide",), ("_divide({0}, {1})", ATOM, (0, 0))
-    if node.op == "floordiv":
-        return ("_divide",), (f"({template} if {{1}} else _divide({{0}}, {{1}}))", ATOM, needed)
-    if node.op == "mod":
-        return ("math",), (f"({template} if {{1}} else math.nan)", ATOM, needed)
+        return ("_divide",), Spelled("_divide({0}, {1})")
+    if node.op in ("mod", "floordiv"):
+        support, other = ("math", "math.nan") if node.op == "mod" else ("_divide", "_divide({0}, {1})")
+        return (support,), Spelled(f"{template} if {{1}} else {other}", CHOICE, (ATOM, ATOM))
     call = "_ieee_complex" if on_complex else "_ieee"
     function, _, rest = template.partition("(")
-    return (call,), (f"{call}({function}, {rest}", ATOM, needed)
+    return (call,), Spelled(f"{call}({function}, {rest}")

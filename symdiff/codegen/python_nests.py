@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.expressions import ATOM, Ends, Expression, Spell, Spelled, bare_text
+from symdiff.codegen.expressions import ATOM, Ends, Expression, Spell, Spelled
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Nexts
 from symdiff.codegen.text import number_type, wrapped_text
@@ -22,6 +22,7 @@ class PythonNests(TextNests):
     """Statements and expressions of Python; `spell` gives the spellings of a program's operations, `write` a constant, `ends`
     the statements where a check holds."""
 
+    names_cells = True
     syntax = Syntax(
         forward="for {k} in range({count}):", backward="for {k} in range({last}, -1, -1):", begin="{k} = 0",
         goes="while {test}:", more="{k} += 1", unless="if not {test}:", end="", always="True", both="and", times="*", stop="",
@@ -29,7 +30,7 @@ class PythonNests(TextNests):
     )  # fmt: skip
 
     def __init__(
-        self, names: Names, sizes: Sequence[str], spell: Callable[[Program], Spell], write: Callable[[Any], str],
+        self, names: Names, sizes: Sequence[str], spell: Spell, write: Callable[[Any], str],
         ends: Ends | None = None,
     ) -> None:  # fmt: skip
         super().__init__(names, {size: size for size in sizes})
@@ -53,8 +54,8 @@ class PythonNests(TextNests):
 
     # -- numbers
 
-    def spelled(self, program: Program, position: int) -> Spelled:
-        return self.spell(program)(position)
+    def spelled(self, program: Program, position: int) -> Spelled | Program:
+        return self.spell(program, position)
 
     def literal(self, value: Any, code: str) -> str:
         return self.write(value)
@@ -68,11 +69,11 @@ class PythonNests(TextNests):
 
     def whole(self, value: Expression, size: Count) -> Extent:
         name = self._name("", "i")
-        self._say(f"{name} = int(min({self._text(size - 1)}, max(0, {bare_text(value.text)})))")
+        self._say(f"{name} = int(min({self._text(size - 1)}, max(0, {value})))")
         return self._size(name, name)
 
     def end_where(self, place: int, condition: Expression) -> None:
-        for line in self.ends(place, bare_text(condition.text)) if self.ends is not None else ():
+        for line in self.ends(place, condition.text) if self.ends is not None else ():
             self._say(line)
 
     # -- lists
@@ -113,7 +114,7 @@ class PythonNests(TextNests):
 
     def _constant(self, value: Any, code: str) -> str:
         """A constant that a variable or a list keeps."""
-        return self.kept(bare_text(self.literal(value, code)), code)
+        return self.kept(self.literal(value, code), code)
 
     def before_rounds(self, counting: bool) -> None:
         """Make the arrays that the rounds may write to; those without rows so far get them from rounds that are counted."""
@@ -139,7 +140,7 @@ class PythonNests(TextNests):
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
         if buffer.shape and buffer.name not in self.known:
             self.reserve(buffer, buffer.shape[0])
-        text = self.kept(bare_text(value.text), buffer.dtype)
+        text = self.kept(value.text, buffer.dtype)
         if buffer.name in self.appended and self.appended.pop(buffer.name) == self.flat(buffer, index):
             self._say(f"{buffer.name}.append({text})")
         else:
@@ -159,7 +160,7 @@ class PythonNests(TextNests):
         self._say(f"{target.name}[:] = {source.name}")
 
     def assign(self, pairs: Nexts) -> None:
-        said = [(buffer.name, self.kept(bare_text(value.text), buffer.dtype)) for buffer, value, _ in pairs]
+        said = [(buffer.name, self.kept(value.text, buffer.dtype)) for buffer, value, _ in pairs]
         said = [(name, text) for name, text in said if name != text]
         if said:
             self._say(f"{', '.join(name for name, _ in said)} = {', '.join(text for _, text in said)}")

@@ -212,8 +212,7 @@ class Shell:
     def returned(self, made: Sequence[str], filled: Sequence[str]) -> list[str]:
         """The results as the texts `made`, or `out` after the statements that fill it."""
         ends = ["result: Result = out", "return result"] if self.exported else ["return out"]
-        if not filled:
-            own = packed(self.result, made)
+        if not filled and len(own := packed(self.result, made)) < WIDTH - 36:
             whole = f"{own} if out is None else out"
             return [f"result: Result = {whole}", "return result"] if self.exported else [f"return {whole}"]
         flat = f"{INDENT}return {packed(self.result, made, bare=True)}"
@@ -268,11 +267,18 @@ class Shell:
             tuple(header),
             standard,
             (*self.packages(special), *packages),
-            (f"Result = {annotated_result(self.result, kinds)}", *local, *head),
+            (self.result_named(kinds), *local, *head),
             tuple(functions),
             (*self.stores, *support, *called),
             tuple(map(self.accepted_type, self.program.inputs[: self.given_count])),
         ).source(self.entry, self.language)
+
+    def result_named(self, kinds: Sequence[str]) -> str:
+        """The name of the result's type, that of a long one in several lines."""
+        if not isinstance(self.result, tuple):
+            return f"Result = {annotated_result(self.result, kinds)}"
+        parts = [annotated_result(part, kinds) for part in self.result]
+        return "\n".join(wrapped_text("Result = tuple[", parts or ["()"], "]", ""))
 
 
 class PointsShell(Shell):
@@ -297,6 +303,8 @@ class PointsShell(Shell):
         inputs = zip(self.taking, self.in_axes, strict=True)
         arrays = tuple_text([a for (leaf, a), axis in inputs if axis is not None or self.lies(leaf, a)])
         lines = [unpacked(self.result, self.targets, "out")]
+        if len(lines[0]) > WIDTH and emits_flat_result(self.result):
+            lines = wrapped_text("", self.targets, " = out", "")
         if arrays == "()":
             return lines
         self.uses("_apart")

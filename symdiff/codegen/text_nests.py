@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from symdiff.codegen.expressions import ATOM, DEPTH, SIGN, TERM, WIDTH, Expression, Spelled, bare_text, printed_operands
+from symdiff.codegen.expressions import (
+    ATOM,
+    BOTH,
+    SIGN,
+    TERM,
+    WIDTH,
+    Expression,
+    Spelled,
+    leaf_expression,
+    printed_operation,
+)
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
@@ -39,7 +49,7 @@ class Syntax(NamedTuple):
 class TextNests(Words):
     """Statements and expressions; `printed` are the operations on numbers, whose own functions are needed."""
 
-    few = 4
+    few = own = 4
     syntax: Syntax
 
     def __init__(self, names: Names, sizes: dict[str, str]) -> None:
@@ -65,7 +75,7 @@ class TextNests(Words):
 
     # -- what a language says
 
-    def spelled(self, program: Program, position: int) -> Spelled:
+    def spelled(self, program: Program, position: int) -> Spelled | Program:
         """Template, level and operand levels of one operation on numbers."""
         raise NotImplementedError
 
@@ -90,31 +100,28 @@ class TextNests(Words):
             return {position: found}
         alone = nest.uses[position] == 1 - (position in nest.program.checks)
         once = alone and position not in nest.inside
-        if found.depth and not (once and found.depth < DEPTH and len(found.text) <= WIDTH):
+        if found.depth and not (once and found.is_short):
             found = self.named("", found, nest.program.nodes[position].dtype)
         return {position: found}
 
     def cell(self, program: Program, position: int, values: dict[int, Expression]) -> Expression:
         node = program.nodes[position]
-        if node.op == "const":
-            text = self.literal(node.params, node.dtype)
-            return Expression(text, SIGN if text.startswith("-") else ATOM, 0)
         factors = _factors(program, position)
         if factors:
             base = self.named("", values[node.operands[0]], node.dtype).at(SIGN)
             return Expression(self.syntax.times.join([base] * factors), TERM, 1)
         self.printed.append(node)
-        template, level, needed = self.spelled(program, position)
-        parts = [values[o] for o in printed_operands(program, position)]
-        text = template.format(*(p.at(n) if n else bare_text(p.text) for p, n in zip(parts, needed, strict=True)))
-        return Expression(text, level, 1 + max((p.depth for p in parts), default=0))
+        return printed_operation(
+            program, position, values, self.spelled, lambda constant: self.literal(constant.params, constant.dtype),
+            lambda value, code: self.named("", value, code),
+        )  # fmt: skip
 
     def named(self, name: str, value: Expression, code: str) -> Expression:
         if not value.depth:
             return value
         name = self._name(name, "v")
-        self._say(self.defined(name, bare_text(value.text), code))
-        return Expression(name, ATOM, 0)
+        self._say(self.defined(name, value.text, code))
+        return leaf_expression(name)
 
     def product(self, a: Count, b: Count) -> Count:
         text = f"{self._grouped(a)}{self.syntax.times}{self._grouped(b)}"
@@ -141,7 +148,7 @@ class TextNests(Words):
         return " + ".join(parts).replace("+ -", "- ")
 
     def _grouped(self, whole: Count) -> str:
-        text = bare_text(self._text(whole))
+        text = self._text(whole)
         return text if text.isidentifier() or text.isdecimal() else f"({text})"
 
     def _name(self, name: str, stem: str) -> str:
@@ -162,7 +169,9 @@ class TextNests(Words):
 
     def store(self, buffer: Buffer, index: Index, value: Expression, add: bool = False) -> None:
         self.made(buffer.name)
-        self._say(f"{self._cell(buffer, index)} {'+=' if add else '='} {bare_text(value.text)}")
+        less = add and value.text.startswith("-") and value.level >= TERM
+        sign, text = ("-=", value.text[1:]) if less else ("+=" if add else "=", value.text)
+        self._say(f"{self._cell(buffer, index)} {sign} {text}")
 
     # -- loops
 
@@ -208,7 +217,7 @@ class TextNests(Words):
     def leave_unless(self, condition: Expression) -> None:
         (start, limit), says = self.heads[-1], self.syntax
         if len(self.lines) == start:
-            both = f"{limit} {says.both} {condition.at(ATOM)}" if limit else bare_text(condition.text)
+            both = f"{limit} {says.both} {condition.at(BOTH)}" if limit else condition.text
             self.lines[-1] = INDENT * len(self.blocks[2:]) + says.goes.format(test=both)
         else:
             self._line(says.unless.format(test=condition.at(ATOM)))
@@ -226,6 +235,8 @@ class TextNests(Words):
 def _factors(program: Program, position: int) -> int:
     """Of how many equal factors a power is the product, 0 where it is none."""
     node = program.nodes[position]
-    exponent = program.nodes[node.operands[1]] if node.op == "pow" else node
-    known = exponent.op == "const" and not exponent.shape and program.nodes[node.operands[0]].dtype == node.dtype
-    return int(exponent.params) if node.op == "pow" and known and exponent.params in (2, 3) else 0
+    if node.op != "pow":
+        return 0
+    base, exponent = (program.nodes[o] for o in node.operands)
+    known = exponent.op == "const" and not exponent.shape and base.dtype == node.dtype
+    return int(exponent.params) if known and exponent.params in (2, 3) else 0

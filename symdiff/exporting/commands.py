@@ -23,18 +23,8 @@ from symdiff.vocabulary.extents import Extent, extent_of_text
 from symdiff.vocabulary.version import __version__
 
 TABLE = "[tool.symdiff.files] in pyproject.toml"
-KINDS: dict[str, Callable[..., Any]] = {
-    "grad": transforms.grad,
-    "value_and_grad": transforms.value_and_grad,
-    "jacobian": transforms.jacobian,
-    "hessian": transforms.hessian,
-    "derivative": transforms.derivative,
-    "jvp": transforms.jvp,
-    "taylor": transforms.taylor,
-    "vjp": transforms.vjp,
-    "hvp": transforms.hvp,
-    "wirtinger": transforms.wirtinger,
-}
+_KINDS = "grad value_and_grad jacobian hessian derivative jvp taylor vjp hvp wirtinger"
+KINDS: dict[str, Callable[..., Any]] = {name: getattr(transforms, name) for name in _KINDS.split()}
 LARGEST = 10**8  # cells of an argument
 DTYPES = frozenset(
     ["", "float32", "float64", "complex64", "complex128", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))]

@@ -120,7 +120,7 @@ class _Call:
         function = self.value(call.func.value)
         args = [self.value(arg) for arg in call.args[1:]]
         named = {str(keyword.arg): self.value(keyword.value) for keyword in call.keywords}
-        target = named.pop("target", "numpy")
+        target = named.pop("target", target_of(self.where))
         inner = getattr(function, "inner", function)
         return exported(function, tuple(args), named, target, command), str(getattr(inner, "name", inner))
 

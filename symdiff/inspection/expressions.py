@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from sympy.codegen import cfunctions
+from sympy.codegen import cfunctions, numpy_nodes, scipy_nodes
 from sympy.core.expr import Expr
 from sympy.core.relational import Relational
 from sympy.functions.elementary.piecewise import ExprCondPair
@@ -20,6 +20,8 @@ from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from symdiff.errors import TraceError
 from symdiff.ir.node import Constant, Node, sympy_expression, sympy_symbol
+from symdiff.rulebooks.elsewhere import ELSEWHERE, plain_formula
+from symdiff.rulebooks.rule import apply
 from symdiff.vocabulary.extents import Count, Extent
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
@@ -91,38 +93,29 @@ class _CubeRoot(cfunctions.Cbrt):  # type: ignore[misc]
         return _computed("cbrt", self.args)
 
 
-def _of(head: Any, *first: int) -> Any:
-    """A function of SymPy's with its first arguments."""
-    return lambda *args: head(*first, *args, evaluate=False)
+def head_named(name: str) -> Any:
+    """The head of SymPy's of this name."""
+    return next(getattr(module, name) for module in (sp, cfunctions, numpy_nodes, scipy_nodes) if hasattr(module, name))
 
 
+def _by_formula(op: str) -> Any:
+    formula = plain_formula(op)
+    assert formula is not None
+
+    def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
+        return number(payload) if op == "const" else build_sympy(op, list(operands))
+
+    return lambda *args: apply(formula, args, None, emit)
+
+
+HEADS_READ = {op: [head_named(name) for name in row.sympy if name.isidentifier()] for op, row in ELSEWHERE.items()}
 _FUNCTIONS: dict[str, Any] = {
-    "sqrt": lambda x: sp.Pow(x, sp.Rational(1, 2), evaluate=False),
-    "exp": sp.exp, "log": sp.log, "sin": sp.sin, "cos": sp.cos, "tan": sp.tan,
-    "asin": sp.asin, "acos": sp.acos, "atan": sp.atan, "sinh": sp.sinh, "cosh": sp.cosh, "tanh": sp.tanh,
-    "asinh": sp.asinh, "acosh": sp.acosh, "atanh": sp.atanh, "atan2": sp.atan2,
-    "exp2": cfunctions.exp2, "expm1": cfunctions.expm1, "log1p": cfunctions.log1p, "log2": cfunctions.log2,
-    "log10": cfunctions.log10, "cbrt": _CubeRoot, "hypot": cfunctions.hypot,
-    "abs": sp.Abs, "sign": sp.sign, "floor": sp.floor, "ceil": sp.ceiling,
-    "conj": sp.conjugate, "real": sp.re, "imag": sp.im, "max": sp.Max, "min": sp.Min, "mod": sp.Mod,
-    "lt": sp.StrictLessThan, "le": sp.LessThan, "gt": sp.StrictGreaterThan, "ge": sp.GreaterThan,
-    "eq": sp.Eq, "ne": sp.Ne, "isnan": lambda x: sp.Ne(x, x, evaluate=False),
+    **{op: _by_formula(op) if row.sympy[0] == "=" else HEADS_READ[op][0] for op, row in ELSEWHERE.items() if row.sympy[0]},
+    "sqrt": lambda x: sp.Pow(x, sp.Rational(1, 2), evaluate=False), "cbrt": _CubeRoot,
+    "isnan": lambda x: sp.Ne(x, x, evaluate=False),
     "isinf": lambda x: sp.Eq(sp.Abs(x, evaluate=False), sp.oo, evaluate=False),
     "isfinite": lambda x: sp.Lt(sp.Abs(x, evaluate=False), sp.oo, evaluate=False),
-    "and": sp.And, "or": sp.Or, "xor": sp.Xor, "not": sp.Not,
-    "select": lambda c, a, b: _chosen(c, a, b),
-    "erf": sp.erf, "erfc": sp.erfc, "erfi": sp.erfi, "erfinv": sp.erfinv,
-    "gamma": sp.gamma, "loggamma": sp.loggamma, "digamma": sp.digamma, "polygamma": sp.polygamma, "beta": sp.beta,
-    "zeta": sp.zeta, "binom": sp.binomial, "poch": sp.RisingFactorial,
-    "expi": sp.Ei, "exp1": _of(sp.expint, 1), "expn": sp.expint,
-    "sinint": sp.Si, "cosint": sp.Ci, "sinhint": sp.Shi, "coshint": sp.Chi, "fresnels": sp.fresnels, "fresnelc": sp.fresnelc,
-    "jv": sp.besselj, "yv": sp.bessely, "iv": sp.besseli, "kv": sp.besselk, "hankel1": sp.hankel1, "hankel2": sp.hankel2,
-    **{f"{letter}{order}": _of(head, order) for letter, head in zip("jyik", (sp.besselj, sp.bessely, sp.besseli, sp.besselk),
-                                                                     strict=True) for order in (0, 1)},
-    "airyai": sp.airyai, "airyaip": sp.airyaiprime, "airybi": sp.airybi, "airybip": sp.airybiprime,
-    "ellipk": sp.elliptic_k, "ellipe": sp.elliptic_e, "ellipkinc": sp.elliptic_f, "ellipeinc": _of(sp.elliptic_e),
-    "eval_chebyt": sp.chebyshevt, "eval_chebyu": sp.chebyshevu, "eval_legendre": sp.legendre, "eval_hermite": sp.hermite,
-    "eval_genlaguerre": sp.assoc_laguerre, "eval_gegenbauer": sp.gegenbauer, "eval_jacobi": sp.jacobi,
+    "select": lambda c, a, b: _chosen(c, a, b), "ellipeinc": lambda *args: sp.elliptic_e(*args, evaluate=False),
 }  # fmt: skip
 CASES = 24  # rows of braces in a comparison, beyond which it stands over the braces
 _COMPARED = CONDITIONS - operations("logic")
@@ -228,7 +221,7 @@ def operation_of_head(kind: Any) -> str | None:
 
 def operation_of_sympy(kind: Any) -> str | None:
     """The operation that a head stands for, be it SymPy's; None for another."""
-    return _OP_OF.get(kind) or ("not" if kind is sp.Not else None)
+    return _OP_OF.get(kind)
 
 
 def _is_condition(expr: Any) -> bool:

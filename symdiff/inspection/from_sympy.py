@@ -13,7 +13,7 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from symdiff.errors import TraceError
-from symdiff.inspection.sympy_heads import ROWS, Row, row_of_own
+from symdiff.inspection.sympy_heads import LEAF, ROWS, Row, row_of_own
 from symdiff.inspection.sympy_values import Playing, Value
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput, from_sympy
@@ -80,7 +80,7 @@ class Tape:
     def _row(self, expr: Any) -> Row:
         kind = type(expr)
         if kind in self._heads and expr in self.arguments:
-            return _LEAF
+            return LEAF
         name = kind.__name__
         if self.functions and name in self.functions and isinstance(expr, sp.Basic):
             return self._implemented(self.functions[name])
@@ -162,7 +162,6 @@ class Tape:
 
 
 _EVALUATED = Row(lambda expr, tape: (), lambda tape, expr, places: tape.known(_evaluated(expr)))
-_LEAF = Row(lambda expr, tape: (), lambda tape, expr, places: tape.leaf(expr))
 
 
 @functools.lru_cache(maxsize=4096)

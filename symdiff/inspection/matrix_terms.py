@@ -427,19 +427,14 @@ class Algebra:
 
     def grouped(self, value: Value) -> tuple[Any, Factor]:
         """A value as a number times one factor, over the labels on which it depends."""
-        labels = value.labels
         numbers = [t.coefficient for t in value.terms]
         content = sp.S.One
         if all(n.is_Rational for n in numbers):
             below = int(numbers[0].q) if len({n.q for n in numbers}) == 1 else 1
             content = sp.Rational(math.gcd(*(int(n.p) for n in numbers)), below)
             content = -content if numbers[0].is_negative else content
-        places = {k: Place(n) for n, k in enumerate(labels)}
-        opened = [self.fresh(t, places) for t in value.terms]
-        inner = self.value(
-            tuple(value.shape[k] for k in labels), [t._replace(coefficient=t.coefficient / content) for t in opened]
-        )
-        return content, Factor(self.what("sum", inner), tuple(map(Place, labels)))
+        opened = self._opened(value, len(value.shape))
+        return content, self._as_sum(self.value(value.shape, [t._replace(coefficient=t.coefficient / content) for t in opened]))
 
     def power(self, value: Value, exponent: Any) -> Value:
         """A value to the power of a number; the powers of a product are taken one by one where that is the same."""
@@ -451,9 +446,8 @@ class Algebra:
             touched = [f for f in term.factors if any(k in term.bound for k in f.labels)]
             free = [f for f in term.factors if f not in touched]
             inner = self.value(value.shape, [Open(sp.S.One, touched, term.bound)])
-            content, factor = sp.S.One, self._as_sum(inner)
-            term = Open(term.coefficient * content, [*free, factor], {})
-        if exponent.is_Integer or (len(term.factors) == 1 and term.coefficient.is_positive and _is_root(term.factors[0])):
+            term = Open(term.coefficient, [*free, self._as_sum(inner)], {})
+        if exponent.is_Integer or (len(term.factors) == 1 and term.coefficient.is_positive and term.factors[0].power == 1):
             factors = [f._replace(power=f.power * exponent) for f in term.factors]
             return self.value(value.shape, [Open(sp.Pow(term.coefficient, exponent), factors, {})])
         whole = self._as_sum(value)
@@ -554,11 +548,6 @@ def extents_of(what: What) -> Shape:
 
 def _bound_of(extents: Shape) -> dict[int, int]:
     return {BOUND + k: extent for k, extent in enumerate(extents)}
-
-
-def _is_root(factor: Factor) -> bool:
-    """Whether a further root may be taken of the power."""
-    return bool(factor.power == 1)
 
 
 def own_places(shape: Shape) -> tuple[Place, ...]:

@@ -136,11 +136,9 @@ class Values:
     def _reshaped(self, binding: Node, operands: list[Any], flat: "Flat | None") -> "Value | Flat":
         """An operation on cells that are to stand in another shape: it is done where they stand."""
         if flat is None:
-            (x,) = operands
-            return _reshape(self, binding, operands, {}) or Flat(x, binding.shape)
+            flat = Flat(operands[0], binding.shape)
         if binding.op == "reshape":
-            inner = Node("reshape", (), binding.shape, binding.dtype)
-            return _reshape(self, inner, [flat.value], {}) or Flat(flat.value, binding.shape)
+            return _reshape(self.algebra, flat.value, binding.shape) or Flat(flat.value, binding.shape)
         if binding.op == "sum" and len(binding.params.params["axes"]) == len(flat.shape):
             return self.algebra.summed(flat.value, range(len(flat.value.shape)))
         same = [o.value if isinstance(o, Flat) and o.shape == flat.shape else o for o in operands]
@@ -156,7 +154,7 @@ class Values:
         op, shape = binding.op, binding.shape if shape is None else shape
         if op in _ROWS:
             params = {} if binding.params is None or op in ("item", "array") else binding.params.params
-            return _ROWS[op](self, binding, operands, params)
+            return _ROWS[op](Step(self, binding, operands, params))
         if op in OPS and op not in ("call", "input", "const"):
             made = self._elementwise(binding, operands)
             return made if made.shape == shape else self.algebra.add(made, self.algebra.number(0, shape))
@@ -227,26 +225,17 @@ class Values:
         return value
 
     def _exp(self, x: Value) -> Value:
-        """exp(x - s) as exp(-s)*exp(x) for what shifts whole rows by their extreme or their sum's logarithm."""
+        """exp(x): powers of what x has logarithms of, then what shifts whole rows by their extreme, then the rest."""
         a = self.algebra
         if x.number is not None:
             return a.number(sp.exp(x.number), x.shape)
-        labels = x.labels
-        shifts, rest = a.split(x, lambda t: _is_shift(t, labels))
-        if not shifts.terms or not rest.terms:
-            return self._exp_of(x)
-        return a.mul(self._exp_of(shifts), self._exp_of(rest))
-
-    def _exp_of(self, x: Value) -> Value:
-        """exp(x), powers of what x has logarithms of taken out."""
-        a = self.algebra
-        logs, rest = a.split(x, lambda t: not t.bound and len(t.factors) == 1 and _is_call(t.factors[0], "log"))
-        found = a.number(1, x.shape)
+        logs, others = a.split(x, lambda t: not t.bound and len(t.factors) == 1 and _is_call(t.factors[0], "log"))
+        found = [a.number(1, x.shape)]
         for term in a._opened(logs, len(x.shape)):
-            inner: Value = term.factors[0].what.parts[1]
-            places = dict(enumerate(term.factors[0].at))
-            found = a.mul(found, a.power(a.moved(inner, places, x.shape), term.coefficient))
-        return a.mul(found, a.call("exp", [rest])) if rest.terms else found
+            (factor,) = term.factors
+            found.append(a.power(a.moved(factor.what.parts[1], dict(enumerate(factor.at)), x.shape), term.coefficient))
+        parted = a.split(others, lambda t: _is_shift(t, x.labels))
+        return a.mul(*found, *(a.call("exp", [part]) for part in parted if part.terms))
 
     def _log(self, x: Value) -> Value:
         """log(x), the shift of an exponent taken out."""
@@ -303,114 +292,129 @@ def _mean_counts(graph: Graph) -> list[Atom]:
 
 # -- structural operations
 
-_Row = Callable[[Values, Node, list[Value], dict[str, Any]], Value]
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A binding with the values of its operands."""
+
+    values: Values
+    binding: Node
+    operands: list[Value]
+    params: dict[str, Any]
+
+    @property
+    def a(self) -> Algebra:
+        """Where values are made."""
+        return self.values.algebra
+
+    @property
+    def x(self) -> Value:
+        """The first operand."""
+        return self.operands[0]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result."""
+        return self.binding.shape
 
 
-def _reshape(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value | None:
+def _reshape(a: Algebra, x: Value, shape: Shape) -> Value | None:
     """Axes of one cell come and go, equal cells take any shape; None for others."""
-    (x,) = operands
     if not x.labels:
-        return v.algebra.moved(x, {}, binding.shape)
+        return a.moved(x, {}, shape)
     old = [(k, n) for k, n in enumerate(x.shape) if n != 1]
-    new = [(k, n) for k, n in enumerate(binding.shape) if n != 1]
+    new = [(k, n) for k, n in enumerate(shape) if n != 1]
     if [n for _, n in old] != [n for _, n in new]:
         return None
-    return v.algebra.moved(x, {a: Place(b) for (a, _), (b, _) in zip(old, new, strict=True)}, binding.shape)
+    return a.moved(x, {one: Place(two) for (one, _), (two, _) in zip(old, new, strict=True)}, shape)
 
 
-def _broadcast_to(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    (x,) = operands
-    shift = len(binding.shape) - len(x.shape)
-    return v.algebra.moved(x, {k: Place(k + shift) for k in range(len(x.shape))}, binding.shape)
+def _broadcast_to(a: Algebra, x: Value, shape: Shape) -> Value:
+    shift = len(shape) - len(x.shape)
+    return a.moved(x, {k: Place(k + shift) for k in range(len(x.shape))}, shape)
 
 
-def _getitem(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+def _getitem(s: Step) -> Value:
     places = {}
-    for k, (start, _, step) in enumerate(params["key"]):
-        places[k] = Place(None, 1, start) if binding.shape[k] == 1 else Place(k, step, start)
-    return v.algebra.moved(operands[0], places, binding.shape)
+    for k, (start, _, step) in enumerate(s.params["key"]):
+        places[k] = Place(None, 1, start) if s.shape[k] == 1 else Place(k, step, start)
+    return s.a.moved(s.x, places, s.shape)
 
 
-def _placed(v: Values, x: Value, key: Any, shape: Shape) -> Value:
+def _placed(a: Algebra, x: Value, key: Any, shape: Shape) -> Value:
     """Zeros with x in a region: brackets, and shifted labels."""
-    x = _broadcast_to(v, Node("", (), (*(len(range(n)[slice(*k)]) for n, k in zip(shape, key, strict=True)),), None), [x], {})
+    x = _broadcast_to(a, x, (*(len(range(n)[slice(*k)]) for n, k in zip(shape, key, strict=True)),))
     places, brackets = {}, []
     for k, (start, stop, step) in enumerate(key):
         extent = x.shape[k]
         if extent == shape[k] and step == 1:
             continue
         if extent == 1 and shape[k] != 1:
-            brackets.append(Factor(v.algebra.what("delta"), (Place(k), Place(None, 1, start))))
+            brackets.append(Factor(a.what("delta"), (Place(k), Place(None, 1, start))))
         elif step == 1:
             places[k] = Place(k, 1, -start)
-            brackets.append(Factor(v.algebra.what("inside", start, stop, shape[k]), (Place(k),)))
+            brackets.append(Factor(a.what("inside", start, stop, shape[k]), (Place(k),)))
         elif step == -1:
             places[k] = Place(k, -1, start)
             if extent != shape[k]:
-                brackets.append(Factor(v.algebra.what("inside", start - extent + 1, start + 1, shape[k]), (Place(k),)))
+                brackets.append(Factor(a.what("inside", start - extent + 1, start + 1, shape[k]), (Place(k),)))
         else:
             raise Wordless("every second cell")
-    moved = [v.algebra.fresh(t, places) for t in x.terms]
-    return v.algebra.value(shape, [t._replace(factors=t.factors + brackets) for t in moved])
+    moved = [a.fresh(t, places) for t in x.terms]
+    return a.value(shape, [t._replace(factors=t.factors + brackets) for t in moved])
 
 
-def _set(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    x, y = operands
-    a, shape = v.algebra, binding.shape
-    kept = _placed(v, a.number(1), params["key"], shape)
-    return a.add(x, a.scaled(a.mul(x, kept), sp.S.NegativeOne), _placed(v, y, params["key"], shape))
+def _set(s: Step) -> Value:
+    x, y = s.operands
+    kept, new = (_placed(s.a, part, s.params["key"], s.shape) for part in (s.a.number(1), y))
+    return s.a.add(x, s.a.scaled(s.a.mul(x, kept), sp.S.NegativeOne), new)
 
 
-def _concatenate(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    axis, start, parts = params["axis"], 0, []
-    for x in operands:
-        key = [(0, n, 1) for n in binding.shape]
+def _concatenate(s: Step) -> Value:
+    axis, start, parts = s.params["axis"], 0, []
+    for x in s.operands:
+        key = [(0, n, 1) for n in s.shape]
         key[axis] = (start, start + x.shape[axis], 1)
         start += x.shape[axis]
-        parts.append(_placed(v, x, key, binding.shape))
-    return v.algebra.add(*parts)
+        parts.append(_placed(s.a, x, key, s.shape))
+    return s.a.add(*parts)
 
 
-def _embed(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    last = len(binding.shape) - 1
-    wide = v.algebra.moved(operands[0], {}, binding.shape)
-    return v.algebra.mul(wide, v._delta(binding.shape, Place(last - 1), Place(last)))
+def _embed(s: Step) -> Value:
+    last = len(s.shape) - 1
+    return s.a.mul(s.a.moved(s.x, {}, s.shape), s.values._delta(s.shape, Place(last - 1), Place(last)))
 
 
-def _matmul(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    x, y = operands
+def _matmul(a: Algebra, x: Value, y: Value, result: Shape) -> Value:
     if x.shape[-1] == 1:
-        y = v.algebra.moved(y, {}, y.shape)
-    lead = binding.shape[:-2] if len(x.shape) > 1 else ()
+        y = a.moved(y, {}, y.shape)
+    lead = result[:-2] if len(x.shape) > 1 else ()
     if len(x.shape) == 1:
-        return v.algebra.summed(v.algebra.mul(x, y), (0,))
+        return a.summed(a.mul(x, y), (0,))
     rank = len(lead)
     one = {k: Place(k + rank + 2 - len(x.shape)) for k in range(len(x.shape) - 2)}
     two = {k: Place(k + rank + 2 - len(y.shape)) for k in range(len(y.shape) - 2)}
     one |= {len(x.shape) - 2: Place(rank), len(x.shape) - 1: Place(rank + 1)}
     two |= {len(y.shape) - 2: Place(rank + 1), len(y.shape) - 1: Place(rank + 2)}
     shape = (*lead, x.shape[-2], x.shape[-1], y.shape[-1])
-    flat = v.algebra.mul(v.algebra.moved(x, one, shape), v.algebra.moved(y, two, shape))
-    return v.algebra.summed(flat, (rank + 1,))
+    return a.summed(a.mul(a.moved(x, one, shape), a.moved(y, two, shape)), (rank + 1,))
 
 
-def _item(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    at = np.unravel_index(binding.params, operands[0].shape)
-    return v.algebra.moved(operands[0], {k: Place(None, 1, int(i)) for k, i in enumerate(at)}, ())
+def _item(s: Step) -> Value:
+    at = np.unravel_index(s.binding.params, s.x.shape)
+    return s.a.moved(s.x, {k: Place(None, 1, int(i)) for k, i in enumerate(at)}, ())
 
 
-def _array(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    a, shape = v.algebra, binding.shape
-    if len(operands) > SMALL or len(shape) > 2 or 1 in shape:
+def _array(s: Step) -> Value:
+    if len(s.operands) > SMALL or len(s.shape) > 2 or 1 in s.shape:
         raise Wordless("an array of cells")
-    if all(x is operands[0] for x in operands):
-        return a.moved(operands[0], {}, shape)
-    return a.single(Factor(a.what("cells", *operands, shape), own_places(shape)), shape)
+    if all(x is s.x for x in s.operands):
+        return s.a.moved(s.x, {}, s.shape)
+    return s.a.single(Factor(s.a.what("cells", *s.operands, s.shape), own_places(s.shape)), s.shape)
 
 
-def _headed(v: Values, name: str, x: Value, shape: Shape) -> Value:
+def _headed(a: Algebra, name: str, x: Value, shape: Shape) -> Value:
     """A function of a whole matrix."""
-    a = v.algebra
     if len(x.shape) != 2:
         raise Wordless(f"{name} of stacked matrices")
     if x.shape == (1, 1):
@@ -418,78 +422,75 @@ def _headed(v: Values, name: str, x: Value, shape: Shape) -> Value:
     return a.single(Factor(a.what("head", name, x, shape), own_places(shape)), shape)
 
 
-def _turned(v: Values, x: Value) -> Value:
-    return v.algebra.moved(x, {0: Place(1), 1: Place(0)}, x.shape[::-1])
+def _turned(a: Algebra, x: Value) -> Value:
+    return a.moved(x, {0: Place(1), 1: Place(0)}, x.shape[::-1])
 
 
-def _inverse(v: Values, x: Value) -> Value:
+def _inverse(a: Algebra, x: Value) -> Value:
     """The inverse; of a matrix that is transposed, the inverse transposed."""
-    if len(x.shape) != 2:
-        raise Wordless("the inverse of stacked matrices")
-    if len(x.terms) == 1 and len(x.terms[0].factors) == 1 and x.terms[0].factors[0].what.kind != "delta":
-        factor = x.terms[0].factors[0]
+    if len(x.shape) == 2 and len(x.terms) == 1 and len(x.terms[0].factors) == 1 and x.terms[0].factors[0].what.kind != "delta":
+        factor, coefficient = x.terms[0].factors[0], x.terms[0].coefficient
         if [p.label for p in factor.at] == [1, 0]:
-            return _turned(v, _inverse(v, _turned(v, x)))
+            return _turned(a, _inverse(a, _turned(a, x)))
         if factor.what.kind == "head" and factor.what.parts[0] == "inv" and factor.power == 1:
-            return v.algebra.scaled(factor.what.parts[1], 1 / x.terms[0].coefficient)
-        coefficient = x.terms[0].coefficient
+            return a.scaled(factor.what.parts[1], 1 / coefficient)
         if coefficient != 1:
-            return v.algebra.scaled(_inverse(v, v.algebra.scaled(x, 1 / coefficient)), 1 / coefficient)
-    return _headed(v, "inv", x, x.shape)
+            return a.scaled(_inverse(a, a.scaled(x, 1 / coefficient)), 1 / coefficient)
+    return _headed(a, "inv", x, x.shape)
 
 
-def _cofactors(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    (x,) = operands
-    v._noted(x, "where the matrix has an inverse")
-    return v.algebra.mul(_headed(v, "det", x, ()), _turned(v, _inverse(v, x)))
+def _cofactors(s: Step) -> Value:
+    s.values._noted(s.x, "where the matrix has an inverse")
+    return s.a.mul(_headed(s.a, "det", s.x, ()), _turned(s.a, _inverse(s.a, s.x)))
 
 
-def _logsumexp(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    return v._log(v.algebra.summed(v._exp(operands[0]), params["axes"]))
+def _logsumexp(s: Step) -> Value:
+    return s.values._log(s.a.summed(s.values._exp(s.x), s.params["axes"]))
 
 
-def _along(v: Values, total: Value, axes: tuple[int, ...], shape: Shape) -> Value:
+def _along(s: Step, total: Value) -> Value:
     """Sums over axes, repeated along them."""
-    kept = [k for k in range(len(shape)) if k not in axes]
-    return v.algebra.moved(total, {n: Place(k) for n, k in enumerate(kept)}, shape)
+    kept = [k for k in range(len(s.shape)) if k not in s.params["axes"]]
+    return s.a.moved(total, {n: Place(k) for n, k in enumerate(kept)}, s.shape)
 
 
-def _softmax(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    a, made = v.algebra, v._exp(operands[0])
-    total = _along(v, a.summed(made, params["axes"]), params["axes"], binding.shape)
-    return a.mul(made, a.power(total, sp.S.NegativeOne))
+def _softmax(s: Step) -> Value:
+    made = s.values._exp(s.x)
+    return s.a.mul(made, s.a.power(_along(s, s.a.summed(made, s.params["axes"])), sp.S.NegativeOne))
 
 
-def _log_softmax(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
-    total = _along(v, _logsumexp(v, binding, operands, params), params["axes"], binding.shape)
-    return v.algebra.add(operands[0], v.algebra.scaled(total, sp.S.NegativeOne))
+def _log_softmax(s: Step) -> Value:
+    return s.a.add(s.x, s.a.scaled(_along(s, _logsumexp(s)), sp.S.NegativeOne))
 
 
-def _extreme(v: Values, binding: Node, operands: list[Value], params: dict[str, Any]) -> Value:
+def _extreme(s: Step) -> Value:
     """The largest or smallest cells along axes."""
-    a, (x,) = v.algebra, operands
-    axes = params["axes"]
-    kept = [k for k in range(len(x.shape)) if k not in axes]
+    axes = s.params["axes"]
+    kept = [k for k in range(len(s.x.shape)) if k not in axes]
     order = {k: Place(n) for n, k in enumerate([*kept, *axes])}
-    inner = a.moved(x, order, tuple(x.shape[k] for k in (*kept, *axes)))
-    shape = tuple(x.shape[k] for k in kept)
-    return a.single(Factor(a.what("head", binding.op, inner, shape), own_places(shape)), shape)
+    inner = s.a.moved(s.x, order, tuple(s.x.shape[k] for k in (*kept, *axes)))
+    shape = tuple(s.x.shape[k] for k in kept)
+    return s.a.single(Factor(s.a.what("head", s.binding.op, inner, shape), own_places(shape)), shape)
 
 
-_ROWS: dict[str, _Row] = {
-    "broadcast_to": _broadcast_to, "getitem": _getitem, "set": _set, "concatenate": _concatenate, "embed": _embed,
-    "matmul": _matmul, "item": _item, "array": _array, "cells": _array, "cofactors": _cofactors, "logsumexp": _logsumexp,
-    "softmax": _softmax, "log_softmax": _log_softmax, "amax": _extreme, "amin": _extreme,
-    "transpose": lambda v, b, o, p: v.algebra.moved(o[0], {old: Place(new) for new, old in enumerate(p["axes"])}, b.shape),
-    "sum": lambda v, b, o, p: v.algebra.summed(o[0], p["axes"]),
-    "put": lambda v, b, o, p: _placed(v, o[0], p["key"], b.shape),
-    "diagonal": lambda v, b, o, p: v.algebra.moved(o[0], {len(b.shape): Place(len(b.shape) - 1)}, b.shape),
-    "inv": lambda v, b, o, p: _inverse(v, o[0]),
-    "inverse_transposed": lambda v, b, o, p: _turned(v, _inverse(v, o[0])),
-    "solve": lambda v, b, o, p: _matmul(v, b, [_inverse(v, o[0]), o[1]], {}),
-    "det": lambda v, b, o, p: _headed(v, "det", o[0], ()),
-    "log_abs_det": lambda v, b, o, p: v.algebra.call("log", [v.algebra.call("abs", [_headed(v, "det", o[0], ())])]),
-    "det_sign": lambda v, b, o, p: v.algebra.call("sign", [_headed(v, "det", o[0], ())]),
+def _determinant(s: Step) -> Value:
+    return _headed(s.a, "det", s.x, ())
+
+
+_ROWS: dict[str, Callable[[Step], Value]] = {
+    "getitem": _getitem, "set": _set, "concatenate": _concatenate, "embed": _embed, "item": _item, "array": _array,
+    "cells": _array, "cofactors": _cofactors, "logsumexp": _logsumexp, "softmax": _softmax, "log_softmax": _log_softmax,
+    "amax": _extreme, "amin": _extreme, "det": _determinant,
+    "broadcast_to": lambda s: _broadcast_to(s.a, s.x, s.shape),
+    "transpose": lambda s: s.a.moved(s.x, {old: Place(new) for new, old in enumerate(s.params["axes"])}, s.shape),
+    "sum": lambda s: s.a.summed(s.x, s.params["axes"]),
+    "put": lambda s: _placed(s.a, s.x, s.params["key"], s.shape),
+    "diagonal": lambda s: s.a.moved(s.x, {len(s.shape): Place(len(s.shape) - 1)}, s.shape),
+    "matmul": lambda s: _matmul(s.a, *s.operands, s.shape),
+    "solve": lambda s: _matmul(s.a, _inverse(s.a, s.x), s.operands[1], s.shape),
+    "inv": lambda s: _inverse(s.a, s.x), "inverse_transposed": lambda s: _turned(s.a, _inverse(s.a, s.x)),
+    "log_abs_det": lambda s: s.a.call("log", [s.a.call("abs", [_determinant(s)])]),
+    "det_sign": lambda s: s.a.call("sign", [_determinant(s)]),
 }  # fmt: skip
 
 

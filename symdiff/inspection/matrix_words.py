@@ -7,7 +7,9 @@ scalar's, a matrix's, or a `FunctionMatrix` over indices. Raises `Wordless` for 
 
 import contextlib
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy as sp
@@ -37,6 +39,71 @@ class CellsOf(sp.MatrixExpr):  # type: ignore[misc]
 
 class ExtremeOf(sp.Expr):  # type: ignore[misc]
     """The largest or smallest ("max", "min") of what a formula is for all values of its indices, for readers."""
+
+
+@dataclass(slots=True)
+class Pieces:
+    """The factors of a term whose labels have these extents: scalars, vectors by their labels, and matrices between two labels;
+    `bound` are the labels over which it is summed."""
+
+    extents: dict[int, int]
+    bound: list[int]
+    scalars: list[Any] = field(default_factory=list)
+    vectors: defaultdict[int, list[Any]] = field(default_factory=lambda: defaultdict(list))
+    matrices: list[Piece] = field(default_factory=list)
+
+    def contract(self, label: int) -> None:
+        """Sum over a label, or over two where all that has them are matrices between these."""
+        touched = [m for m in self.matrices if label in m[:2]]
+        self.matrices = [m for m in self.matrices if label not in m[:2]]
+        self.bound.remove(label)
+        own = self.vectors.pop(label, [])
+        others = dict.fromkeys(a + b - label for a, b, _ in touched)
+        if len(touched) > len(others) > 1:  # those between the same labels are one, cell by cell
+            between = {o: [_oriented(m, label) for m in touched if o in m[:2]] for o in others}
+            touched = [(label, o, _hadamard(words)) for o, words in between.items()]
+        squared = len(touched) == 1 and isinstance(touched[0][2], sp.HadamardPower) and touched[0][2].exp == 2
+        if len(others) == 1 and (len(touched) > 1 or squared):
+            (other,) = others
+            words = [_oriented((*m[:2], m[2].base) if squared else m, label) for m in touched * (1 + squared)]
+            alone = not own and not self.vectors.get(other) and not any(other in m[:2] for m in self.matrices)
+            if other in self.bound and alone:
+                self.bound.remove(other)
+                self.scalars.append(_trace(*words))
+                return
+            touched = [(label, other, _hadamard(words))]
+        if not touched:
+            self.scalars.append(_inner(own, self.extents[label]))
+        elif len(touched) == 1:
+            (other,) = others
+            vector = _hadamard(own) if own else sp.OneMatrix(self.extents[label], 1)
+            self.vectors[other].append(_product(_oriented(touched[0], other), vector))
+        elif len(touched) == 2:
+            (a, b), (first, second) = (m[0] + m[1] - label for m in touched), touched
+            middle = [DiagMatrix(_hadamard(own))] if own else []
+            self.matrices.append((a, b, _product(_oriented(first, a), *middle, _oriented(second, label))))
+        else:
+            raise Wordless("an index of three matrices")
+
+    def whole(self, shape: Shape) -> Any:
+        """What is left as one matrix of this shape."""
+        return _product(*self.scalars, *self._matrices(shape)) if shape else _times(self.scalars)
+
+    def _matrices(self, shape: Shape) -> list[Any]:
+        """The factors of a matrix."""
+        rows, columns = _extents(shape)
+        one, two = (
+            _hadamard(self.vectors[k]) if self.vectors[k] else sp.OneMatrix(n, 1) for k, n in enumerate((rows, columns))
+        )
+        left, right = self.vectors[0], self.vectors[1]
+        if len(shape) == 1 or (not self.matrices and columns == 1 and left):
+            return [one]
+        if self.matrices:
+            inner = _hadamard([_oriented(m, 0) for m in self.matrices])
+            return [*([DiagMatrix(one)] if left else []), inner, *([DiagMatrix(two)] if right else [])]
+        if rows == 1 and right:
+            return [_transposed(two)]
+        return [one, _transposed(two)] if left or right else [sp.OneMatrix(rows, columns)]
 
 
 class Words:
@@ -94,106 +161,38 @@ class Words:
 
     def _term(self, term: Term, shape: Shape) -> Any:
         bound = {BOUND + k: n for k, n in enumerate(term.bound)}
-        extents = dict(enumerate(shape)) | bound
-        scalars, vectors, matrices = self._pieces(term, extents)
-        while bound:
-            label = min(bound, key=lambda k: (len({id(m) for m in matrices if k in m[:2]}), k))
-            scalars, vectors, matrices = self._contracted(label, extents, bound, scalars, vectors, matrices)
-        coefficient = [term.coefficient] if term.coefficient != 1 else []
-        return self._free(coefficient + scalars, vectors, matrices, shape)
-
-    def _pieces(self, term: Term, extents: dict[int, int]) -> tuple[list[Any], dict[int, list[Any]], list[Piece]]:
-        """The factors as scalars, vectors by their labels, and matrices between two labels."""
-        scalars: list[Any] = []
-        vectors: dict[int, list[Any]] = {}
-        matrices: list[Piece] = []
+        pieces = Pieces(dict(enumerate(shape)) | bound, [*bound])
         for factor in term.factors:
-            labels = factor.labels
-            if factor.what.kind in ("symbol", "head") and any(
-                p.label is not None and extents.get(p.label, n) != n
-                for p, n in zip(factor.at, extents_of(factor.what), strict=True)
-            ):
-                raise Wordless("a region")
-            if factor.what.calls("softmax") and len(labels) < len(factor.at):
-                raise Wordless("a cell")
-            if len(labels) > 2 or any(p.label is not None and (p.step, p.start) != (1, 0) for p in factor.at):
-                raise Wordless("shifted labels")
-            if any(p.label is None and p.start for p in factor.at) and factor.what.kind not in ("symbol", "delta"):
-                raise Wordless("a cell")
-            unit = factor.what.kind == "delta"
-            word = _unit(factor, extents[labels[0]]) if unit else self._factor(factor)
-            word = self._powered(word, factor.power, bool(labels))
-            if not labels:
-                scalars.append(word)
-            elif len(labels) == 1:
-                if len([p for p in factor.at if p.label is not None]) == 2:
-                    word = _diagonal(word)
-                vectors.setdefault(labels[0], []).append(word)
-            else:
-                matrices.append((labels[0], labels[1], word))
-        return scalars, vectors, matrices
+            self._add(factor, pieces)
+        while pieces.bound:
+            pieces.contract(min(pieces.bound, key=lambda k: (len({id(m) for m in pieces.matrices if k in m[:2]}), k)))
+        pieces.scalars[:0] = [term.coefficient] if term.coefficient != 1 else []
+        return pieces.whole(shape)
 
-    def _powered(self, word: Any, power: Any, matrix: bool) -> Any:
-        if power == 1:
-            return word
-        return sp.HadamardPower(word, power) if matrix else sp.Pow(word, power, evaluate=False)
-
-    def _contracted(
-        self, label: int, extents: dict[int, int], bound: dict[int, int], scalars: list[Any], vectors: dict[int, list[Any]],
-        matrices: list[Piece],
-    ) -> tuple[list[Any], dict[int, list[Any]], list[Piece]]:  # fmt: skip
-        """The pieces after the sum over one label, or over two where all that has them are matrices between these."""
-        touched = [m for m in matrices if label in m[:2]]
-        rest = [m for m in matrices if label not in m[:2]]
-        own = vectors.get(label, [])
-        others = dict.fromkeys(a + b - label for a, b, _ in touched)
-        if len(touched) > len(others) > 1:  # those between the same labels are one, cell by cell
-            between = {o: [_oriented(m, label) for m in touched if o in m[:2]] for o in others}
-            touched = [(label, o, _hadamard(words)) for o, words in between.items()]
-        squared = len(touched) == 1 and isinstance(touched[0][2], sp.HadamardPower) and touched[0][2].exp == 2
-        if len(others) == 1 and (len(touched) > 1 or squared):
-            (other,) = others
-            if squared:
-                touched = [(*touched[0][:2], touched[0][2].base)] * 2
-            if other in bound and not own and not vectors.get(other) and not any(other in m[:2] for m in rest):
-                return [*scalars, _trace(*(_oriented(m, label) for m in touched))], _less(vectors, bound, label, other), rest
-            touched = [(label, other, _hadamard([_oriented(m, label) for m in touched]))]
-        vectors = _less(vectors, bound, label)
-        if not touched:
-            return [*scalars, _inner(own, extents[label])], vectors, rest
-        if len(touched) == 1:
-            (other,) = others
-            vector = _hadamard(own) if own else sp.OneMatrix(extents[label], 1)
-            product = _product(_oriented(touched[0], other), vector)
-            return scalars, {**vectors, other: [*vectors.get(other, []), product]}, rest
-        if len(touched) == 2:
-            (a, b), (first, second) = (m[0] + m[1] - label for m in touched), touched
-            middle = [DiagMatrix(_hadamard(own))] if own else []
-            return scalars, vectors, [*rest, (a, b, _product(_oriented(first, a), *middle, _oriented(second, label)))]
-        raise Wordless("an index of three matrices")
-
-    def _free(self, scalars: list[Any], vectors: dict[int, list[Any]], matrices: list[Piece], shape: Shape) -> Any:
-        """What is left as one matrix of this shape."""
-        if not shape:
-            return _scaled(scalars, None)
-        rows, columns = _extents(shape)
-        if len(shape) == 1:
-            return _scaled(scalars, _hadamard(vectors[0]) if vectors.get(0) else sp.OneMatrix(rows, 1))
-        left, right = vectors.get(0, []), vectors.get(1, [])
-        if not matrices:
-            if columns == 1 and left:
-                return _scaled(scalars, _hadamard(left))
-            if rows == 1 and right:
-                return _scaled(scalars, _transposed(_hadamard(right)))
-            one = _hadamard(left) if left else sp.OneMatrix(rows, 1)
-            two = _hadamard(right) if right else sp.OneMatrix(columns, 1)
-            if not left and not right:
-                return _scaled(scalars, sp.OneMatrix(rows, columns))
-            return _scaled(scalars, _product(one, _transposed(two)))
-        inner = _hadamard([_oriented(m, 0) for m in matrices])
-        before = [DiagMatrix(_hadamard(left))] if left else []
-        after = [DiagMatrix(_hadamard(right))] if right else []
-        return _scaled(scalars, _product(*before, inner, *after))
+    def _add(self, factor: Factor, pieces: "Pieces") -> None:
+        """Add a factor: a scalar, a vector by its label, or a matrix between two labels."""
+        labels, kind = factor.labels, factor.what.kind
+        if kind in ("symbol", "head") and any(
+            p.label is not None and pieces.extents.get(p.label, n) != n
+            for p, n in zip(factor.at, extents_of(factor.what), strict=True)
+        ):
+            raise Wordless("a region")
+        if factor.what.calls("softmax") and len(labels) < len(factor.at):
+            raise Wordless("a cell")
+        if len(labels) > 2 or any(p.label is not None and (p.step, p.start) != (1, 0) for p in factor.at):
+            raise Wordless("shifted labels")
+        if any(p.label is None and p.start for p in factor.at) and kind not in ("symbol", "delta"):
+            raise Wordless("a cell")
+        word = _unit(factor, pieces.extents[labels[0]]) if kind == "delta" else self._factor(factor)
+        if factor.power != 1:
+            word = sp.HadamardPower(word, factor.power) if labels else sp.Pow(word, factor.power, evaluate=False)
+        if not labels:
+            pieces.scalars.append(word)
+        elif len(labels) == 1:
+            twice = len([p for p in factor.at if p.label is not None]) == 2
+            pieces.vectors[labels[0]].append(_diagonal(word) if twice else word)
+        else:
+            pieces.matrices.append((labels[0], labels[1], word))
 
     # -- words of factors
 
@@ -492,13 +491,6 @@ def _times(parts: list[Any]) -> Any:
     return sp.Mul(*parts, evaluate=False) if parts else sp.S.One
 
 
-def _less(vectors: dict[int, list[Any]], bound: dict[int, int], *labels: int) -> dict[int, list[Any]]:
-    """The vectors without those of labels that are summed over now."""
-    for label in labels:
-        bound.pop(label)
-    return {k: v for k, v in vectors.items() if k not in labels}
-
-
 def _oriented(piece: Piece, row: int) -> Any:
     """A matrix from the label `row`."""
     return piece[2] if piece[0] == row else _transposed(piece[2])
@@ -513,29 +505,7 @@ def _transposed(word: Any) -> Any:
         return sp.MatMul(*numbers, *(_transposed(a) for a in reversed([a for a in word.args if _is_matrix(a)])))
     if isinstance(word, sp.OneMatrix):
         return sp.OneMatrix(word.shape[1], word.shape[0])
-    if isinstance(word, DiagMatrix):
-        return word
-    if isinstance(word, (sp.Identity, sp.MatrixSymbol, sp.Inverse)):
-        return word if isinstance(word, sp.Identity) else sp.Transpose(word)
-    if isinstance(word, sp.MatAdd) and all(_transposed(a) in word.args for a in word.args):
-        return word
-    inside = _transposed_inside(word)
-    return sp.Transpose(word) if inside is None or _transposes(inside) >= _transposes(word) else inside
-
-
-def _transposed_inside(word: Any) -> Any:
-    """The transpose of what is made cell by cell, of transposed parts; None for others."""
-    if isinstance(word, sp.HadamardPower):
-        return sp.HadamardPower(_transposed(word.base), word.exp)
-    if isinstance(word, ElementwiseApplyFunction):
-        return ElementwiseApplyFunction(word.function, _transposed(word.expr))
-    if isinstance(word, (sp.HadamardProduct, sp.MatAdd)):
-        return word.func(*map(_transposed, word.args))
-    return None
-
-
-def _transposes(word: Any) -> int:
-    return sum(isinstance(part, sp.Transpose) for part in sp.preorder_traversal(word))
+    return word if isinstance(word, (DiagMatrix, sp.Identity)) else sp.Transpose(word)
 
 
 def _is_matrix(word: Any) -> bool:
@@ -571,12 +541,8 @@ def _inner(vectors: list[Any], extent: int) -> Any:
 def _trace(*words: Any) -> Any:
     """The sum of all cells of a product, cell by cell: the trace of one, transposed, times the others."""
     product = _product(_transposed(words[0]), _hadamard(list(words[1:])))
-    other = _transposed(product)
-    return sp.Trace(other if _transposes(other) < _transposes(product) else product)
+    return sp.Trace(min(product, _transposed(product), key=_transposes))
 
 
-def _scaled(scalars: list[Any], word: Any) -> Any:
-    """Numbers before a matrix, or alone."""
-    if word is None:
-        return _times(scalars)
-    return _product(*scalars, word) if scalars else word
+def _transposes(word: Any) -> int:
+    return sum(isinstance(part, sp.Transpose) for part in sp.preorder_traversal(word))

@@ -122,7 +122,7 @@ class Expression(Formula):
             given[symbol] = playing.item(given[vector], (index,))
         values = self.tape.play(playing, resolved_leaves(self.tape, given, self.where))
         found = [_whole(playing.traced(playing.atom(v))) for v in values]
-        return _filled(self.result, found)
+        return sympy_leaves(self.result, found.__getitem__)
 
     def _give(self, given: dict[Any, Value], argument: Any, value: Any, playing: Playing, name: str) -> None:
         if not isinstance(argument, (tuple, list)):
@@ -157,15 +157,6 @@ def _count(value: Any) -> int | None:
 
 def _whole(value: Any) -> Any:
     return float(value) if type(value) is int else value
-
-
-def _filled(result: Any, values: Sequence[Any]) -> Any:
-    if isinstance(result, dict):
-        return {k: _filled(v, values) for k, v in result.items()}
-    if isinstance(result, (list, tuple)):
-        found = [_filled(v, values) for v in result]
-        return found if isinstance(result, list) else type(result)(*found) if hasattr(result, "_fields") else tuple(found)
-    return values[result]
 
 
 def _fitted(argument: Any, value: Value, playing: Playing, name: str) -> Value:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
-from sympy.codegen import cfunctions, numpy_nodes, scipy_nodes
+from sympy.codegen import numpy_nodes
 from sympy.core.function import AppliedUndef
 from sympy.matrices import expressions as matrices
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
@@ -24,10 +24,13 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 
 from symdiff.api.derivatives import Pushforward
 from symdiff.errors import TraceError
-from symdiff.inspection.expressions import operation_of_head
+from symdiff.inspection.expressions import HEADS_READ, head_named, operation_of_head
 from symdiff.inspection.sympy_values import CellByCell, Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
+from symdiff.rulebooks.book import table_folder
+from symdiff.rulebooks.rule import apply
+from symdiff.rulebooks.tables import parse_formula, read_lines
 
 UNROLLED = 64  # terms up to which a sum or product is written out
 
@@ -47,23 +50,29 @@ def _none(expr: Any, tape: Any) -> Sequence[Any]:
     return ()
 
 
-def _of(compute: Callable[..., Value] | str, parts: Callable[[Any, Any], Sequence[Any]] = _args, whole: bool = False) -> Row:
-    """An operation, or a function of the playing and values, of all parts; `whole` where it is on matrices."""
+def _made(
+    compute_of: Callable[[Any], Callable[..., Value] | str],
+    parts: Callable[[Any, Any], Sequence[Any]] = _args,
+    whole: bool = False,
+) -> Row:
+    """What an operation, or a function of the playing and values, made for the expression gives of all parts; `whole` where it
+    is on matrices."""
 
     def close(tape: Any, expr: Any, places: list[int]) -> int:
         tape.whole = tape.whole or whole
-        return tape.step(compute, *places)
+        return tape.step(compute_of(expr), *places)  # type: ignore[no-any-return]
 
     return Row(parts, close)
 
 
+def _of(compute: Callable[..., Value] | str, parts: Callable[[Any, Any], Sequence[Any]] = _args, whole: bool = False) -> Row:
+    """An operation, or a function of the playing and values, of all parts."""
+    return _made(lambda expr: compute, parts, whole)
+
+
 def _folded(op: str) -> Row:
     """An operation of two for any number of parts, from the left."""
-
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
-        return _chain(tape, op, places)
-
-    return Row(_args, close)
+    return Row(_args, lambda tape, expr, places: _chain(tape, op, places))
 
 
 def _chain(tape: Any, op: str, places: list[int]) -> int:
@@ -236,13 +245,6 @@ def _lambert(playing: Playing, x: Value, branch: Value = 0) -> Value:
     return playing("select", playing("ge", x, -math.exp(-1)), playing("real", found), math.nan)
 
 
-def _spherical(op: str) -> Callable[..., Value]:
-    def close(playing: Playing, n: Value, x: Value) -> Value:
-        return playing("mul", playing("sqrt", playing("div", math.pi / 2, x)), playing(op, playing("add", n, 0.5), x))
-
-    return close
-
-
 def _harmonic(playing: Playing, n: Value, order: Value = 1) -> Value:
     if type(order) is int and order == 1:
         return playing("add", playing("digamma", playing("add", n, 1)), float(sp.EulerGamma))
@@ -278,28 +280,15 @@ def _first(tape: Any, expr: Any, places: list[int]) -> int:
     return places[0]
 
 
-def _elliptic_pi(playing: Playing, n: Value, m: Value) -> Value:
-    rest = playing("sub", 1.0, m)
-    third = playing("mul", playing("div", n, 3.0), playing("elliprj", 0.0, rest, 1.0, playing("sub", 1.0, n)))
-    return playing("add", playing("elliprf", 0.0, rest, 1.0), third)
+def _by_formula(where: str, cells: list[str]) -> tuple[Any, Row]:
+    """A row of `rules/sympy.table`: a head, and what it is with operations."""
+    name, _, operands = cells[0].rstrip(")").partition("(")
+    formula = parse_formula(cells[1], tuple(map(str.strip, operands.split(","))), where)
 
+    def compute(playing: Playing, *values: Value) -> Value:
+        return apply(formula, values, None, lambda op, args, payload: payload if op == "const" else playing(op, *args))
 
-def _incomplete(op: str) -> Callable[..., Value]:
-    return lambda r, a, x: r("mul", r("gamma", a), r(op, a, x))
-
-
-def _beta_between(r: Playing, a: Value, b: Value, first: Value, last: Value) -> Value:
-    return r("sub", r("betainc", a, b, last), r("betainc", a, b, first))
-
-
-def _inverse(op: str) -> Callable[..., Value]:
-    """The function of 1/x."""
-    return lambda r, x: r(op, r("div", 1, x))
-
-
-def _reciprocal(op: str) -> Callable[..., Value]:
-    """1 over the function."""
-    return lambda r, x: r("div", 1, r(op, x))
+    return head_named(name), _of(compute)
 
 
 # -- bodies with symbols of their own
@@ -319,13 +308,14 @@ class _Body:
 
 
 class _Opened(tuple):  # type: ignore[type-arg]
-    """Parts, with the expression that they belong to and the body that was made of it."""
+    """Parts of an expression: leading ones, then what a body over symbols of its own takes from outside."""
 
     expr: Any
     body: _Body
 
-    def __new__(cls, parts: Sequence[Any], expr: Any, body: _Body) -> "_Opened":
-        self = super().__new__(cls, parts)
+    def __new__(cls, tape: Any, expr: Any, inner: Any, bound: Sequence[Any] = (), leading: Sequence[Any] = ()) -> "_Opened":
+        body = _Body(tape, inner, bound)
+        self = super().__new__(cls, (*leading, *body.free))
         self.expr, self.body = expr, body
         return self
 
@@ -343,9 +333,8 @@ def _reduced(op: str, combine: Any) -> Row:
             raise TraceError(f"SymPy's {type(expr).__name__} over {limit[0]} has no bounds: give them, or use expr.doit()")
         k, low, high = limit
         inner = expr.function if len(expr.limits) == 1 else expr.func(expr.function, *expr.limits[:-1])
-        body = _Body(tape, inner, (k,))
         tape.counts |= low.free_symbols | high.free_symbols
-        return _Opened((low, high, *body.free), expr, body)
+        return _Opened(tape, expr, inner, (k,), (low, high))
 
     def close(tape: Any, found: Any, places: list[int]) -> int:
         body, name = found.body, type(found.expr).__name__
@@ -384,14 +373,14 @@ def _reduced(op: str, combine: Any) -> Row:
 
 
 def _derivative_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.expr, ())
+    found = _Opened(tape, expr, expr.expr)
     for symbol, order in expr.variable_count:
         if not order.is_Integer:
             raise TraceError(f"SymPy's Derivative by {symbol} {order} times: the order must be a number")
-        for leaf in body.free:
+        for leaf in found:
             if leaf != symbol and isinstance(leaf, (AppliedUndef, sp.Derivative)) and symbol in leaf.free_symbols:
                 raise TraceError(f"SymPy's Derivative of {leaf} by {symbol} is not known here; make it an argument")
-    return _Opened(body.free, expr, body)
+    return found
 
 
 def _derivative(tape: Any, found: Any, places: list[int]) -> int:
@@ -425,33 +414,20 @@ def _tangent(function: Callable[..., Any], place: int) -> Callable[..., Any]:
     return lambda *values: pushed(*values, np.ones(np.shape(values[place]))[()])[1]
 
 
-def _subs_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.expr, expr.variables)
-    return _Opened((*expr.point, *body.free), expr, body)
-
-
-def _applied_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.function.expr, expr.function.variables)
-    return _Opened((expr.expr, *body.free), expr, body)
-
-
-def _with_body(tape: Any, found: Any, places: list[int]) -> int:
+def _with_body(found: Any) -> Callable[..., Value]:
     """The body, its own symbols bound to the first parts."""
-    body = found.body
-    count = len(body.bound)
-    return tape.step(lambda playing, *v: body.play(playing, v[:count], v[count:]), *places)  # type: ignore[no-any-return]
+    body, count = found.body, len(found.body.bound)
+    return lambda playing, *v: body.play(playing, v[:count], v[count:])
 
 
 # -- arrays and matrices
 
 
 def _cells(shape_of: Callable[[Any], tuple[int, ...]], flat: Callable[[Any], Sequence[Any]]) -> Row:
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
-        shape = shape_of(expr)
-        tape.whole = True
-        return tape.step(lambda playing, *values: playing.cells(values, shape), *places)  # type: ignore[no-any-return]
+    def cells(expr: Any) -> Callable[..., Value]:
+        return lambda playing, *values: playing.cells(values, shape_of(expr))
 
-    return Row(lambda expr, tape: list(flat(expr)), close)
+    return _made(cells, lambda expr, tape: list(flat(expr)), whole=True)
 
 
 def _numpy(function: Callable[..., Any], parts: Callable[[Any, Any], Sequence[Any]] = _args) -> Row:
@@ -459,7 +435,7 @@ def _numpy(function: Callable[..., Any], parts: Callable[[Any, Any], Sequence[An
     return _of(lambda playing, *values: playing.call(function, *values), parts, whole=True)
 
 
-def _counted(parts: Callable[[Any], Sequence[Any]], compute: Callable[..., Value]) -> Row:
+def _counted(parts: Callable[[Any], Sequence[Any]], compute: Callable[..., Value], whole: bool = False) -> Row:
     """What has indices, or extents, among its parts."""
 
     def opened(expr: Any, tape: Any) -> Sequence[Any]:
@@ -469,19 +445,14 @@ def _counted(parts: Callable[[Any], Sequence[Any]], compute: Callable[..., Value
                 tape.counts |= part.free_symbols
         return found
 
-    return Row(opened, lambda tape, expr, places: tape.step(compute, *places))
+    return _of(compute, opened, whole)
 
 
 def _filled(function: Callable[..., Any]) -> Row:
     def compute(playing: Playing, *shape: Value) -> Value:
         return playing.value(function(tuple(playing.whole(n, "an extent") for n in shape)))
 
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
-        tape.whole = True
-        return tape.step(compute, *places)  # type: ignore[no-any-return]
-
-    row = _counted(lambda expr: expr.shape, compute)
-    return Row(row.parts, close)
+    return _counted(lambda expr: expr.shape, compute, whole=True)
 
 
 def _multiplied(playing: Playing, *values: Value) -> Value:
@@ -511,61 +482,42 @@ def _sliced(expr: Any) -> tuple[slice, slice]:
     return part(expr.rowslice, expr.parent.shape[0]), part(expr.colslice, expr.parent.shape[1])
 
 
-def _matrix_slice(tape: Any, expr: Any, places: list[int]) -> int:
+def _matrix_slice(expr: Any) -> Callable[..., Value]:
     key = _sliced(expr)
-    return tape.step(lambda playing, a: playing.call(lambda m: m[key], a), *places)  # type: ignore[no-any-return]
+    return lambda playing, a: playing.call(lambda m: m[key], a)
 
 
-def _blocks(tape: Any, expr: Any, places: list[int]) -> int:
+def _blocks(expr: Any) -> Callable[..., Value]:
     rows, columns = expr.blockshape
 
     def compute(playing: Playing, *values: Value) -> Value:
         return playing.call(lambda *m: np.block([list(m[r * columns : (r + 1) * columns]) for r in range(rows)]), *values)
 
-    tape.whole = True
-    return tape.step(compute, *places)  # type: ignore[no-any-return]
+    return compute
 
 
 def _function_matrix_parts(expr: Any, tape: Any) -> Sequence[Any]:
     i, j = sp.Dummy("i", integer=True), sp.Dummy("j", integer=True)
-    body = _Body(tape, expr.lamda(i, j), (i, j))
-    return _Opened((*expr.shape, *body.free), expr, body)
-
-
-def _function_matrix(tape: Any, found: Any, places: list[int]) -> int:
-    body = found.body
-    tape.whole = True
-
-    def compute(playing: Playing, rows: Value, columns: Value, *free: Value) -> Value:
-        m, n = playing.whole(rows, "an extent"), playing.whole(columns, "an extent")
-        return playing.cells(tuple(body.play(playing, (i, j), free) for i in range(m) for j in range(n)), (m, n))
-
-    return tape.step(compute, *places)  # type: ignore[no-any-return]
+    rows, columns = expr.shape
+    return _Opened(tape, expr, expr.lamda(i, j), (i, j), (sp.S.Zero, rows - 1, sp.S.Zero, columns - 1))
 
 
 def _comprehension_parts(expr: Any, tape: Any) -> Sequence[Any]:
-    body = _Body(tape, expr.function, [limit[0] for limit in expr.limits])
     bounds = [bound for limit in expr.limits for bound in limit[1:]]
     tape.counts |= {symbol for bound in bounds for symbol in bound.free_symbols}
-    return _Opened((*bounds, *body.free), expr, body)
+    return _Opened(tape, expr, expr.function, [limit[0] for limit in expr.limits], bounds)
 
 
-def _comprehension(tape: Any, found: Any, places: list[int]) -> int:
-    body = found.body
-    tape.whole = True
-    count = 2 * len(body.bound)
+def _comprehension(found: Any) -> Callable[..., Value]:
+    body, count = found.body, 2 * len(found.body.bound)
 
     def compute(playing: Playing, *values: Value) -> Value:
-        bounds = [playing.whole(v, "a bound of an ArrayComprehension") for v in values[:count]]
+        bounds = [playing.whole(v, f"a bound of {type(found.expr).__name__}") for v in values[:count]]
         ranges = [range(low, high + 1) for low, high in zip(bounds[::2], bounds[1::2], strict=True)]
         cells = tuple(body.play(playing, k, values[count:]) for k in itertools.product(*ranges))
         return playing.cells(cells, tuple(map(len, ranges)))
 
-    return tape.step(compute, *places)  # type: ignore[no-any-return]
-
-
-def _diagonal(tape: Any, expr: Any, places: list[int]) -> int:
-    return tape.step(lambda playing, a: playing.call(lambda v: np.diag(np.ravel(v)), a), *places)  # type: ignore[no-any-return]
+    return compute
 
 
 def _contracted(playing: Playing, array: Value, groups: Sequence[Sequence[int]], summed: bool) -> Value:
@@ -580,12 +532,11 @@ def _contracted(playing: Playing, array: Value, groups: Sequence[Sequence[int]],
 
 
 def _groups(summed: bool) -> Row:
-    def close(tape: Any, expr: Any, places: list[int]) -> int:
+    def compute_of(expr: Any) -> Callable[..., Value]:
         groups = [tuple(map(int, group)) for group in expr.args[1:]]
-        tape.whole = True
-        return tape.step(lambda playing, a: _contracted(playing, a, groups, summed), *places)  # type: ignore[no-any-return]
+        return lambda playing, a: _contracted(playing, a, groups, summed)
 
-    return Row(lambda expr, tape: (expr.expr,), close)
+    return _made(compute_of, lambda expr, tape: (expr.expr,), whole=True)
 
 
 def _outer(*arrays: Any) -> Any:
@@ -595,14 +546,14 @@ def _outer(*arrays: Any) -> Any:
     return result
 
 
-def _reshaping(shape: Sequence[Any]) -> Callable[..., Value]:
-    whole = tuple(map(int, shape))
-    return lambda playing, a: playing.call(lambda m: np.reshape(m, whole), a)
+def _shaped(function: Callable[..., Any], setting_of: Callable[[Any], Any]) -> Row:
+    """A function of NumPy's of an array and of integers that the expression tells."""
 
+    def compute_of(expr: Any) -> Callable[..., Value]:
+        setting = tuple(map(int, setting_of(expr)))
+        return lambda playing, a: playing.call(lambda m: function(m, setting), a)
 
-def _permuted(tape: Any, expr: Any, places: list[int]) -> int:
-    axes = tuple(expr.permutation.array_form)
-    return tape.step(lambda playing, a: playing.call(lambda m: np.transpose(m, axes), a), *places)  # type: ignore[no-any-return]
+    return _made(compute_of, lambda expr, tape: (expr.expr,))
 
 
 def _refused(why: str) -> Row:
@@ -618,52 +569,20 @@ def row_of_own(kind: type) -> Row | None:
     return None if op is None else _of(op)
 
 
-_LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
+LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
 _NUMBER = Row(_none, _number)
-_OPERATIONS: dict[str, tuple[Any, ...]] = {
-    "exp": (sp.exp,), "log": (sp.log,), "sin": (sp.sin,), "cos": (sp.cos,), "tan": (sp.tan,), "asin": (sp.asin,),
-    "acos": (sp.acos,), "atan": (sp.atan,), "sinh": (sp.sinh,), "cosh": (sp.cosh,), "tanh": (sp.tanh,), "asinh": (sp.asinh,),
-    "acosh": (sp.acosh,), "atanh": (sp.atanh,), "atan2": (sp.atan2,), "sqrt": (cfunctions.Sqrt,), "cbrt": (cfunctions.Cbrt,),
-    "exp2": (cfunctions.exp2,), "expm1": (cfunctions.expm1,), "log1p": (cfunctions.log1p,), "log2": (cfunctions.log2,),
-    "log10": (cfunctions.log10,), "hypot": (cfunctions.hypot,), "isnan": (cfunctions.isnan,), "isinf": (cfunctions.isinf,),
-    "logaddexp": (numpy_nodes.logaddexp,), "logaddexp2": (numpy_nodes.logaddexp2,), "cosm1": (scipy_nodes.cosm1,),
-    "powm1": (scipy_nodes.powm1,), "abs": (sp.Abs,), "sign": (sp.sign,), "floor": (sp.floor,), "ceil": (sp.ceiling,),
-    "conj": (sp.conjugate,), "real": (sp.re,), "imag": (sp.im,), "mod": (sp.Mod,), "lt": (sp.StrictLessThan,),
-    "le": (sp.LessThan,), "gt": (sp.StrictGreaterThan,), "ge": (sp.GreaterThan,), "eq": (sp.Eq, sp.KroneckerDelta),
-    "ne": (sp.Ne,), "not": (sp.Not,), "select": (sp.ITE,), "erf": (sp.erf,), "erfc": (sp.erfc,), "erfi": (sp.erfi,),
-    "erfinv": (sp.erfinv,), "erfcinv": (sp.erfcinv,), "gamma": (sp.gamma,), "digamma": (sp.digamma,), "expi": (sp.Ei,),
-    "expn": (sp.expint,), "sinint": (sp.Si,), "cosint": (sp.Ci,), "sinhint": (sp.Shi,), "coshint": (sp.Chi,),
-    "fresnels": (sp.fresnels,), "fresnelc": (sp.fresnelc,), "jv": (sp.besselj,), "yv": (sp.bessely,), "iv": (sp.besseli,),
-    "kv": (sp.besselk,), "hankel1": (sp.hankel1,), "hankel2": (sp.hankel2,), "airyai": (sp.airyai,),
-    "airyaip": (sp.airyaiprime,), "airybi": (sp.airybi,), "airybip": (sp.airybiprime,), "ellipk": (sp.elliptic_k,),
-    "ellipkinc": (sp.elliptic_f,), "eval_chebyt": (sp.chebyshevt,), "eval_chebyu": (sp.chebyshevu,),
-    "eval_legendre": (sp.legendre,), "eval_hermite": (sp.hermite,), "eval_laguerre": (sp.laguerre,),
-    "eval_genlaguerre": (sp.assoc_laguerre,), "eval_gegenbauer": (sp.gegenbauer,), "eval_jacobi": (sp.jacobi,),
-    "poch": (sp.RisingFactorial,),
-}  # fmt: skip
+_APPLIED = _made(_with_body, lambda e, tape: _Opened(tape, e, e.function.expr, e.function.variables, (e.expr,)))
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
-    sp.sec: _reciprocal("cos"), sp.csc: _reciprocal("sin"), sp.cot: _reciprocal("tan"), sp.sech: _reciprocal("cosh"),
-    sp.csch: _reciprocal("sinh"), sp.coth: _reciprocal("tanh"), sp.asec: _inverse("acos"), sp.acsc: _inverse("asin"),
-    sp.acot: _inverse("atan"), sp.asech: _inverse("acosh"), sp.acsch: _inverse("asinh"), sp.acoth: _inverse("atanh"),
     sp.sinc: _sinc, sp.Heaviside: _heaviside, sp.SingularityFunction: _singularity,
-    sp.frac: lambda r, x: r("sub", x, r("floor", x)), sp.arg: lambda r, z: r.call(np.angle, z),
-    sp.factorial: _factorial, sp.binomial: _binomial, sp.polygamma: _polygamma, sp.loggamma: _log_gamma,
-    sp.beta: lambda r, a, b: r("beta", a, b), sp.zeta: lambda r, s, a=1.0: r("zeta", s, a), sp.harmonic: _harmonic,
-    sp.FallingFactorial: lambda r, x, k: r("div", r("gamma", r("add", x, 1)), r("gamma", r("add", r("sub", x, k), 1))),
-    sp.erf2: lambda r, a, b: r("sub", r("erf", b), r("erf", a)), sp.li: lambda r, x: r("expi", r("log", x)),
-    sp.Li: lambda r, x: r("sub", r("expi", r("log", x)), float(sp.li(2))), sp.LambertW: _lambert,
-    sp.lowergamma: _incomplete("gammainc"), sp.uppergamma: _incomplete("gammaincc"),
-    sp.betainc: lambda r, a, b, x, y: r("mul", _beta_between(r, a, b, x, y), r("beta", a, b)),
-    sp.betainc_regularized: _beta_between, sp.jn: _spherical("jv"), sp.yn: _spherical("yv"),
-    sp.assoc_legendre: lambda r, n, m, x: r("lpmv", m, n, x), sp.elliptic_pi: _elliptic_pi,
-    sp.elliptic_e: lambda r, z, *m: r("ellipeinc" if m else "ellipe", z, *m),
-    cfunctions.fma: lambda r, x, y, z: r("add", r("mul", x, y), z), sp.Xor: _alternating,
-    sp.Implies: lambda r, a, b: r("or", r("not", a), b),
+    sp.arg: lambda r, z: r.call(np.angle, z), sp.factorial: _factorial, sp.binomial: _binomial, sp.polygamma: _polygamma,
+    sp.loggamma: _log_gamma, sp.zeta: lambda r, s, a=1.0: r("zeta", s, a), sp.harmonic: _harmonic, sp.LambertW: _lambert,
+    sp.elliptic_e: lambda r, z, *m: r("ellipeinc" if m else "ellipe", z, *m), sp.Xor: _alternating,
 }  # fmt: skip
 ROWS: dict[Any, Row] = {
-    **{head: _of(op) for op, heads in _OPERATIONS.items() for head in heads},
+    **{head: _of(op) for op, heads in HEADS_READ.items() for head in heads},
+    **dict(_by_formula(*line) for line in read_lines(table_folder() / "sympy.table")),
     **{head: _of(function) for head, function in _FUNCTIONS.items()},
-    sp.Symbol: _LEAF, sp.IndexedBase: _LEAF, sp.Idx: _LEAF, sp.MatrixSymbol: _LEAF, arrays.ArraySymbol: _LEAF,
+    sp.Symbol: LEAF, sp.IndexedBase: LEAF, sp.Idx: LEAF, sp.MatrixSymbol: LEAF, arrays.ArraySymbol: LEAF,
     sp.Number: _NUMBER, sp.NumberSymbol: _NUMBER, type(sp.I): _constant(1j), type(sp.zoo): _constant(math.nan),
     type(sp.true): _constant(True), type(sp.false): _constant(False),
     sp.Add: Row(_args, _sum), sp.Mul: Row(_factors, _product), sp.Pow: Row(lambda e, tape: (e.base, e.exp), _power),
@@ -676,7 +595,8 @@ ROWS: dict[Any, Row] = {
     sp.dirichlet_eta: _rewritten(sp.zeta), sp.riemann_xi: _rewritten(sp.zeta),
     sp.Piecewise: Row(_pairs, _piecewise), sp.hyper: _of(_hyper, _hyper_parts),
     sp.Sum: _reduced("add", np.sum), sp.Product: _reduced("mul", np.prod),
-    sp.Derivative: Row(_derivative_parts, _derivative), sp.Subs: Row(_subs_parts, _with_body),
+    sp.Derivative: Row(_derivative_parts, _derivative),
+    sp.Subs: _made(_with_body, lambda e, tape: _Opened(tape, e, e.expr, e.variables, e.point)),
     sp.Integral: _refused("is not computed here: evaluate it by expr.doit(), or write a Sum over nodes"),
     sp.DiracDelta: _refused("has no values; leave it away, or integrate it by SymPy"),
     sp.Indexed: _counted(lambda e: e.args, lambda playing, base, *index: playing.item(base, index)),
@@ -690,20 +610,20 @@ ROWS: dict[Any, Row] = {
     matrices.Inverse: _numpy(np.linalg.inv, lambda e, tape: e.args[:1]), matrices.Transpose: _numpy(np.transpose),
     matrices.Adjoint: _numpy(lambda a: np.conjugate(np.transpose(a))), matrices.Trace: _numpy(np.trace),
     matrices.Determinant: _numpy(np.linalg.det), sp.KroneckerProduct: _numpy(np.kron), DotProduct: _of(_dot, whole=True),
-    matrices.MatrixSlice: Row(lambda e, tape: (e.parent,), _matrix_slice),
-    matrices.BlockMatrix: Row(lambda e, tape: list(e.blocks.flat()), _blocks),
-    BlockDiagMatrix: Row(lambda e, tape: list(e.blocks.flat()), _blocks),
-    matrices.DiagMatrix: Row(_args, _diagonal),
+    matrices.MatrixSlice: _made(_matrix_slice, lambda e, tape: (e.parent,)),
+    matrices.BlockMatrix: _made(_blocks, lambda e, tape: list(e.blocks.flat()), whole=True),
+    BlockDiagMatrix: _made(_blocks, lambda e, tape: list(e.blocks.flat()), whole=True),
+    matrices.DiagMatrix: _numpy(lambda a: np.diag(np.ravel(a))),
     matrices.DiagonalMatrix: _numpy(lambda a: a * np.eye(*a.shape)),
     matrices.DiagonalOf: _numpy(lambda a: np.reshape(np.diagonal(a), (-1, 1))),
     matrices.Identity: _filled(lambda shape: np.eye(*shape)), matrices.ZeroMatrix: _filled(np.zeros),
-    matrices.OneMatrix: _filled(np.ones), matrices.FunctionMatrix: Row(_function_matrix_parts, _function_matrix),
-    ArrayComprehension: Row(_comprehension_parts, _comprehension),
-    ElementwiseApplyFunction: Row(_applied_parts, _with_body),
-    arrays.ArrayElementwiseApplyFunc: Row(_applied_parts, _with_body), arrays.ArrayAdd: _folded("add"),
+    matrices.OneMatrix: _filled(np.ones), matrices.FunctionMatrix: _made(_comprehension, _function_matrix_parts, whole=True),
+    ArrayComprehension: _made(_comprehension, _comprehension_parts, whole=True),
+    ElementwiseApplyFunction: _APPLIED,
+    arrays.ArrayElementwiseApplyFunc: _APPLIED, arrays.ArrayAdd: _folded("add"),
     arrays.ArrayTensorProduct: _of(lambda playing, *v: playing.call(_outer, *v), whole=True),
     arrays.ArrayContraction: _groups(True), arrays.ArrayDiagonal: _groups(False),
-    arrays.PermuteDims: Row(lambda e, tape: (e.expr,), _permuted), arrays.ZeroArray: _filled(np.zeros),
+    arrays.PermuteDims: _shaped(np.transpose, lambda e: e.permutation.array_form), arrays.ZeroArray: _filled(np.zeros),
     arrays.OneArray: _filled(np.ones),
-    arrays.Reshape: Row(lambda e, tape: (e.expr,), lambda tape, e, places: tape.step(_reshaping(e.shape), *places)),
+    arrays.Reshape: _shaped(np.reshape, lambda e: e.shape),
 }  # fmt: skip

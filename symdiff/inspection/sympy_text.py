@@ -15,8 +15,11 @@ import sympy as sp
 from sympy.core.function import Application
 
 from symdiff.errors import TraceError
+from symdiff.inspection.expressions import HEADS_READ
 from symdiff.inspection.sympy_heads import ROWS
+from symdiff.rulebooks.tables import COMPARISONS
 from symdiff.vocabulary.literals import printable
+from symdiff.vocabulary.ops import OPS
 
 LONGEST = 100_000  # characters
 DEEPEST = 200  # parentheses and operators inside each other
@@ -26,14 +29,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Mod: sp.Mod,
     ast.BitAnd: sp.And, ast.BitOr: sp.Or, ast.BitXor: sp.Xor,
 }  # fmt: skip
-_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Lt: sp.Lt, ast.LtE: sp.Le, ast.Gt: sp.Gt, ast.GtE: sp.Ge, ast.Eq: sp.Eq, ast.NotEq: sp.Ne,
-}  # fmt: skip
-_NAMED = {
-    "ln": sp.log, "sqrt": sp.sqrt, "cbrt": lambda x: sp.Pow(x, sp.Rational(1, 3)), "abs": sp.Abs, "max": sp.Max, "min": sp.Min,
-    "arcsin": sp.asin, "arccos": sp.acos, "arctan": sp.atan, "arctan2": sp.atan2, "arcsinh": sp.asinh, "arccosh": sp.acosh,
-    "arctanh": sp.atanh, "root": sp.root, "conj": sp.conjugate, "ceil": sp.ceiling, "real": sp.re, "imag": sp.im,
-}  # fmt: skip
+_NAMED = {"ln": sp.log, "sqrt": sp.sqrt, "cbrt": lambda x: sp.Pow(x, sp.Rational(1, 3)), "root": sp.root}
 
 
 def _functions() -> dict[str, Any]:
@@ -42,8 +38,10 @@ def _functions() -> dict[str, Any]:
         for kind in ROWS
         if isinstance(kind, type) and issubclass(kind, Application) and hasattr(sp, kind.__name__)
     }
+    ours = {name: found[0] for op, found in HEADS_READ.items() if found for name in (op, OPS[op].numpy or op)}
     return (
-        heads
+        ours
+        | heads
         | {n: getattr(sp, n) for n in ("And", "Or", "Not", "Xor", "Eq", "Ne", "Lt", "Le", "Gt", "Ge", "ITE")}
         | {"Sum": sp.Sum, "Product": sp.Product}
         | _NAMED
@@ -71,27 +69,28 @@ class _Reader:
         if depth > DEEPEST:
             raise TraceError(f"the formula is more than {DEEPEST} levels deep")
         inner = depth + 1
-        if isinstance(node, ast.Constant):
-            return self._number(node.value)
-        if isinstance(node, ast.Name):
-            return self._named(node.id)
-        if isinstance(node, ast.UnaryOp):
-            value = self.read(node.operand, inner)
-            if isinstance(node.op, (ast.Invert, ast.Not)):
-                return sp.Not(value)
-            return -value if isinstance(node.op, ast.USub) else value
-        if isinstance(node, ast.BinOp):
-            return self._binary(node, inner)
-        if isinstance(node, ast.BoolOp):
-            return (sp.And if isinstance(node.op, ast.And) else sp.Or)(*(self.read(v, inner) for v in node.values))
-        if isinstance(node, ast.Compare):
-            values = [self.read(v, inner) for v in (node.left, *node.comparators)]
-            found = [self._compared(op, a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False)]
-            return found[0] if len(found) == 1 else sp.And(*found)
-        if isinstance(node, ast.Call):
-            return self._call(node, inner)
-        if isinstance(node, (ast.Tuple, ast.List)):
-            return (tuple if isinstance(node, ast.Tuple) else list)(self.read(v, inner) for v in node.elts)
+        match node:
+            case ast.Constant(value=value):
+                return self._number(value)
+            case ast.Name(id=name):
+                return self._named(name)
+            case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=operand):
+                return sp.Not(self.read(operand, inner))
+            case ast.UnaryOp(op=op, operand=operand):
+                value = self.read(operand, inner)
+                return -value if isinstance(op, ast.USub) else value
+            case ast.BinOp():
+                return self._binary(node, inner)
+            case ast.BoolOp(op=op, values=parts):
+                return (sp.And if isinstance(op, ast.And) else sp.Or)(*(self.read(v, inner) for v in parts))
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                values = [self.read(v, inner) for v in (left, *others)]
+                found = [self._compared(op, a, b) for op, a, b in zip(ops, values, values[1:], strict=False)]
+                return found[0] if len(found) == 1 else sp.And(*found)
+            case ast.Call():
+                return self._call(node, inner)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return (tuple if isinstance(node, ast.Tuple) else list)(self.read(v, inner) for v in parts)
         raise TraceError(f"{type(node).__name__} does not belong in a formula: numbers, names, + - * / **, and calls do")
 
     def _number(self, value: Any) -> Any:
@@ -114,9 +113,9 @@ class _Reader:
         return found
 
     def _compared(self, op: ast.cmpop, a: Any, b: Any) -> Any:
-        if type(op) not in _COMPARED:
+        if type(op) not in COMPARISONS:
             raise TraceError(f"{type(op).__name__} does not belong in a formula; comparisons are < <= > >= == !=")
-        return _COMPARED[type(op)](a, b)
+        return HEADS_READ[COMPARISONS[type(op)]][0](a, b)
 
     def _binary(self, node: ast.BinOp, depth: int) -> Any:
         a, b = self.read(node.left, depth), self.read(node.right, depth)

@@ -14,14 +14,14 @@ from symdiff.errors import ShapeError, TraceError
 from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.values.tracer import Tracer, traced_atom
+from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.traits import operations
 
 Value = Any  # an Atom, a number, or an array of objects: integers or truths
 _EXACT: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg, "abs": abs,
-    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
-    "max": np.maximum, "min": np.minimum, "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
-    "xor": np.logical_xor,
-}  # fmt: skip
+    **{op: getattr(operator, op) for op in ("add", "sub", "mul", "neg", "abs", *operations("compares"))},
+    **{op: getattr(np, OPS[op].numpy) for op in ("max", "min", *operations("logic"))},
+}
 _SAME = frozenset({("pow", 1), ("div", 1), ("mul", 1), ("add", 0), ("sub", 0)})  # what leaves the first operand as it is
 _WHOLE = 2**53  # from here on integers are floats
 _BITS = 4096  # of a power that is computed at once

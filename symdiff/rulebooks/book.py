@@ -10,7 +10,7 @@ import fnmatch
 import functools
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -168,40 +168,36 @@ OUTSIDE = "clock elsewhere frames file import state printing".split()
 REASONS = ("integer-valued", "Boolean", "piecewise constant", "no closed form known")
 
 
+def table_pairs(table: str, columns: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """The rows of a table of two columns; the second begins with one of some words, where there are such."""
+    for where, cells in read_lines(table_folder() / f"{table}.table"):
+        if len(cells) != 2 or (words and cells[1].partition(":")[0] not in words):
+            raise RuleError(f"{where}: {columns}{', one of ' if words else ''}{', '.join(words)}")
+        yield cells[0], cells[1]
+
+
 @functools.cache
 def functions_without_rule() -> Mapping[tuple[str, str], str]:
     """The elementwise functions of NumPy and SciPy that have no derivative: (module, name) to the reason."""
-    found = {}
-    for where, cells in read_lines(table_folder() / "without.table"):
-        module, _, name = cells[0].rpartition(".")
-        if len(cells) != 2 or cells[1].partition(":")[0] not in REASONS:
-            raise RuleError(f"{where}: function | reason, one of {', '.join(REASONS)}")
-        found[module, name] = cells[1]
-    return found
+    rows = table_pairs("without", "function | reason", REASONS)
+    return {function.rpartition(".")[::2]: reason for function, reason in rows}
 
 
 @functools.cache
 def functions_instead() -> Mapping[str, str]:
     """What works in place of the functions, methods and keywords that a trace refuses, by name."""
-    found = {}
-    for where, cells in read_lines(table_folder() / "instead.table"):
-        if len(cells) != 2:
-            raise RuleError(f"{where}: function | what works in its place")
-        module, _, names = cells[0].partition(": ")
-        found.update((f"{module}.{name}", cells[1]) for name in names.split())
-    return found
+    rows = ((*f.partition(": ")[::2], text) for f, text in table_pairs("instead", "function | what works in its place"))
+    return {f"{module}.{name}": text for module, names, text in rows for name in names.split()}
 
 
 @functools.cache
 def functions_outside() -> Mapping[str, list[tuple[str, str]]]:
     """What a trace does with functions that find something outside their arguments: names or patterns and words, by module."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for where, cells in read_lines(table_folder() / "outside.table"):
-        modules, _, names = cells[0].partition(": ")
-        if len(cells) != 2 or cells[1] not in OUTSIDE:
-            raise RuleError(f"{where}: functions | one of {', '.join(OUTSIDE)}")
+    for functions, word in table_pairs("outside", "functions | word", OUTSIDE):
+        modules, _, names = functions.partition(": ")
         for module in modules.split():
-            found.setdefault(module, []).extend((name, cells[1]) for name in names.split())
+            found.setdefault(module, []).extend((name, word) for name in names.split())
     return found
 
 
@@ -215,9 +211,4 @@ def outside_word(module: str, name: str) -> str:
 @functools.cache
 def distributions_followed() -> Mapping[str, frozenset[str]]:
     """The methods of SciPy's distributions whose formulas are followed, by the distribution's name."""
-    found = {}
-    for where, cells in read_lines(table_folder() / "distributions.table"):
-        if len(cells) != 2:
-            raise RuleError(f"{where}: distribution | methods")
-        found[cells[0]] = frozenset(cells[1].split())
-    return found
+    return {name: frozenset(methods.split()) for name, methods in table_pairs("distributions", "distribution | methods")}

@@ -15,7 +15,7 @@ import mpmath
 import numpy as np
 from mpmath import mp
 
-from symdiff.rulebooks.precision import NAMED, OPERATIONS
+from symdiff.rulebooks.elsewhere import OPERATIONS, exact_step
 from symdiff.rulebooks.rule import Rule, apply
 from symdiff.rulebooks.tables import Template
 from symdiff.vocabulary.ops import OPS
@@ -86,18 +86,19 @@ def check_rule(rule: Rule, points: int = POINTS) -> RowCheck:
     name = f"{rule.module}.{rule.name}({', '.join(rule.parameters)})"
     if all(p is None for p in rule.partials) and not rule.body:
         return RowCheck(name, rule.source, 0.0, 0.0, 0.0, "no partials")
+    unchecked = functools.partial(RowCheck, name, rule.source, math.nan, math.nan, math.nan)
     if rule.body is not None:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "declared in Python; sd.check_grads checks it")
+        return unchecked("declared in Python; sd.check_grads checks it")
     if rule.primal is None and rule.op is None:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "the table does not say how it is computed")
+        return unchecked("the table does not say how it is computed")
     if not rule.interval:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, "no interval where it can be sampled")
+        return unchecked("no interval where it can be sampled")
     try:
         error = max((_difference(rule, point) for point in _samples(rule, points)), default=0.0)
         found = [_ulps(rule, point) for point in _points(rule.interval, points, 0)]
         ulps, computed = (max((pair[k] for pair in found), default=0.0) for k in (0, 1))
     except (KeyError, ZeroDivisionError, ValueError, TypeError, mp.NoConvergence) as problem:
-        return RowCheck(name, rule.source, math.nan, math.nan, math.nan, f"cannot be computed: {problem}")
+        return unchecked(f"cannot be computed: {problem}")
     verdict = "WRONG" if not error < TOLERANCE else "imprecise" if not ulps <= ULPS else "ok"
     return RowCheck(name, rule.source, error, ulps, computed, verdict)
 
@@ -127,10 +128,7 @@ def exact_formula(template: Template, args: Point, out: Any, nudged: int = -1, n
 
     def emit(op: str, operands: tuple[Any, ...], payload: Any) -> Any:
         nonlocal count
-        if op == "const":
-            number = NAMED[payload]() if isinstance(payload, str) else payload
-            return number if isinstance(number, bool) else mpmath.mpmathify(number)
-        value = OPERATIONS[op](*operands)
+        value = exact_step(op, operands, payload)
         if OPS[op].is_special:
             count += 1
             value = value * (1 + nudge) if count - 1 == nudged else value
@@ -159,18 +157,13 @@ def _difference(rule: Rule, point: Point) -> float:
         for place, template in enumerate(rule.partials_on(complex_=on_complex)):
             if template is None:
                 continue
-            found = [exact_formula(template, args, out)]
-            expected = [_slope(primal, args, place, 1)]
-            if rule.conj_partials:
-                conjugate = exact_formula(rule.conj_partials[place], args, out)
-                across = _slope(primal, args, place, 1j) if isinstance(args[place], mpmath.mpc) else None
-                expected = [expected[0]] if across is None else [expected[0], across]
-                p = found[0]
-                found = [mpmath.re(p + conjugate) if across is None else p + conjugate]
-                if across is not None:
-                    found.append(1j * (p - conjugate))
-            for f, e in zip(found, expected, strict=True):
-                worst = max(worst, _relative(f, e))
+            partial = exact_formula(template, args, out)
+            across = exact_formula(rule.conj_partials[place], args, out) if rule.conj_partials else 0
+            is_real = not isinstance(args[place], mpmath.mpc)
+            for direction in (1, 1j) if rule.conj_partials and not is_real else (1,):
+                found = partial * direction + across * mpmath.conj(direction)
+                found = mpmath.re(found) if rule.conj_partials and is_real else found
+                worst = max(worst, _relative(found, _slope(primal, args, place, direction)))
     return worst
 
 

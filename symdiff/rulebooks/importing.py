@@ -14,18 +14,12 @@ from typing import Any
 from symdiff.errors import RuleError, RuleWarning
 from symdiff.rulebooks.book import Rulebook, default_rules, read_table
 from symdiff.rulebooks.julia import JuliaRow, is_julia, read_julia
-from symdiff.rulebooks.julia_meanings import FUNCTIONS
+from symdiff.rulebooks.julia_meanings import FUNCTIONS, JULIA
 from symdiff.rulebooks.rule import Rule
 from symdiff.rulebooks.tables import Template, formula_template
 from symdiff.vocabulary.choices import check_options
 
-# Julia's name, with its number of arguments where that matters, and ours; beside those that formulas share.
-_NAMES = FUNCTIONS | {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "\\": "divide", "^": "power", "-/1": "negative",
-    "+/1": "positive", "abs": "absolute", "max": "maximum", "min": "minimum", "mod": "remainder", "atan/2": "arctan2",
-    "log/2": "log_base", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
-    "atanh": "arctanh", "conj": "conjugate", "digamma": "psi", "expint/1": "exp1", "expint/2": "expn", "lgamma": "gammaln",
-}  # fmt: skip
+_NAMES = FUNCTIONS | {name: ours for name, ours in JULIA.items() if not ours.startswith("=")}
 _NAN_SAFE = {"max": "fmax", "min": "fmin", "pow": "power"}
 _MODULES = ("numpy", "symdiff.special", "scipy.special")
 

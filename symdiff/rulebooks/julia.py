@@ -236,25 +236,20 @@ class _Reader:
         return parser.expression()
 
     def _chainrules_row(self, parser: Parser, line: int) -> None:
-        wrapped = parser.is_next("(") and not parser.peek().after_space
-        if wrapped:
-            parser.take()
-            parser.inside += 1
+        wrapped = self._opens(parser)
         parser.in_macro = not wrapped
-        head = self._head(parser)
-        out_name = None if "Ω" in parser.names else "Ω"
-        parser.names = {"Ω": "out"} | parser.names
-        found = []
-        while parser.peek().kind not in ("newline", "end") and not (wrapped and parser.is_next(")")):
-            if parser.is_next(","):
-                parser.take()
-            elif parser.peek().text == "@setup":
-                self._setup(parser)
-            else:
-                found.append(parser.expression())
-        if wrapped:
-            parser.inside -= 1
-            parser.expect(")")
+        with parser.in_brackets(wrapped):
+            head = self._head(parser)
+            out_name = None if "Ω" in parser.names else "Ω"
+            parser.names = {"Ω": "out"} | parser.names
+            found = []
+            while parser.peek().kind not in ("newline", "end") and not (wrapped and parser.is_next(")")):
+                if parser.is_next(","):
+                    parser.take()
+                elif parser.peek().text == "@setup":
+                    self._setup(parser)
+                else:
+                    found.append(parser.expression())
         if len(found) == 1 and isinstance(found[0], ast.Tuple):
             found = found[0].elts
         self._add(head, found, line, parser, out_name)
@@ -262,22 +257,24 @@ class _Reader:
     def _setup(self, parser: Parser) -> None:
         """`@setup(u = ..., v = ...)` and `@setup u = ...`."""
         parser.at += 1
+        wrapped = self._opens(parser)
+        with parser.in_brackets(wrapped):
+            while True:
+                name = parser.take()
+                if name.kind != "name":
+                    raise JuliaError(f"{name.text!r} is no name to set up")
+                parser.expect("=")
+                parser.locals[name.text] = parser.expression()
+                if not (wrapped and parser.is_next(",")):
+                    break
+                parser.take()
+
+    def _opens(self, parser: Parser) -> bool:
+        """Whether a macro's arguments stand in a parenthesis, which is consumed."""
         wrapped = parser.is_next("(") and not parser.peek().after_space
         if wrapped:
             parser.take()
-            parser.inside += 1
-        while True:
-            name = parser.take()
-            if name.kind != "name":
-                raise JuliaError(f"{name.text!r} is no name to set up")
-            parser.expect("=")
-            parser.locals[name.text] = parser.expression()
-            if not (wrapped and parser.is_next(",")):
-                break
-            parser.take()
-        if wrapped:
-            parser.inside -= 1
-            parser.expect(")")
+        return wrapped
 
     def _yota_row(self, parser: Parser, line: int) -> None:
         parser.in_macro = True

@@ -5,7 +5,6 @@ bounds on nesting and length. Refuses, with `JuliaError`, what has no place in a
 """
 
 import ast
-from collections.abc import Callable
 
 from symdiff.rulebooks.julia_meanings import (
     as_formula_number,
@@ -27,8 +26,9 @@ class RawName(ast.Name):
 
 _COMPARE = {"<": ast.Lt, "<=": ast.LtE, "≤": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "≥": ast.GtE, "==": ast.Eq, "!=": ast.NotEq,
             "≠": ast.NotEq}  # fmt: skip
-_SUM = {"+": ast.Add, "-": ast.Sub, ".+": ast.Add, ".-": ast.Sub}
-_TERM = {"*": ast.Mult, "/": ast.Div, ".*": ast.Mult, "./": ast.Div, "%": None, "\\": None}
+_LOGIC = (("||", ast.Or), ("&&", ast.And))  # the loosest first
+_BINARY = (frozenset("+ - .+ .- |".split()), frozenset("* / .* ./ % \\ &".split()), frozenset({"//"}))
+_JOINED = {"|": ast.Or, "&": ast.And}
 _WORDS = frozenset({"end", "else", "elseif", "if", "begin", "quote", "let", "for", "while", "function", "in", "isa", "do"})
 
 
@@ -43,7 +43,7 @@ class Parser(Cursor):
     def expression(self) -> ast.expr:
         """One expression, a ternary at the loosest."""
         with self.deeper():
-            condition = self.disjunction()
+            condition = self.logic()
             if not self.is_next("?"):
                 return condition
             self.take()
@@ -69,33 +69,24 @@ class Parser(Cursor):
         """A parameter by the file's name for it, None where there is none."""
         return ast.Name(self.names[name]) if name in self.names else None
 
-    def guarded(self, operand: Callable[[], ast.expr]) -> ast.expr:
-        """The right side of `&&` or `||`, which is not always evaluated and so binds no names."""
-        self.take()
-        self.newlines()
+    def logic(self, level: int = 0) -> ast.expr:
+        """`a || b`, and in it `a && b`. What is right of these is not always evaluated and so binds no names."""
+        if level == len(_LOGIC):
+            return self.comparison()
+        sign, op = _LOGIC[level]
+        parts = [self.logic(level + 1)]
         before = dict(self.locals)
-        value = operand()
-        if self.locals != before:
-            raise JuliaError("a name bound inside a condition")
-        return value
-
-    def disjunction(self) -> ast.expr:
-        """`a || b`."""
-        parts = [self.conjunction()]
-        while self.is_next("||"):
-            parts.append(self.guarded(self.conjunction))
-        return parts[0] if len(parts) == 1 else ast.BoolOp(ast.Or(), parts)
-
-    def conjunction(self) -> ast.expr:
-        """`a && b`."""
-        parts = [self.comparison()]
-        while self.is_next("&&"):
-            parts.append(self.guarded(self.comparison))
-        return parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts)
+        while self.is_next(sign):
+            self.take()
+            self.newlines()
+            parts.append(self.logic(level + 1))
+            if self.locals != before:
+                raise JuliaError("a name bound inside a condition")
+        return parts[0] if len(parts) == 1 else ast.BoolOp(op(), parts)
 
     def comparison(self) -> ast.expr:
         """`a < b`, chains of them, and `x isa Type`."""
-        left = self.sum()
+        left = self.binary()
         found: list[ast.expr] = []
         while True:
             if self.is_next("isa"):
@@ -104,7 +95,7 @@ class Parser(Cursor):
             elif self.peek().text in _COMPARE and self.peek().kind == "operator":
                 op = _COMPARE[self.take().text]()
                 self.newlines()
-                right = self.sum()
+                right = self.binary()
                 found.append(ast.Compare(left, [op], [right]))
                 left = right
             elif not found:
@@ -112,44 +103,21 @@ class Parser(Cursor):
             else:
                 return found[0] if len(found) == 1 else ast.BoolOp(ast.And(), found)
 
-    def sum(self) -> ast.expr:
-        """`a + b - c | d`."""
-        left = self.term()
-        while (self.peek().text in _SUM or self.is_next("|")) and self.peek().kind == "operator" and not self.splits():
+    def binary(self, level: int = 0) -> ast.expr:
+        """`a + b - c | d`, in it `a * b / c \\ d % e & f`, and in that `1//3`, each from the left."""
+        if level == len(_BINARY):
+            return self.unary()
+        left = self.binary(level + 1)
+        while self.peek().text in _BINARY[level] and self.peek().kind == "operator" and not (level == 0 and self.splits()):
             op = self.take().text
             self.newlines()
-            right = self.term()
-            left = ast.BoolOp(ast.Or(), [left, right]) if op == "|" else binary_formula(left, _SUM[op](), right)
+            both = [left, self.binary(level + 1)]
+            left = ast.BoolOp(_JOINED[op](), both) if op in _JOINED else julia_operator(op.strip(".")[:1], both)
         return left
 
     def splits(self) -> bool:
         """Whether `x -1` are two arguments of a macro rather than a difference."""
         return self.in_macro and not self.inside and self.peek().after_space and not self.peek(1).after_space
-
-    def term(self) -> ast.expr:
-        """`a * b / c \\ d % e & f`."""
-        left = self.rational()
-        while (self.peek().text in _TERM or self.is_next("&")) and self.peek().kind == "operator":
-            op = self.take().text
-            self.newlines()
-            right = self.rational()
-            if op == "&":
-                left = ast.BoolOp(ast.And(), [left, right])
-            elif op == "%":
-                left = call_of("fmod", [left, right])
-            elif op == "\\":
-                left = binary_formula(right, ast.Div(), left)
-            else:
-                left = binary_formula(left, _TERM[op](), right)  # type: ignore[misc]
-        return left
-
-    def rational(self) -> ast.expr:
-        """`1//3`."""
-        left = self.unary()
-        while self.is_next("//"):
-            self.take()
-            left = binary_formula(left, ast.Div(), self.unary())
-        return left
 
     def unary(self) -> ast.expr:
         """`-x`, `!x`; a minus binds looser than a power."""
@@ -291,17 +259,15 @@ class Parser(Cursor):
 
     def parenthesis(self) -> ast.expr:
         """The inside of parentheses: an expression, statements, or a tuple."""
-        self.inside += 1
-        value = self.statements(")")
-        if self.is_next(","):
-            parts = [value]
-            while self.is_next(","):
-                self.take()
-                if not self.is_next(")"):
-                    parts.append(self.expression())
-            value = ast.Tuple(parts)
-        self.expect(")")
-        self.inside -= 1
+        with self.in_brackets():
+            value = self.statements(")")
+            if self.is_next(","):
+                parts = [value]
+                while self.is_next(","):
+                    self.take()
+                    if not self.is_next(")"):
+                        parts.append(self.expression())
+                value = ast.Tuple(parts)
         return value
 
     def block(self, *ends: str) -> ast.expr:
@@ -349,14 +315,12 @@ class Parser(Cursor):
     def arguments(self) -> list[ast.expr]:
         """`(a, b)` after a function's name."""
         self.expect("(")
-        self.inside += 1
         found = []
-        while not self.is_next(")"):
-            found.append(self.expression())
-            if not self.is_next(")"):
-                self.expect(",")
-        self.take()
-        self.inside -= 1
+        with self.in_brackets():
+            while not self.is_next(")"):
+                found.append(self.expression())
+                if not self.is_next(")"):
+                    self.expect(",")
         return found
 
     def call(self, name: str) -> ast.expr:
@@ -368,15 +332,12 @@ class Parser(Cursor):
     def typed_call(self, name: str) -> ast.expr:
         """`isa(x, Real)`, `oftype(x, v)`, `convert(T, v)`."""
         self.expect("(")
-        self.inside += 1
-        first = number(0) if name == "convert" else self.expression()
-        if name == "convert":
-            self.type_name()
-        self.expect(",")
-        value = julia_isa(first, self.type_name()) if name == "isa" else self.expression()
-        self.expect(")")
-        self.inside -= 1
-        return value
+        with self.in_brackets():
+            first = number(0) if name == "convert" else self.expression()
+            if name == "convert":
+                self.type_name()
+            self.expect(",")
+            return julia_isa(first, self.type_name()) if name == "isa" else self.expression()
 
     def resolved(self, name: RawName) -> ast.expr:
         """A name on its own: a local, a constant, or itself."""

@@ -7,24 +7,15 @@ Assumes arguments that are formulas already, as Python's syntax trees. Guarantee
 import ast
 import math
 
+from symdiff.rulebooks.book import table_pairs
+from symdiff.rulebooks.elsewhere import ELSEWHERE
 from symdiff.rulebooks.julia_tokens import JuliaError
 
 MAX_DIGITS = 300
-_CONSTANTS = {
-    "logtwo": "log(2)", "loghalf": "-log(2)", "logten": "log(10)", "logπ": "log(pi)", "log2π": "log(2*pi)", "twoπ": "2*pi",
-    "fourπ": "4*pi", "halfπ": "pi/2", "quartπ": "pi/4", "sqrtπ": "sqrt(pi)", "sqrt2": "sqrt(2)", "sqrt2π": "sqrt(2*pi)",
-    "sqrthalfπ": "sqrt(pi/2)", "sqrt4π": "sqrt(4*pi)", "invπ": "1/pi", "twoinvπ": "2/pi", "invsqrtπ": "1/sqrt(pi)",
-    "fourinvπ": "4/pi", "inv2π": "1/(2*pi)", "inv4π": "1/(4*pi)", "sqrt3": "sqrt(3)", "log4π": "log(4*pi)",
-    "invsqrt2": "1/sqrt(2)", "invsqrt2π": "1/sqrt(2*pi)", "twoinvsqrtπ": "2/sqrt(pi)", "π": "pi", "pi": "pi", "ℯ": "e",
-    "Inf": "inf", "NaN": "nan", "true": "1", "false": "0", "im": "1j",
-}  # fmt: skip
+JULIA = dict(table_pairs("julia", "name | = formula, or the name of ours"))
+_CONSTANTS = {name: text[1:] for name, text in JULIA.items() if text.startswith("=")}
 _CONSTANTS |= {name.replace("π", "pi"): text for name, text in list(_CONSTANTS.items()) if name != "π"}
-FUNCTIONS = {
-    "besselj": "jv", "bessely": "yv", "besseli": "iv", "besselk": "kv", "besseljx": "jve", "besselyx": "yve",
-    "besselix": "ive", "besselkx": "kve", "hankelh1": "hankel1", "hankelh2": "hankel2", "hankelh1x": "hankel1e",
-    "hankelh2x": "hankel2e", "besselj0": "j0", "besselj1": "j1", "bessely0": "y0", "bessely1": "y1", "dawson": "dawsn",
-    "logbeta": "betaln", "rem": "fmod", "round": "rint", "_abs_deriv": "sign",
-}  # fmt: skip
+FUNCTIONS = {row.julia: op for op, row in ELSEWHERE.items() if row.julia}
 _TYPED = frozenset(
     "float big complex Float64 Float32 Float16 BigFloat Complex ComplexF64 AbstractFloat Real Number Int T S R".split()
 )
@@ -43,7 +34,7 @@ def number(value: complex) -> ast.Constant:
 
 def formula(text: str) -> ast.expr:
     """A formula of our own, as a tree."""
-    return ast.parse(text, mode="eval").body
+    return ast.parse(text.strip(), mode="eval").body
 
 
 def called(name: str, args: list[ast.expr]) -> ast.expr:

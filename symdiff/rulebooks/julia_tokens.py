@@ -144,6 +144,15 @@ class Cursor:
         self.depth -= 1
 
     @contextmanager
+    def in_brackets(self, opened: bool = True) -> Iterator[None]:
+        """Line ends do not count, up to the closing parenthesis, which is consumed; where one was opened."""
+        self.inside += opened
+        yield
+        if opened:
+            self.expect(")")
+            self.inside -= 1
+
+    @contextmanager
     def in_block(self) -> Iterator[None]:
         """Line ends count again, and spaces no longer, up to the block's end."""
         outer = self.inside, self.in_macro

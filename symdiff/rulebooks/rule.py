@@ -162,8 +162,37 @@ class Row:
     def rule(self) -> Rule:
         """The rule, whose partials may call the formulas of all rows. Raises `RuleError` where it cannot be read."""
         if self._rule is None:
-            self._rule = _rule(self.where, self.cells, self.module, self.name, self.parameters, self.primal(), self._formulas)
+            self._rule = self._read()
         return self._rule
+
+    def _read(self) -> Rule:
+        _, computed, formulas, kind, interval, kinks, *facts = self.cells
+        column, count = "".join(facts), len(self.parameters)
+        rule_column(column, self.parameters, self.where)
+        plain, _, conjugate = formulas.partition(";;")
+        plain, _, on_complex = plain.partition("::")
+        partials, complex_partials = self._partials(plain), self._partials(on_complex) if on_complex else None
+        conj = tuple(map(self._formula, conjugate.split(";"))) if conjugate else None
+        if self.op is not None and self.op not in OPS:
+            known = f"symdiff.vocabulary.ops.OPS, = formula, or {ITSELF}"
+            raise RuleError(f"{self.where}: {computed!r} is no operation; write one of {known}")
+        words = kind.split()
+        if not words or words[0] not in KINDS or set(words[1:]) - {"singular"}:
+            raise RuleError(f"{self.where}: kind {kind!r}; {', '.join(KINDS)}, then singular")
+        return Rule(
+            self.module, self.name, self.parameters, partials, self.op, self.primal(), conj, words[0], "singular" in words,
+            _intervals(interval, count, self.where), _kinks(kinks, self.where), source=self.where,
+            complex_partials=complex_partials, facts=column,
+        )  # fmt: skip
+
+    def _formula(self, text: str) -> Template:
+        return parse_formula(text, self.parameters, self.where, self._formulas)
+
+    def _partials(self, text: str) -> tuple[Template | None, ...]:
+        found = tuple(None if t.strip() == "none" else self._formula(t) for t in text.split(";"))
+        if len(found) != len(self.parameters):
+            raise RuleError(f"{self.where}: {len(found)} partials for {len(self.parameters)} arguments")
+        return found
 
 
 class Formulas(Mapping[tuple[str, int], Template]):
@@ -204,43 +233,6 @@ def _head(where: str, cells: list[str]) -> tuple[str, str, tuple[str, ...]]:
     if found is None or not all(p.isidentifier() for p in parameters):
         raise RuleError(f"{where}: {cells[0]!r} is not module.name(x, y), or module.name(x)[0] for one of several results")
     return found["module"], found["name"] + (found["item"] or ""), parameters
-
-
-def _rule(
-    where: str,
-    cells: list[str],
-    module: str,
-    name: str,
-    parameters: tuple[str, ...],
-    primal: Template | None,
-    functions: Functions,
-) -> Rule:
-    _, computed, formulas, kind, interval, kinks, *facts = cells
-    column = "".join(facts)
-    rule_column(column, parameters, where)
-    plain, _, conjugate = formulas.partition(";;")
-    plain, _, on_complex = plain.partition("::")
-    partials = _partials(plain, parameters, where, functions)
-    complex_partials = _partials(on_complex, parameters, where, functions) if on_complex else None
-    conj = tuple(parse_formula(t, parameters, where, functions) for t in conjugate.split(";")) if conjugate else None
-    op = None if primal is not None or computed == ITSELF else computed
-    if op is not None and op not in OPS:
-        raise RuleError(f"{where}: {op!r} is no operation; write one of symdiff.vocabulary.ops.OPS, = formula, or {ITSELF}")
-    words = kind.split()
-    if not words or words[0] not in KINDS or set(words[1:]) - {"singular"}:
-        raise RuleError(f"{where}: kind {kind!r}; {', '.join(KINDS)}, then singular")
-    return Rule(
-        module, name, parameters, partials, op, primal, conj, words[0], "singular" in words,
-        _intervals(interval, len(parameters), where), _kinks(kinks, where), source=where,
-        complex_partials=complex_partials, facts=column,
-    )  # fmt: skip
-
-
-def _partials(text: str, parameters: tuple[str, ...], where: str, functions: Functions) -> tuple[Template | None, ...]:
-    found = tuple(None if t.strip() == "none" else parse_formula(t, parameters, where, functions) for t in text.split(";"))
-    if len(found) != len(parameters):
-        raise RuleError(f"{where}: {len(found)} partials for {len(parameters)} arguments")
-    return found
 
 
 def _intervals(text: str, count: int, where: str) -> tuple[tuple[float, float], ...]:

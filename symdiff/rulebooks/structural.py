@@ -9,7 +9,7 @@ import ast
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,8 @@ from symdiff.ir.building import array_atom, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.book import table_folder
 from symdiff.rulebooks.matrices import WORDS
-from symdiff.vocabulary.heads import HEADS, Shape
+from symdiff.rulebooks.tables import FORMULA_OPERATORS
+from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 
 ZERO = Constant(0.0)
@@ -34,6 +35,7 @@ class StructuralRule:
 
     name: str
     operands: tuple[str, ...]
+    parameters: tuple[str, ...]
     tangents: tuple[ast.expr | None, ...] | None
     cotangents: tuple[ast.expr | None, ...]
     real: bool
@@ -64,7 +66,9 @@ def parsed_row(line: str, source: str) -> StructuralRule:
         raise RuleError(
             f"{source}: head(operands; parameters) | tangents | cotangents | yes, yes moves or real is expected: {line.strip()}"
         )
-    operands = tuple(o.strip() for o in head["operands"].split(","))
+    operands, parameters = (
+        tuple(map(str.strip, filter(None, (head[part] or "").split(",")))) for part in ("operands", "params")
+    )
     if head["name"] not in HEADS:
         raise RuleError(f"{source}: unknown operation {head['name']}; there are {', '.join(HEADS)}")
 
@@ -78,9 +82,8 @@ def parsed_row(line: str, source: str) -> StructuralRule:
             raise RuleError(f"{source}: {error.msg}: {text}") from None
 
     tangents = None if columns[1] == "linear" else formulas(columns[1])
-    return StructuralRule(
-        head["name"], operands, tangents, formulas(columns[2]), columns[3] == "real", source, _shown(columns, operands)
-    )
+    shown, real = _shown(columns, operands), columns[3] == "real"
+    return StructuralRule(head["name"], operands, parameters, tangents, formulas(columns[2]), real, source, shown)
 
 
 def moves_by_rule(binding: Node) -> bool:
@@ -132,15 +135,12 @@ def rule_pullback(arrays: Arrays, binding: Node, place: int, cotangent: Atom) ->
 def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -> Atom | None:
     """The tangent of the result from those of some operands, by their places; None where it has none."""
     if binding.op == "concatenate":
-        parts = [
-            tangents[i] if i in tangents else arrays.broadcast_to(Constant(0.0), o.shape)
-            for i, o in enumerate(binding.operands)
-        ]
+        parts = [tangents[i] if i in tangents else arrays.broadcast_to(ZERO, o.shape) for i, o in enumerate(binding.operands)]
         return arrays.concatenate(parts, binding.params.params["axis"])
     if binding.op == "item":
         return arrays.cell(tangents[0], binding.params)
     if binding.op == "array":
-        cells = tuple(tangents.get(i, Constant(0.0)) for i in range(len(binding.operands)))
+        cells = tuple(tangents.get(i, ZERO) for i in range(len(binding.operands)))
         return arrays.builder.array(list(cells), binding.shape, binding.dtype)
     if binding.op == "part":
         dot = arrays.builder.part(tangents[0], binding.params)  # type: ignore[arg-type]
@@ -149,7 +149,7 @@ def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -
     total: Atom | None = None
     for place, tangent in tangents.items():
         if rule.tangents is None:
-            term = _linear(arrays, binding, tangent)
+            term = _applied(arrays, binding.op, [tangent], binding.params.params)
         else:
             formula = rule.tangents[place]
             if formula is None:
@@ -159,11 +159,11 @@ def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -
     return total
 
 
-def _linear(arrays: Arrays, binding: Node, tangent: Atom) -> Atom:
-    """A linear head applied to a tangent, simplified where the algebra knows more."""
-    params = binding.params.params
-    known = getattr(arrays, binding.op, None)
-    return known(tangent, **params) if known is not None else arrays.bind(binding.op, tangent, **params)
+def _applied(arrays: Arrays, name: str, operands: Sequence[Atom], params: dict[str, Any]) -> Atom:
+    """A head applied to operands, simplified where the algebra knows more."""
+    known = getattr(arrays, name, None)
+    found: Atom = known(*operands, **params) if known is not None else arrays.bind(name, *operands, **params)
+    return found
 
 
 def _cell(binding: Node) -> tuple[tuple[int, int, int], ...]:
@@ -195,59 +195,30 @@ class _Words:
         function = _VOCABULARY.get(name)
         if function is not None:
             return function(a, *args)
-        if name in HEADS:
-            return a.bind(name, *args)
+        head = structural_rules().get(name)
+        if head is not None and len(args) == len(head.operands) + len(head.parameters):
+            count = len(head.operands)
+            return _applied(a, name, args[:count], dict(zip(head.parameters, args[count:], strict=True)))
         raise RuleError(f"{rule.source}: unknown function {name}")
-
-
-def _spread(a: Arrays, x: Atom, of: Atom, axes: tuple[int, ...]) -> Atom:
-    return a.spread(x, of.shape, axes)
-
-
-def _hits(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
-    return a.emit("eq", x, a.reshape(out, kept_shape(x.shape, axes)))
 
 
 def _shares(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
     """1/n at each of n tied cells of an extreme, 0 elsewhere."""
-    hits = a.emit("select", _hits(a, x, out, axes), Constant(1.0), Constant(0.0))
+    hits = a.emit("eq", x, a.reshape(out, kept_shape(x.shape, axes)))
+    hits = a.emit("select", hits, Constant(1.0), ZERO)
     return a.emit("div", hits, a.sum(hits, axes, keepdims=True))
 
 
 def _weights(a: Arrays, x: Atom, out: Atom, axes: tuple[int, ...]) -> Atom:
     """exp(x)/sum(exp(x)), equal shares to the infinite cells of an infinite sum."""
     top = a.reshape(out, kept_shape(x.shape, axes))
-    return a.emit("select", a.emit("isfinite", top), _softmax(a, x, axes), _shares(a, x, out, axes))
-
-
-def _softmax(a: Arrays, x: Atom, axes: tuple[int, ...]) -> Atom:
-    return a.bind("softmax", x, axes=axes)
-
-
-def _erased(a: Arrays, x: Atom, key: Any) -> Atom:
-    return a.bind("set", x, Constant(0.0), key=key)
-
-
-def _erased_at(a: Arrays, x: Atom, indices: np.ndarray) -> Atom:
-    return a.bind("set_at", x, Constant(0.0), indices=indices)
-
-
-def _erased_rows(a: Arrays, x: Atom, i: Atom) -> Atom:
-    return a.bind("assign_at", x, i, Constant(0.0))
+    return a.emit("select", a.emit("isfinite", top), a.bind("softmax", x, axes=axes), _shares(a, x, out, axes))
 
 
 def _spread_at(a: Arrays, x: Atom, indices: np.ndarray, of: Atom) -> Atom:
     """Zeros like `of` with x in the cells of flat index `indices`."""
     rows = a.broadcast_to(x, indices.shape)
     return a.reshape(a.bind("scatter", rows, indices=indices, size=math.prod(of.shape)), of.shape)
-
-
-def _taken_at(a: Arrays, x: Atom, indices: np.ndarray) -> Atom:
-    return a.bind("take", a.reshape(x, (math.prod(x.shape),)), indices=indices)
-
-
-def _scatter(a: Arrays, x: Atom, indices: np.ndarray, of: Atom) -> Atom:
-    return a.bind("scatter", x, indices=indices, size=of.shape[0])
 
 
 def _embed_in(a: Arrays, x: Atom, of: Atom) -> Atom:
@@ -270,59 +241,32 @@ def _lower_half(a: Arrays, x: Atom) -> Atom:
     return a.builder.mul(x, array_atom(half))
 
 
-def _inverse(a: Arrays, axes: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(axes.index(i) for i in range(len(axes)))
-
-
-def _last_two(a: Arrays, x: Atom) -> tuple[int, ...]:
-    return (len(x.shape) - 2, len(x.shape) - 1)
-
-
-def _shape(of: Atom) -> Shape:
-    return of.shape
-
-
 _VOCABULARY: dict[str, Callable[..., Any]] = {
     "T": lambda a, x: a.swapped(x),
-    "sum": lambda a, x, axes: a.sum(x, axes),
-    "spread": _spread,
-    "spread_to": lambda a, x, of: a.broadcast_to(x, _shape(of)),
-    "unbroadcast": lambda a, x, of: a.unbroadcast(x, _shape(of)),
-    "like": lambda a, x, of: a.reshape(x, _shape(of)),
-    "transpose": lambda a, x, axes: a.transpose(x, axes),
-    "inverse": _inverse,
-    "last_two": _last_two,
-    "getitem": lambda a, x, key: a.getitem(x, key),
-    "put": lambda a, x, key, of: a.put(x, key, _shape(of)),
-    "erase": _erased,
-    "take": lambda a, x, indices: a.bind("take", x, indices=indices),
-    "scatter": _scatter,
-    "erase_at": _erased_at,
+    "spread": lambda a, x, of, axes: a.spread(x, of.shape, axes),
+    "spread_to": lambda a, x, of: a.broadcast_to(x, of.shape),
+    "unbroadcast": lambda a, x, of: a.unbroadcast(x, of.shape),
+    "like": lambda a, x, of: a.reshape(x, of.shape),
+    "inverse": lambda a, axes: tuple(axes.index(i) for i in range(len(axes))),
+    "last_two": lambda a, x: (len(x.shape) - 2, len(x.shape) - 1),
+    "put": lambda a, x, key, of: a.put(x, key, of.shape),
+    "erase": lambda a, x, key: a.bind("set", x, ZERO, key=key),
+    "scatter": lambda a, x, indices, of: a.bind("scatter", x, indices=indices, size=of.shape[0]),
+    "erase_at": lambda a, x, indices: a.bind("set_at", x, ZERO, indices=indices),
     "spread_at": _spread_at,
-    "take_at": _taken_at,
+    "take_at": lambda a, x, indices: a.bind("take", a.reshape(x, (math.prod(x.shape),)), indices=indices),
     "flip": lambda a, x, axis: a.flip(x, axis),
-    "cumsum": lambda a, x, axis: a.bind("cumsum", x, axis=axis),
-    "take_along": lambda a, x, i, axis: a.bind("take_along", x, i, axis=axis),
-    "put_along": lambda a, x, i, axis: a.bind("put_along", x, i, axis=axis),
-    "gather": lambda a, x, i: a.bind("gather", x, i),
-    "erase_rows": _erased_rows,
+    "erase_rows": lambda a, x, i: a.bind("assign_at", x, i, ZERO),
     "scatter_at": lambda a, x, i, of: a.bind("scatter_at", x, i, size=of.shape[0]),
-    "embed": lambda a, x: a.embed(x),
     "embed_in": _embed_in,
-    "diagonal": lambda a, x: a.diagonal(x),
-    "fft": lambda a, x, axis: a.bind("fft", x, axis=axis),
-    "bfft": lambda a, x, axis: a.bind("bfft", x, axis=axis),
     "filled": _filled,
     "reversed": lambda a, x: a.flip(x),
-    "convolve": lambda a, x, y: a.bind("convolve", x, y),
     "inside": lambda a, x, y: a.bind("convolve_inside", x, y),
     "shares": _shares,
     "weights": _weights,
-    "softmax": _softmax,
     "lower_half": _lower_half,
     **WORDS,
 }
-_OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
 
 
 def _walk(node: ast.expr, words: _Words, rule: StructuralRule) -> Any:
@@ -340,7 +284,7 @@ def _walk(node: ast.expr, words: _Words, rule: StructuralRule) -> Any:
         left, right = _walk(node.left, words, rule), _walk(node.right, words, rule)
         if isinstance(node.op, ast.MatMult):
             return a.matmul(left, right)
-        op = _OPERATORS.get(type(node.op))
+        op = FORMULA_OPERATORS.get(type(node.op))
         if op in ("mul", "add"):
             return getattr(a.builder, op)(left, right)
         if op is not None:

@@ -23,7 +23,7 @@ MAX_BYTES = 4_000_000
 MAX_DEPTH = 100
 MAX_STEPS = 2000
 FORMULA_OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.Mod: "mod"}
-_COMPARE = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
+COMPARISONS = {ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne"}
 _BOOLEAN = {ast.And: "and", ast.Or: "or"}
 FORMULA_CALLS = {op.numpy: op.name for op in OPS.values() if op.arity > 0 and op.numpy and not op.is_special}
 FORMULA_CALLS |= {name: name for name, op in OPS.items() if op.arity > 0}
@@ -173,8 +173,8 @@ class _Lowering:
                 return self.put("neg", (self.lower_new(ast.BinOp(left, op, right), deeper),))  # -x*x is -(x*x)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in FORMULA_OPERATORS:
                 return self.put(FORMULA_OPERATORS[type(op)], (self.lower(left, deeper), self.lower(right, deeper)))
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
-                return self.put(_COMPARE[type(op)], (self.lower(left, deeper), self.lower(right, deeper)))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in COMPARISONS:
+                return self.put(COMPARISONS[type(op)], (self.lower(left, deeper), self.lower(right, deeper)))
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 return self.put("select", tuple(self.lower(part, deeper) for part in (test, body, orelse)))
             case ast.BoolOp(op=op, values=values):

@@ -19,7 +19,8 @@ import numpy as np
 
 from symdiff.ir.node import Constant, Node
 from symdiff.rulebooks.calls import kink_by_rule
-from symdiff.rulebooks.precision import OPERATIONS, SLOW
+from symdiff.rulebooks.elsewhere import OPERATIONS
+from symdiff.rulebooks.precision import SLOW
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template, parse_formula
 from symdiff.vocabulary.ops import OPS

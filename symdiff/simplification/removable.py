@@ -23,7 +23,7 @@ from symdiff.ir.invariants import binding_with
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.rulebooks.columns import Locus, formula_locus
-from symdiff.rulebooks.precision import OPERATIONS
+from symdiff.rulebooks.elsewhere import OPERATIONS
 from symdiff.rulebooks.rule import evaluate_formula
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.expansions import (

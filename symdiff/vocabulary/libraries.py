@@ -74,6 +74,16 @@ def line_unless_library(frame: types.FrameType, number: int | None) -> str:
     return Line.of(path, number) if short or FOLLOWED in frame.f_globals else ""
 
 
+def hide_frames(error: Exception) -> None:
+    """Leave out of a traceback what stands between the frame that catches the error and the first of the user's."""
+    caught = error.__traceback__
+    inner = caught.tb_next if caught is not None else None
+    while inner is not None and not line_unless_library(inner.tb_frame, inner.tb_lineno):
+        inner = inner.tb_next
+    if caught is not None and inner is not None:
+        caught.tb_next = inner
+
+
 def is_library(path: str) -> bool:
     """Whether a file belongs to a library."""
     return name_unless_library(path) == "" and path != "<string>"

@@ -150,13 +150,14 @@ def docstring_literal(doc: str) -> list[str]:
     first, *rest = printable_lines(escaped)
     if not rest:
         first = f'{first[:-1]}\\"' if first.endswith('"') else first
-        return [f'    """{line}' if i == 0 else f"    {line}" for i, line in enumerate(_folded(first + '"""'))]
-    lines = [f'    """{_folded(first)[0]}', *(f"    {line}" for line in _folded(first)[1:])]
+        return [f'    """{line}' if i == 0 else f"    {line}" for i, line in enumerate(folded(first + '"""'))]
+    lines = [f'    """{folded(first)[0]}', *(f"    {line}" for line in folded(first)[1:])]
     lines += [f"    {line}".rstrip() for line in rest]
     return [*lines, '    """']
 
 
-def _folded(text: str) -> list[str]:
+def folded(text: str) -> list[str]:
+    """A line as several that are not too long."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) + 1 > WIDTH - 7:

@@ -36,8 +36,6 @@ _COUNTING = "eval_hermite eval_hermitenorm"
 _TO_COMPLEX = "wofz hankel1 hankel1e hankel2 hankel2e modfresnelpf modfresnelpk modfresnelmf modfresnelmk"
 _PYTHON = {
     "erf": "math.erf({0})", "erfc": "math.erfc({0})", "gamma": "math.gamma({0})", "gammaln": "math.lgamma({0})",
-    "ndtr": "(0.5*math.erfc({0}*-0.7071067811865476))",
-    "expit": "(1.0/(1.0 + math.exp(-{0})) if {0} > 0.0 else math.exp({0})/(1.0 + math.exp({0})))",
 }  # fmt: skip
 _C = {"erf": "erf", "erfc": "erfc", "gamma": "tgamma", "gammaln": "lgamma", "j0": "j0", "j1": "j1", "y0": "y0", "y1": "y1"}
 _CUDA = _C | {

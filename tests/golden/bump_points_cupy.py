@@ -35,7 +35,12 @@ extern "C" __global__ void bump_value_and_grad_points(
 {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        bump_value_and_grad(x[i * x_step], y[i * y_step], &f[i * f_step], &df_dx[i * df_dx_step], &df_dy[i * df_dy_step]);
+        bump_value_and_grad(
+            x[i * x_step],
+            y[i * y_step],
+            &f[i * f_step],
+            &df_dx[i * df_dx_step],
+            &df_dy[i * df_dy_step]);
     }
 }
 

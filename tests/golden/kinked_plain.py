@@ -14,7 +14,8 @@ Result = float
 def kinked_grad_steps(x: float) -> float:
     """df_dx: arithmetic on numbers."""
     v0 = abs(x) + 1.0
-    df_dx = ((math.log(v0) + x*(1.0 if x > 0 else -1.0 if x < 0 else x*0.0 + 0.0)/v0) if (x > 0.0) else 0.0)
+    v1 = x*(1.0 if x > 0.0 else -1.0 if x < 0.0 else 0.0 if x == 0.0 else x)
+    df_dx = math.log(v0) + v1/v0 if x > 0.0 else 0.0
     return df_dx
 
 
@@ -40,8 +41,8 @@ def kinked_grad(x: float, out: Any = None) -> Result:
 def kinked_grad_ieee_steps(x: float) -> Any:
     """The same steps, with IEEE results where Python's math raises."""
     v0 = abs(x) + 1.0
-    v1 = _ieee(math.log, v0) + _divide(x*(1.0 if x > 0 else -1.0 if x < 0 else x*0.0 + 0.0), v0)
-    df_dx = (v1 if (x > 0.0) else 0.0)
+    v1 = x*(1.0 if x > 0.0 else -1.0 if x < 0.0 else 0.0 if x == 0.0 else x)
+    df_dx = _ieee(math.log, v0) + _divide(v1, v0) if x > 0.0 else 0.0
     return df_dx
 
 

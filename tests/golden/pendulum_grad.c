@@ -4,7 +4,8 @@
  * graph 9d61a2fb, rules e3b0c442, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 6001 operations.
  *
- * Gradient of pendulum. Takes angle float64, speed float64, damping float64; returns df_dangle float64.
+ * Gradient of pendulum. Takes angle float64, speed float64, damping float64; returns df_dangle
+ * float64.
  *
  * The angle after 400 steps.
  *

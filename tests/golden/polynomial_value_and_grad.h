@@ -4,7 +4,8 @@
  * graph 787f6ea2, rules cc5d6dbc, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 13 operations (19 before sharing).
  *
- * Value and gradient of polynomial. Takes x float64, y float64; returns f float64, df_dx float64, df_dy float64.
+ * Value and gradient of polynomial. Takes x float64, y float64; returns f float64, df_dx
+ * float64, df_dy float64.
  *
  * A polynomial in two variables.
  *

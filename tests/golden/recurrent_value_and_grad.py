@@ -9,7 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["recurrent_value_and_grad"]
 
-Result = tuple[np.float64, tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]
+Result = tuple[
+    np.float64,
+    tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]],
+]
 
 
 def recurrent_value_and_grad_steps(

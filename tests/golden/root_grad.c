@@ -23,6 +23,6 @@ int root_grad(double x, const double *restrict bounds, double *restrict df_dx)
         return 1;
     if (x > bounds[1])
         return 2;
-    *df_dx = (x > 1.0) ? (0.5 / sqrt(x)) : 0.5;
+    *df_dx = x > 1.0 ? 0.5 / sqrt(x) : 0.5;
     return 0;
 }

@@ -15,7 +15,7 @@ Result = np.float64
 
 def root_grad_steps(x: float) -> Any:
     """df_dx: arithmetic on numbers."""
-    df_dx = np.float64((0.5/np.sqrt(x)) if (x > 1.0) else 0.5)
+    df_dx = np.float64(0.5/np.sqrt(x) if x > 1.0 else 0.5)
     return df_dx
 
 

@@ -14,7 +14,7 @@ Result = float
 
 def root_grad_leaves_steps(x: float) -> float:
     """df_dx: arithmetic on numbers."""
-    df_dx = ((0.5/math.sqrt(x)) if (x > 1.0) else 0.5)
+    df_dx = 0.5/math.sqrt(x) if x > 1.0 else 0.5
     return df_dx
 
 
@@ -53,7 +53,7 @@ def root_grad(x: float, bounds: Any, out: Any = None) -> Result:
 
 def root_grad_leaves_ieee_steps(x: float) -> Any:
     """The same steps, with IEEE results where Python's math raises."""
-    df_dx = (_divide(0.5, _ieee(math.sqrt, x)) if (x > 1.0) else 0.5)
+    df_dx = _divide(0.5, _ieee(math.sqrt, x)) if x > 1.0 else 0.5
     return df_dx
 
 

@@ -4,7 +4,9 @@
  * graph f850141c, rules cc5d6dbc, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 5 operations (9 before sharing).
  *
- * Gradient of spring. Takes state_v_0 float64, state_x float64, law_stiffness float64, law_rest float64; returns df_dstate_v_0 float64, df_dstate_x float64, df_dlaw_stiffness float64, df_dlaw_rest float64.
+ * Gradient of spring. Takes state_v_0 float64, state_x float64, law_stiffness float64, law_rest
+ * float64; returns df_dstate_v_0 float64, df_dstate_x float64, df_dlaw_stiffness float64,
+ * df_dlaw_rest float64.
  *
  * An energy of a dictionary and a dataclass.
  */

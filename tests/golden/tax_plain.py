@@ -12,13 +12,13 @@ Result = tuple[float, tuple[float, float]]
 
 def tax_value_and_grad_steps(income: float, rate: float) -> tuple[float, float, float]:
     """f, df_dincome, df_drate: arithmetic on numbers."""
-    v0 = (income < 10.0)
-    v1 = (income < 50.0)
+    v0 = income < 10.0
+    v1 = income < 50.0
     v2 = income - (10.0 if v1 else 50.0)
-    v3 = (rate if v1 else (2.0*rate))
-    f = ((0.1*income) if v0 else (v2*v3 + (1.0 if v1 else (40.0*rate + 1.0))))
-    df_dincome = (0.1 if v0 else v3)
-    df_drate = (0.0 if v0 else (v2 if v1 else (2.0*v2 + 40.0)))
+    v3 = rate if v1 else 2.0*rate
+    f = 0.1*income if v0 else v2*v3 + (1.0 if v1 else 40.0*rate + 1.0)
+    df_dincome = 0.1 if v0 else v3
+    df_drate = 0.0 if v0 else v2 if v1 else 2.0*v2 + 40.0
     return f, df_dincome, df_drate
 
 

@@ -21,11 +21,11 @@ __device__ inline void tax_value_and_grad(
     const bool v0 = income < 10.0;
     const bool v1 = income < 50.0;
     const double v2 = income - (v1 ? 10.0 : 50.0);
-    const double v3 = v1 ? rate : (2.0 * rate);
-    const double v4 = v0 ? (0.1 * income) : (v2 * v3 + (v1 ? 1.0 : (40.0 * rate + 1.0)));
+    const double v3 = v1 ? rate : 2.0 * rate;
+    const double v4 = v0 ? 0.1 * income : v2 * v3 + (v1 ? 1.0 : 40.0 * rate + 1.0);
     *f = v4;
     *df_dincome = v0 ? 0.1 : v3;
-    *df_drate = v0 ? 0.0 : (v1 ? v2 : (2.0 * v2 + 40.0));
+    *df_drate = v0 ? 0.0 : v1 ? v2 : 2.0 * v2 + 40.0;
 }
 
 extern "C" __global__ void tax_value_and_grad_points(
@@ -38,7 +38,12 @@ extern "C" __global__ void tax_value_and_grad_points(
 {
     const long long step = (long long)gridDim.x * blockDim.x;
     for (long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) {
-        tax_value_and_grad(income[i * income_step], rate[i * rate_step], &f[i * f_step], &df_dincome[i * df_dincome_step], &df_drate[i * df_drate_step]);
+        tax_value_and_grad(
+            income[i * income_step],
+            rate[i * rate_step],
+            &f[i * f_step],
+            &df_dincome[i * df_dincome_step],
+            &df_drate[i * df_drate_step]);
     }
 }
 
@@ -86,7 +91,12 @@ extern "C" __global__ void tax_value_and_grad_pieces(
         double df_drate_cells[2];
         #pragma unroll
         for (int p = 0; p < 2; ++p)
-            tax_value_and_grad(income_cells[p], rate_cells[p], &f_cells[p], &df_dincome_cells[p], &df_drate_cells[p]);
+            tax_value_and_grad(
+                income_cells[p],
+                rate_cells[p],
+                &f_cells[p],
+                &df_dincome_cells[p],
+                &df_drate_cells[p]);
         store_piece(f_cells, 1, &f[i]);
         store_piece(df_dincome_cells, 1, &df_dincome[i]);
         store_piece(df_drate_cells, 1, &df_drate[i]);

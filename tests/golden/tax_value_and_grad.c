@@ -4,7 +4,8 @@
  * graph 0213271e, rules b07858ce, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 18 operations (18 before sharing).
  *
- * Value and gradient of tax. Takes income float64, rate float64; returns f float64, df_dincome float64, df_drate float64.
+ * Value and gradient of tax. Takes income float64, rate float64; returns f float64, df_dincome
+ * float64, df_drate float64.
  *
  * Three paths, merged by selects.
  */
@@ -22,9 +23,9 @@ void tax_value_and_grad(
     const bool v0 = income < 10.0;
     const bool v1 = income < 50.0;
     const double v2 = income - (v1 ? 10.0 : 50.0);
-    const double v3 = v1 ? rate : (2.0 * rate);
-    const double v4 = v0 ? (0.1 * income) : (v2 * v3 + (v1 ? 1.0 : (40.0 * rate + 1.0)));
+    const double v3 = v1 ? rate : 2.0 * rate;
+    const double v4 = v0 ? 0.1 * income : v2 * v3 + (v1 ? 1.0 : 40.0 * rate + 1.0);
     *f = v4;
     *df_dincome = v0 ? 0.1 : v3;
-    *df_drate = v0 ? 0.0 : (v1 ? v2 : (2.0 * v2 + 40.0));
+    *df_drate = v0 ? 0.0 : v1 ? v2 : 2.0 * v2 + 40.0;
 }

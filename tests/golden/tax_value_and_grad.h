@@ -4,7 +4,8 @@
  * graph 0213271e, rules b07858ce, float64. Needs a C99 compiler and libm only. Belongs to the project that generated it.
  * 18 operations (18 before sharing).
  *
- * Value and gradient of tax. Takes income float64, rate float64; returns f float64, df_dincome float64, df_drate float64.
+ * Value and gradient of tax. Takes income float64, rate float64; returns f float64, df_dincome
+ * float64, df_drate float64.
  *
  * Three paths, merged by selects.
  *

@@ -14,13 +14,13 @@ Result = tuple[np.float64, tuple[np.float64, np.float64]]
 
 def tax_value_and_grad_steps(income: float, rate: float) -> tuple[float, float, float]:
     """f, df_dincome, df_drate: arithmetic on numbers."""
-    v0 = (income < 10.0)
-    v1 = (income < 50.0)
+    v0 = income < 10.0
+    v1 = income < 50.0
     v2 = income - np.float64(10.0 if v1 else 50.0)
     v3 = np.float64(rate if v1 else 2.0*rate)
-    f = np.float64((0.1*income) if v0 else v2*v3 + np.float64(1.0 if v1 else 40.0*rate + 1.0))
+    f = np.float64(0.1*income if v0 else v2*v3 + np.float64(1.0 if v1 else 40.0*rate + 1.0))
     df_dincome = np.float64(0.1 if v0 else v3)
-    df_drate = np.float64(0.0 if v0 else np.float64(v2 if v1 else 2.0*v2 + 40.0))
+    df_drate = np.float64(0.0 if v0 else v2 if v1 else 2.0*v2 + 40.0)
     return f, df_dincome, df_drate
 
 

@@ -37,6 +37,7 @@ from symdiff.lowering.walks import programs_in
 from symdiff.vocabulary.extents import Shape, names_in_extents
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.vocabulary.traits import operations
 
 CUDA_RESERVED = RESERVED | NAMES_OF_SUPPORT | frozenset(
     """
@@ -47,19 +48,15 @@ CUDA_RESERVED = RESERVED | NAMES_OF_SUPPORT | frozenset(
 )  # fmt: skip
 
 
+_JOINS = operations("logic") - {"xor", "not"}
+
+
 class Cuda(Dialect):
     """CUDA C++."""
 
     types: ClassVar[dict[str, str]] = {"d": "double", "f": "float", "D": "complex128", "F": "complex64", "?": "bool"}
     library = "CUDA's device functions"
     restrict = "__restrict__"
-    # Complex structures have no truth of their own but by `!`.
-    logic: ClassVar[dict[str, str]] = {
-        "and": "(!!{0} && !!{1})",
-        "or": "(!!{0} || !!{1})",
-        "xor": "(!{0} != !{1})",
-        "not": "!{0}",
-    }
 
     def function(self, op: Op) -> str | None:
         return op.cuda_name
@@ -73,21 +70,24 @@ class Cuda(Dialect):
         return f"{COMPLEX_NAMES[node.op]}({places})"
 
     def spelling(self, program: Program, position: int) -> Spelled:
-        template, level, needed = super().spelling(program, position)
+        spelled = super().spelling(program, position)
         node = program.nodes[position]
         codes = [program.nodes[o].dtype for o in printed_operands(program, position)]
+        if node.op in _JOINS and any(c in "FD" for c in codes):  # structures have no truth of their own but by `!`
+            return spelled._replace(template=spelled.template.format("!!{0}", "!!{1}"), needed=(ATOM, ATOM))
         if node.op != "cast" and "F" in codes and "D" in (node.dtype, *codes):  # structures do not widen by themselves
-            template = template.format(*(f"complex128_of({{{k}}})" if c == "F" else f"{{{k}}}" for k, c in enumerate(codes)))
-        return template, level, needed
+            places = (f"complex128_of({{{k}}})" if c == "F" else f"{{{k}}}" for k, c in enumerate(codes))
+            return spelled._replace(template=spelled.template.format(*places))
+        return spelled
 
     def cast(self, code: str, source: str) -> Spelled:
         if code in "FD" and source in "FD":
-            return f"{self.types[code]}_of({{0}})", ATOM, (0,)
+            return Spelled(f"{self.types[code]}_of({{0}})")
         return super().cast(code, source)
 
     def on_reals(self, node: Node, op: Op, places: str) -> Spelled:
         if node.op in REAL_NAMES:
-            return f"{REAL_NAMES[node.op]}({places})", ATOM, (0,) * op.arity
+            return Spelled(f"{REAL_NAMES[node.op]}({places})")
         return super().on_reals(node, op, places)
 
     def precisions(self, codes: set[str]) -> list[str]:
@@ -104,7 +104,7 @@ class CudaNests(CNests):
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         found = super().buffer(name, shape, code)
-        if self.grown:
+        if self.large:
             raise LANGUAGE.lacking(f"an array of {math.prod(shape)} cells within a function")
         return found
 

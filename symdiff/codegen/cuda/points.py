@@ -76,7 +76,8 @@ class PointKernel:
 
     def called(self, passed: list[str]) -> list[str]:
         """The call of the device function."""
-        return [f"{self.function}({', '.join(passed)});"]
+        *lines, last = c_signature(self.function, passed)
+        return [*lines, f"{last};"]
 
     def loop(self, body: list[str]) -> list[str]:
         """The loop over points."""

@@ -17,7 +17,7 @@ from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.outlining import Outlining
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
 from symdiff.codegen.math.lines import PAIRS, TYPES, VECTORS, Lines, Value
-from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words, is_small
+from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
@@ -132,6 +132,7 @@ class LoopWords(Words):
     """Blocks and instructions."""
 
     align = 16  # bytes
+    adds_rows = False  # which would keep rounds from being taken several at once
     is_given = True  # whether large arrays lie in memory that the caller gives
 
     def __init__(self, lines: Lines, ordered: bool) -> None:
@@ -223,7 +224,7 @@ class LoopWords(Words):
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         place = f"%b{next(self.names)}"
         self.places.append(place)
-        if is_small(shape):
+        if self.is_small(shape):
             count = math.prod(shape) * bytes_of_code(code) * self.lanes
             self.variables.append(f"  {place} = alloca [{count} x i8], align {self.align}")
         elif self.is_given and not has_extents(shape):

@@ -7,7 +7,7 @@ of a function of one number its derivative goes with it. None stands for other g
 Source of the method: Bryson and Ho, Applied Optimal Control, 1975, section 2.2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -305,15 +305,14 @@ def _total(reader: Reader, term: Term, by: Term, through: list[tuple[Term, Term]
 def _moving(reader: Reader, rows: Rows, first: list[Carried], by: Term, ends: list[tuple[Term, Term]]) -> list[Carried]:
     """The carried values that depend on a symbol, some by what they begin with."""
     found = {v.name for v in first} | {v.name for v in rows.carried if _total(reader, v.next, by, ends) is not ZERO}
-    while True:
-        more = {
-            v.name
-            for v in rows.carried
-            if v.name not in found and any(u.name in found and reader.slope(v.next, u.now) is not ZERO for u in rows.carried)
-        }
-        if not more:
-            return [v for v in rows.carried if v.name in found]
+    return _reached(found, rows.carried, lambda u, v: reader.slope(u.next, v.now) is not ZERO)
+
+
+def _reached(found: set[str], carried: list[Carried], goes: Callable[[Carried, Carried], bool]) -> list[Carried]:
+    """The carried values among some, and what goes from others into these."""
+    while more := {u.name for u in carried for v in carried if v.name in found and goes(u, v)} - found:
         found |= more
+    return [v for v in carried if v.name in found]
 
 
 class Multipliers:
@@ -351,12 +350,7 @@ class Multipliers:
         slope = self.reader.slope
         summed = [term for symbol, term in rows.sums if weights[symbol] is not ZERO]
         found = {v.name for v in rows.carried if weights[v.end] is not ZERO or any(slope(s, v.now) is not ZERO for s in summed)}
-        while True:
-            reached = [v for v in rows.carried if v.name in found]
-            more = {u.name for u in rows.carried for v in reached if slope(v.next, u.now) is not ZERO} - found
-            if not more:
-                return reached
-            found |= more
+        return _reached(found, rows.carried, lambda u, v: slope(v.next, u.now) is not ZERO)
 
     def _round(self, rows: Rows, carried: list[Carried], weights: dict[Term, Term], symbol: Term) -> Term:
         """The derivative by a symbol of a round, through that round."""

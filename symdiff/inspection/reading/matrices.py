@@ -49,7 +49,7 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     except Wordless:
         return None
     own = _own_names(written, values, sources, worded)
-    turned = {writer.turned_sum(t): writer.turned(t) for t in own if t.kind == "sum" and writer.is_array(t)}
+    turned = {writer.turned_inside(t): writer.turned(t) for t in own if t.kind == "sum" and writer.is_array(t)}
     lines = [line._replace(term=writer.rewritten(line.term, turned.get)) for line in lines]
     shown = [*taken, *values.counts, *(f"{name}[]" for name in writer.arrays)]
     equations, pieces = composed_lines(writer, lines, own, shown, set(own), MatrixComposer)

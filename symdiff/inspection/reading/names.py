@@ -5,17 +5,19 @@ outside stays text: what LaTeX or a page reads as its own is escaped.
 """
 
 import re
+import unicodedata
 from functools import lru_cache
 from typing import NamedTuple
 
 from symdiff.vocabulary.literals import printable
 
+_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
+_CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"  # that are none of Latin's
 GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ", "iota": "ι",
-    "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ", "tau": "τ",
-    "upsilon": "υ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ",
-    "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Upsilon": "Υ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω",
-}  # fmt: skip
+    name: unicodedata.lookup(f"Greek {case} letter {name.lower().replace('lambda', 'lamda')}")
+    for case, names in (("small", _NAMES), ("capital", _CAPITALS))
+    for name in names.split()
+}
 _LETTERS = {letter: name for name, letter in GREEK.items()} | dict.fromkeys(("lam", "lamda", "lambd"), "lambda")
 ACCENTS = {"dot": "\u0307", "ddot": "\u0308", "bar": "\u0304", "hat": "\u0302", "tilde": "\u0303"}
 _CELL = re.compile(r"(.+?)\[([^\[\]]*)\]", re.DOTALL)
@@ -76,7 +78,7 @@ def _is_letter(word: str) -> bool:
 
 def _latex_word(word: str) -> str:
     """Letters and digits slanted, words upright."""
-    if word in GREEK and word not in ("omicron",):
+    if word in GREEK:
         return rf"\{word}"
     if word in _LETTERS:
         return rf"\{_LETTERS[word]}"

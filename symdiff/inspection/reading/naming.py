@@ -5,7 +5,7 @@ stands once, but where a single line would be longer than a page.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import count
 from typing import NamedTuple
@@ -25,6 +25,7 @@ DIGITS = 18  # characters of a number that is named where it stands twice
 SHORT = 5  # printed width of a root or a function that the user has named, from which on it has its name so often
 PAGE = 320  # characters of a line beyond which its pieces are named, whether they stand twice or not
 DEEP = 24  # the same for nesting
+PRIVATE = 0xE000  # the first of Unicode's private letters, which stand for those of pieces until it is known how many there are
 _LETTERS = "uvwpqstabcghkmn"
 
 
@@ -44,6 +45,7 @@ class Naming:
         self.own = own
         self.names = Names(taken)
         self.pieces: list[Piece] = []
+        self._letters: dict[Term, str] = {}  # of pieces that have one of their own, by the symbols that stand for them
         self.constants: frozenset[str] = frozenset()  # the names of pieces that are numbers
         self._within: dict[tuple[str, Term], list[Term]] = {}  # what the user has named, by its first part, the longest first
         self._known_parts: dict[Term, list[tuple[Term, Fraction]]] = {}
@@ -87,7 +89,7 @@ class Naming:
                 found[term] = self._name(term, new, -ONCE if term in below else ONCE)
         self._within.clear()
         self._known_parts.clear()
-        return self._with_constants(self._without_single([found[root] for root in roots]))
+        return self._with_constants(self._with_letters(self._without_single([found[root] for root in roots])))
 
     def _shown(self, roots: list[Term], order: list[Term]) -> Counter[Term]:
         """How often each part of some terms stands in them as they are printed, up to some number."""
@@ -124,34 +126,58 @@ class Naming:
             return roots
         done: dict[Term, Term] = {}
         found = [self.writer.rewritten(term, over_names, done) for term in terms]
-        own = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
         self.constants = frozenset(symbol.parts[0] for symbol in named.values())
-        short: dict[Term, Term] = {}  # pieces that were long by their digits only
-        done, pieces = {}, own
-        for piece, term in zip(self.pieces, found, strict=False):
-            term = self.writer.rewritten(term, short.get, done)
-            if term is not piece.term and term.width < self.writer.long(term, True):
-                short[piece.symbol] = term
-            else:
-                pieces.append(Piece(piece.symbol, term))
-        self.pieces = pieces
-        return [self.writer.rewritten(term, short.get, done) for term in found[len(terms) - len(roots) :]]
+        before = dict(self.pieces)
+        self.pieces = [Piece(symbol, term) for symbol, term in zip(before, found, strict=False)]
+
+        def short(symbol: Term, term: Term) -> Term | None:
+            """A piece that was long by its digits only."""
+            return term if term is not before[symbol] and term.width < self.writer.long(term, True) else None
+
+        roots = self._substituted(found[len(terms) - len(roots) :], short)
+        self.pieces[:0] = [Piece(symbol, self.writer.number(n)) for n, symbol in named.items()]
+        return roots
+
+    def _substituted(self, roots: list[Term], change: Callable[[Term, Term], Term | None]) -> list[Term]:
+        """The terms, and those of pieces, with what `change(symbol, term)` gives in the place of pieces: another symbol, or the
+        term itself, so that there is no piece."""
+        stands: dict[Term, Term] = {}
+        done: dict[Term, Term] = {}
+        kept: list[Piece] = []
+        for symbol, term in self.pieces:
+            term = self.writer.rewritten(term, stands.get, done)
+            new = change(symbol, term)
+            if new is not None:
+                stands[symbol] = new
+            if new is not term:
+                kept.append(Piece(new or symbol, term))
+        self.pieces = kept
+        return [self.writer.rewritten(root, stands.get, done) for root in roots]
 
     def _without_single(self, roots: list[Term]) -> list[Term]:
         """The terms with pieces in their places that, as it turned out, stand once, where that makes no line too long."""
         terms = [*(piece.term for piece in self.pieces), *roots]
         uses = self._shown(terms, self._in_order(terms))
-        single: dict[Term, Term] = {}
-        done: dict[Term, Term] = {}
-        kept: list[Piece] = []
-        for piece in self.pieces:
-            term = self.writer.rewritten(piece.term, single.get, done)
-            if uses[piece.symbol] == 1 and term.width < PAGE // 2 and term.depth < DEEP:
-                single[piece.symbol] = term
-            else:
-                kept.append(Piece(piece.symbol, term))
-        self.pieces = kept
-        return [self.writer.rewritten(root, single.get, done) for root in roots]
+
+        def single(symbol: Term, term: Term) -> Term | None:
+            return term if uses[symbol] == 1 and term.width < PAGE // 2 and term.depth < DEEP else None
+
+        return self._substituted(roots, single)
+
+    def _with_letters(self, roots: list[Term]) -> list[Term]:
+        """The terms with letters for pieces that have one of their own, numbered where several have the same."""
+        counts = Counter(self._letters[piece.symbol] for piece in self.pieces if piece.symbol in self._letters)
+        numbers: Counter[str] = Counter()
+
+        def lettered(symbol: Term, term: Term) -> Term | None:
+            letter = self._letters.get(symbol)
+            if letter is None:
+                return None
+            numbers[letter] += 1
+            name = letter if counts[letter] == 1 else f"{letter}_{numbers[letter]}"
+            return self.writer.standing(self.names.next(name), term)
+
+        return self._substituted(roots, lettered)
 
     def _denominators(self, order: list[Term]) -> set[Term]:
         """Exponentials that stand with negative exponents only: the others are named."""
@@ -168,7 +194,10 @@ class Naming:
         name, times = self.own.get(term, (None, Fraction(1)))
         if power < 0:
             return self.writer.power(self._name(self.writer.power(term, power), self.writer.power(new, power), ONCE), power)
-        symbol = self.writer.standing(self.names.next(name or self.writer.letter(term)), new)
+        letter = None if name else self.writer.letter(term)
+        symbol = self.writer.standing(chr(PRIVATE + len(self.pieces)) if letter else self.names.next(name), new)
+        if letter is not None:
+            self._letters[symbol] = letter
         self.pieces.append(Piece(symbol, self.writer.scaled(new, times)))
         return self.writer.scaled(symbol, 1 / times)
 

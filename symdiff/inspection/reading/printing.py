@@ -89,19 +89,15 @@ class Latex(LatexPrinter):  # type: ignore[misc]
     def _print_Float(self, expr: Any) -> str:
         return re.sub(r"^(-?)1\.0 \\cdot |\.0(?= \\cdot)", r"\1", str(super()._print_Float(expr)))
 
-    def _print_polygamma(self, expr: Any, exp: Any = None) -> str:
-        return self._named(rf"\psi_{{{self._print(expr.args[0])}}}", expr.args[1], exp)
-
-    def _print_loggamma(self, expr: Any, exp: Any = None) -> str:
-        raised = "" if exp is None else f"^{{{exp}}}"
-        return rf"\log{raised} \Gamma\left({self._print(expr.args[0])}\right)"
-
     def _hprint_BesselBase(self, expr: Any, exp: Any, sym: str) -> str:
-        return self._named(f"{sym}_{{{self._print(expr.order)}}}", expr.argument, exp)
+        return self._signed(expr, exp, f"{sym}_{{#}}")
 
-    def _named(self, head: str, arg: Any, exp: Any) -> str:
+    def _signed(self, expr: Any, exp: Any, head: str) -> str:
+        """A call of a function by its sign, in which # stands for the first argument."""
+        first, *rest = map(self._print, expr.args)
+        word, gap, more = head.replace("#", first).partition(" ")
         raised = "" if exp is None else f"^{{{exp}}}"
-        return rf"{head}{raised}\left({self._print(arg)}\right)"
+        return rf"{word}{raised}{gap}{more}\left({', '.join(rest if '#' in head else [first, *rest])}\right)"
 
     def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
         bar = "bar" if expr.args[0].is_Symbol else "overline"
@@ -156,15 +152,14 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
         text = self._print(factor)
         return prettyForm(*text.parens()) if isinstance(factor, _SPREAD) else text
 
-    def _called(self, head: str, expr: Any) -> Any:
-        return prettyForm(*stringPict.next(head, prettyForm(*self._print_seq(expr.args, delimiter=", ").parens())))
-
-    def _indexed(self, expr: Any, letter: str) -> Any:
-        order = expr.args[0]
-        head = (
-            unicode_name(f"{letter}_{order}") if order.is_Symbol or (order.is_Integer and order >= 0) else f"{letter}_({order})"
-        )
-        return prettyForm(*stringPict.next(head, prettyForm(*self._print(expr.args[1]).parens())))
+    def _signed(self, expr: Any, head: str) -> Any:
+        """A call of a function by its sign, in which # stands for the first argument."""
+        args = expr.args
+        if "#" in head:
+            order, *args = args
+            plain = order.is_Symbol or (order.is_Integer and order >= 0)
+            head = unicode_name(head.replace("#", str(order))) if plain else head.replace("#", f"({order})")
+        return prettyForm(*stringPict.next(head, prettyForm(*self._print_seq(args, delimiter=", ").parens())))
 
     def _print_Slope(self, expr: Any) -> Any:
         d = "d" if isinstance(expr, TotalSlope) else "∂"
@@ -185,18 +180,18 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
         return prettyForm(*stringPict.next("∇_", array, " ", top))
 
 
-_LATEX = {
-    "digamma": r"\psi", "log2": r"\log_{2}", "log10": r"\log_{10}", "airyai": r"\operatorname{Ai}",
-    "airybi": r"\operatorname{Bi}", "airyaiprime": r"\operatorname{Ai}'", "airybiprime": r"\operatorname{Bi}'",
+_SIGNS = {  # in LaTeX and in text, "" for SymPy's own
+    "digamma": (r"\psi", "ψ"), "polygamma": (r"\psi_{#}", "ψ_#"), "loggamma": (r"\log \Gamma", "log Γ"),
+    "log2": (r"\log_{2}", ""), "log10": (r"\log_{10}", ""), "Max": ("", "max"), "Min": ("", "min"),
+    "airyai": (r"\operatorname{Ai}", ""), "airyaiprime": (r"\operatorname{Ai}'", ""),
+    "airybi": (r"\operatorname{Bi}", ""), "airybiprime": (r"\operatorname{Bi}'", ""),
+    **{f"bessel{letter}": ("", f"{letter.upper()}_#") for letter in "jyik"},
 }  # fmt: skip
-_TEXTS = {"digamma": "ψ", "loggamma": "log Γ", "Max": "max", "Min": "min"}
-_INDEXED = {"besselj": "J", "bessely": "Y", "besseli": "I", "besselk": "K", "polygamma": "ψ"}
-for _name, _head in _LATEX.items():
-    setattr(Latex, f"_print_{_name}", lambda self, expr, exp=None, head=_head: self._named(head, expr.args[0], exp))
-for _name, _head in _TEXTS.items():
-    setattr(Unicode, f"_print_{_name}", lambda self, expr, head=_head: self._called(head, expr))
-for _name, _head in _INDEXED.items():
-    setattr(Unicode, f"_print_{_name}", lambda self, expr, head=_head: self._indexed(expr, head))
+for _name, (_latex, _text) in _SIGNS.items():
+    if _latex:
+        setattr(Latex, f"_print_{_name}", lambda self, expr, exp=None, head=_latex: self._signed(expr, exp, head))
+    if _text:
+        setattr(Unicode, f"_print_{_name}", lambda self, expr, head=_text: self._signed(expr, head))
 
 
 def latex_of(expr: Any) -> str:

@@ -14,10 +14,8 @@ from typing import Any
 
 import sympy as sp
 
-from symdiff.inspection.reading.arranging import Arranger
 from symdiff.inspection.reading.arrays import array_formula
-from symdiff.inspection.reading.composing import Composer
-from symdiff.inspection.reading.equations import ROWS, Equation, Slope, TotalSlope
+from symdiff.inspection.reading.equations import ROWS, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.lines import Line, composed_lines
 from symdiff.inspection.reading.looped import looped_formula
@@ -58,8 +56,7 @@ class Primal:
         for leaf, name in zip(graph.inputs, self.names, strict=True):
             complex_ = is_complex(leaf.dtype)
             shape = () if whole else leaf.shape
-            cells = [cell_name(name, shape, k) for k in range(math.prod(shape))] if shape else [name]
-            self.cells.append([writer.symbol(cell, complex_) for cell in cells])
+            self.cells.append([writer.symbol(cell_name(name, shape, k), complex_) for k in range(math.prod(shape))])
             if not shape:
                 known[leaf.node] = self.cells[-1][0]
         self.inputs = dict(known)
@@ -143,21 +140,17 @@ def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, 
     found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
     if found is None:
         return None
-    composer, arranger = Composer(primal.writer), Arranger(primal.writer)
-
-    def equation(left: Any, term: Term, at: tuple[str, int, int] | None = None) -> Equation:
-        return Equation(left, composer.expression(arranger.arranged(term)), at)
-
     rows, where = [], [*found.steps(primal.slopes, None)]
     for slope in slopes:
         for (left, _), term in zip(_tops(primal), found.results, strict=True):
             if slope:
-                rows.append(equation(_slope(primal, left, symbols[0]), found.slope(term, primal.slopes, symbols[0])))
+                rows.append(Line(_slope(primal, left, symbols[0]), found.slope(term, primal.slopes, symbols[0])))
             else:
-                rows.append(equation(left, term))
+                rows.append(Line(left, term))
     where += found.steps(primal.slopes, symbols[0]) if slopes[-1] else []
     where.sort(key=lambda step: step.at is not None)  # the first round, then all others
-    return Formula(tuple(rows), tuple(equation(sp.Symbol(step.name), step.term, step.at) for step in where), notes)
+    equations, pieces = composed_lines(primal.writer, [*rows, *where], {}, primal.taken())
+    return Formula(tuple(equations[: len(rows)]), (*equations[len(rows) :], *pieces), notes)
 
 
 def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
@@ -246,11 +239,11 @@ def _rounds(branches: Any, sources: Sources) -> str:
 # -- the rows of each kind of derivative
 
 
-def _tops(primal: Primal) -> Iterator[tuple[Any, Term]]:
-    """The cells of the results with their left sides."""
-    for output, name, cells in zip(primal.graph.outputs, primal.tops, primal.outputs, strict=True):
+def _tops(primal: Primal, suffix: str = "", results: Any = None) -> Iterator[tuple[Any, Term]]:
+    """The cells of the results, or of others like them, with their left sides."""
+    for output, name, cells in zip(primal.graph.outputs, primal.tops, results or primal.outputs, strict=True):
         for k, term in enumerate(cells):
-            yield sp.Symbol(name if not output.shape else cell_name(name, output.shape, k)), term
+            yield sp.Symbol(cell_name(name + suffix, output.shape, k)), term
 
 
 def _symbols(primal: Primal, derivation: Derivation) -> list[Term]:
@@ -267,23 +260,18 @@ def _value_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
         yield Line(left, term)
 
 
-def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
-    for left, term in _tops(primal):
-        for symbol in _symbols(primal, derivation):
-            yield Line(_slope(primal, left, symbol), primal.slopes.of(term, symbol))
-
-
 def _value_and_slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     yield from _slope_rows(primal, derivation)
 
 
-def _higher_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
+def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     for left, term in _tops(primal):
         for symbol in _symbols(primal, derivation):
+            slope = term
             for _ in range(derivation.order):
-                term = primal.slopes.of(term, symbol)
-            yield Line(_slope(primal, left, *[symbol] * derivation.order) if derivation.order else left, term)
+                slope = primal.slopes.of(slope, symbol)
+            yield Line(_slope(primal, left, *[symbol] * derivation.order) if derivation.order else left, slope)
 
 
 def _hessian_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
@@ -301,9 +289,7 @@ def _moved(primal: Primal, derivation: Derivation, suffix: str) -> list[tuple[Te
     for place in derivation.wrt:
         name, leaf = primal.names[place], primal.graph.inputs[place]
         for k, cell in enumerate(primal.cells[place]):
-            own = f"{name}{suffix}"
-            direction = cell_name(own, leaf.shape, k) if leaf.shape else own
-            found.append((cell, primal.writer.symbol(direction, cell.is_complex)))
+            found.append((cell, primal.writer.symbol(cell_name(name + suffix, leaf.shape, k), cell.is_complex)))
     return found
 
 
@@ -315,11 +301,8 @@ def _tangent(primal: Primal, term: Term, moved: list[tuple[Term, Term]]) -> Term
 def _jvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     moved = _moved(primal, derivation, "_dot")
-    for output, name, cells in zip(primal.graph.outputs, primal.tops, primal.outputs, strict=True):
-        for k, term in enumerate(cells):
-            own = f"{name}_dot"
-            left = sp.Symbol(cell_name(own, output.shape, k) if output.shape else own)
-            yield Line(left, _tangent(primal, term, moved))
+    for left, term in _tops(primal, "_dot"):
+        yield Line(left, _tangent(primal, term, moved))
 
 
 def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
@@ -329,20 +312,14 @@ def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
         if order:
             share = Fraction(1, order)
             terms = [[primal.writer.scaled(_tangent(primal, term, moved), share) for term in cells] for cells in terms]
-        for output, name, cells in zip(primal.graph.outputs, primal.tops, terms, strict=True):
-            for k, term in enumerate(cells):
-                own = f"{name}_{order}"
-                yield Line(sp.Symbol(cell_name(own, output.shape, k) if output.shape else own), term)
+        for left, term in _tops(primal, f"_{order}", terms):
+            yield Line(left, term)
 
 
 def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     t = primal.writer
-    bars = []
-    for output, name, cells in zip(primal.graph.outputs, primal.tops, primal.outputs, strict=True):
-        for k, term in enumerate(cells):
-            own = f"{name}_bar"
-            bars.append((term, t.symbol(cell_name(own, output.shape, k) if output.shape else own, is_complex(output.dtype))))
+    bars = [(term, t.symbol(left.name, term.is_complex)) for left, term in _tops(primal, "_bar")]
     for cell, bar in _moved(primal, derivation, "_bar"):
         terms = (t.mul([primal.slopes.of(term, cell), top]) for term, top in bars if term.needs & cell.needs)
         yield Line(sp.Symbol(bar.parts[0]), t.plus(*terms))
@@ -354,8 +331,7 @@ def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
         for place in derivation.wrt:
             name = "Hv" if len(derivation.wrt) == 1 else f"Hv_{primal.names[place]}"
             for k, cell in enumerate(primal.cells[place]):
-                shape = primal.graph.inputs[place].shape
-                left = sp.Symbol(cell_name(name, shape, k) if shape else name)
+                left = sp.Symbol(cell_name(name, primal.graph.inputs[place].shape, k))
                 yield Line(left, _tangent(primal, primal.slopes.of(term, cell), moved))
 
 
@@ -371,6 +347,6 @@ def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
 
 _KINDS: dict[str, Callable[[Primal, Derivation], Iterator[Line]]] = {
     "": _value_rows, "grad": _slope_rows, "value_and_grad": _value_and_slope_rows, "jacobian": _slope_rows,
-    "derivative": _higher_rows, "hessian": _hessian_rows, "jvp": _jvp_rows, "vjp": _vjp_rows, "hvp": _hvp_rows,
+    "derivative": _slope_rows, "hessian": _hessian_rows, "jvp": _jvp_rows, "vjp": _vjp_rows, "hvp": _hvp_rows,
     "wirtinger": _wirtinger_rows, "taylor": _taylor_rows,
 }  # fmt: skip

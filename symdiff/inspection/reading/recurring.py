@@ -5,9 +5,11 @@ same term in each round from the second on; None stands for loops of other kinds
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import sympy as sp
 
 from symdiff.inspection.exact import ONCE
+from symdiff.inspection.reading.lines import Line
 from symdiff.inspection.reading.patterns import Patterns
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources, assigned_values
@@ -19,14 +21,6 @@ from symdiff.vocabulary.ops import is_complex
 
 FEWEST = 3  # rounds
 WIDEST = 200  # printed width of a step
-
-
-class Step(NamedTuple):
-    """What a round makes: the name of a value of the next place, its term, and for which places of the index it holds."""
-
-    name: str
-    term: Term
-    at: tuple[str, int, int] | None = None
 
 
 class Recurrence:
@@ -58,13 +52,14 @@ class Recurrence:
     def _at_index(self, term: Term, place: int) -> Term:
         return self.patterns.at_index(term, place, self.index)
 
-    def steps(self, slopes: Slopes, by: Term | None) -> Iterator[Step]:
+    def steps(self, slopes: Slopes, by: Term | None) -> Iterator[Line]:
         """The values, or their derivatives by a symbol, of the first round and of all others."""
         prime = "" if by is None else "'"
         for name, states in self.rounds.items():
             terms = [self.terms[b] if by is None else self.slope(self.terms[b], slopes, by) for b in states[:2]]
-            yield Step(f"{name}{prime}[1]", terms[0])
-            yield Step(f"{name}{prime}[{self.index}+1]", self._at_index(terms[1], 1), (self.index, 1, len(states) - 1))
+            yield Line(sp.Symbol(f"{name}{prime}[1]"), terms[0])
+            next_ = sp.Symbol(f"{name}{prime}[{self.index}+1]")
+            yield Line(next_, self._at_index(terms[1], 1), (self.index, 1, len(states) - 1))
 
     def slope(self, term: Term, slopes: Slopes, by: Term) -> Term:
         """The derivative of a term over the values of rounds, by the chain rule."""

@@ -13,14 +13,15 @@ from symdiff.differentiation.bodies import python_partials
 from symdiff.errors import RuleError
 from symdiff.inspection.exact import HALF, ONCE
 from symdiff.inspection.reading.terms import MERGED, ONE, ZERO, Term
-from symdiff.inspection.reading.written import Writer, is_thin, read_graph, term_of, values_of
+from symdiff.inspection.reading.written import Writer, is_thin, read_graph, term_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Node
-from symdiff.rulebooks.rule import Rule
+from symdiff.rulebooks.precision import NAMED
+from symdiff.rulebooks.rule import Rule, apply
 from symdiff.rulebooks.tables import Template
+from symdiff.vocabulary.ops import OPS
 
-_NAMED = {"euler": "gamma_E"}
 SAMPLES = 200  # points in the interval of a rule, and as many outside, at which the arms of its branches are compared
 FAR = 1e3  # how far outside
 _MANY = 24  # terms of a sum from which on it is known which of them need a symbol
@@ -245,31 +246,32 @@ class RuleFormula:
         self.rule = rule
         self.names = names
         self.out = out
-        self._points: dict[str, Any] | None = None
+        self._points: list[Any] | None = None
 
     def term(self, template: Template) -> Term:
         """The term of a template."""
-        values = [*self.names, self.out]
-        template = template.exact or template
-        for op, refs, payload in template.steps:
-            args = tuple(values[r] for r in refs)
-            values.append(self._constant(payload) if op == "const" else self._step(op, args))
-        return values[template.result]
+        exact = template.exact or template
+        chooses = bool(self.rule.interval) and any(op == "select" for op, _, _ in exact.steps)
+        *args, out = zip((*self.names, self.out), self._sampled() if chooses else [None] * (len(self.names) + 1), strict=True)
+        with np.errstate(all="ignore"):
+            return apply(exact, tuple(args), out, self._step)[0]  # type: ignore[no-any-return]
 
-    def _constant(self, payload: Any) -> Term:
-        if payload in ("pi", "e", "euler"):
-            return self.writer.constant(_NAMED.get(payload, payload))
-        return self.writer.number(payload if isinstance(payload, (int, complex)) else float(payload))
+    def _step(self, op: str, args: tuple[tuple[Term, Any], ...], payload: Any) -> tuple[Term, Any]:
+        """A step as a term, and its values at the points where arms of branches are compared."""
+        terms, values = zip(*args, strict=True) if args else ((), ())
+        if op == "const":
+            value = float(NAMED[payload]()) if isinstance(payload, str) else payload
+            return self.writer.formula_step(op, (), payload), value if isinstance(value, (bool, complex)) else float(value)
+        value = None if any(v is None for v in values) else OPS[op].function()(*values)
+        return self._chosen(terms, values) if op == "select" else self.writer.unguarded(op, terms), value
 
-    def _step(self, op: str, args: tuple[Term, ...]) -> Term:
-        if op != "select":
-            return self.writer.unguarded(op, args)
+    def _chosen(self, args: tuple[Term, ...], values: tuple[Any, ...]) -> Term:
         condition, a, b = args
         if b.kind == "call" and b.parts[0] == "nan":
             return a
-        if a.kind == "number" and (a.parts[0] == HALF or b.kind == "number"):
+        if any(v is None for v in values) or (a.kind == "number" and (a.parts[0] == HALF or b.kind == "number")):
             return self.writer.emit("select", args)
-        holds, first, second = np.broadcast_arrays(*(values_of(term, self._sampled()) for term in args))
+        holds, first, second = np.broadcast_arrays(*values)
         if is_thin(condition):  # one of a step function may hold in intervals
             return self.writer.emit("select", args) if np.any(holds) else b
         close = np.isclose(first, second, rtol=1e-6, atol=0)
@@ -287,7 +289,7 @@ class RuleFormula:
             return any(map(self._is_remote, condition.parts[1:]))
         return any(p.kind == "number" and abs(p.parts[0]) > FAR for p in condition.parts[1:])
 
-    def _sampled(self) -> dict[str, Any]:
+    def _sampled(self) -> list[Any]:
         """Points in the interval of the rule and far from it, and the function there."""
         if self._points is None:
             rng = np.random.default_rng(1)
@@ -298,9 +300,7 @@ class RuleFormula:
             if any(n.is_complex for n in self.names):
                 turned = [0.3j * rng.uniform(0.1, 1, 2 * SAMPLES) if n.is_complex else 0.0 for n in self.names]
                 given = [g + t for g, t in zip(given, turned, strict=True)]
-            self._points = {n.parts[0]: g for n, g in zip(self.names, given, strict=True)}
-            with np.errstate(all="ignore"):
-                self._points[" out"] = np.asarray(self.rule.value(*given))
+            self._points = [*given, np.asarray(self.rule.value(*given))]
         return self._points
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Node
+from symdiff.rulebooks.tables import FORMULA_OPERATORS
 from symdiff.vocabulary.libraries import name_unless_library
 
 
@@ -30,7 +31,7 @@ class Lines(NamedTuple):
     loops: dict[int, int]
 
 
-_OPERATIONS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.Pow: "pow", ast.USub: "neg"}
+_OPERATIONS = FORMULA_OPERATORS | {ast.USub: "neg"}
 NOTHING = Lines({}, {}, {})
 
 

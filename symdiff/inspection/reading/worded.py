@@ -112,13 +112,13 @@ class MatrixWriter(Writer):
         """The transpose."""
         return self.emit("T", (term,))
 
-    def turned_sum(self, term: Term) -> Term:
-        """The transpose of a sum, term by term."""
-        return self.add([(t if t is ONE else self.turned(t), c) for t, c in term.parts])
+    def turned_inside(self, term: Term) -> Term:
+        """The transpose of what is made cell by cell, of transposed parts."""
+        return self.rebuilt(term, {t: self.turned(t) if self.is_array(t) else t for t in term.below()})
 
     def _of_array(self, op: str, array: Term) -> Term:
         head = array.parts[0] if array.kind == "call" else ""
-        if op in _TURNED and array is self.identity:
+        if (op in _TURNED and array is self.identity) or (op == "T" and head == "diag"):
             return array
         if op == "inv_T" and self.turned(array) is array:
             op = "inv"
@@ -126,12 +126,12 @@ class MatrixWriter(Writer):
             return array.parts[1] if head == "T" else self.call(_TURNED[head] or "", array.parts[1])
         if op == "T" and head == "matmul":
             return self.emit("matmul", tuple(self.turned(a) for a in reversed(array.parts[1:])))
-        if op == "T" and array.kind == "sum":
-            turned = self.turned_sum(array)
+        if op == "T" and (array.kind in ("sum", "product") or head in OPS):
+            turned = self.turned_inside(array)
             if turned is array or turned.width < array.width:
                 return turned
         if op in ("inv", "inv_T") and array.kind == "sum":  # of a sum of transposes, as are those of matrices beside it
-            turned = self.turned_sum(array)
+            turned = self.turned_inside(array)
             marked = [any(t.kind == "call" and t.parts[0] == "T" for t in whole.below()) for whole in (array, turned)]
             if marked == [True, False]:
                 return self.call(_TURNED[op] or "", turned)
@@ -173,7 +173,7 @@ class MatrixWriter(Writer):
 
 
 _NULLARY = frozenset({"ones", "eye", "unit", "matrix"})
-_LINEAR = frozenset({"T", "inv", "inv_T", "diag", "tr", "norm", "norm_F"})
+_LINEAR = frozenset({"T", "inv", "inv_T", "diag", "main", "tr", "norm", "norm_F"})  # main: the diagonal of a matrix
 
 
 class Worded:
@@ -337,7 +337,7 @@ class Worded:
         "Inverse": lambda self, e: self.writer.emit("inv", (self._factor(e.arg),)),
         "Determinant": lambda self, e: self.writer.call("det", self._factor(e.arg)),
         "DiagMatrix": lambda self, e: self.writer.emit("diag", (self._factor(e.args[0]),)),
-        "DiagonalOf": lambda self, e: self.writer.emit("diag", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
+        "DiagonalOf": lambda self, e: self.writer.emit("main", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
         "CellsOf": _cellwise, "Piecewise": _brace, "Sum": _total, "ExtremeOf": _extreme, "MatrixBase": _cells,
         "BooleanTrue": lambda self, e: self.writer.number(True), "BooleanFalse": lambda self, e: self.writer.number(False),
     }  # fmt: skip
@@ -366,8 +366,8 @@ class MatrixComposer(Composer):
             return Marked(made[0], _MARKS[op])
         if op in ("norm", "norm_F"):
             return Norm(made[0], int(op == "norm_F"))
-        if op in ("diag", "tr", "det"):
-            return sp.Function(op, commutative=op != "diag")(made[0])
+        if op in ("diag", "main", "tr", "det"):
+            return sp.Function(op.replace("main", "diag"), commutative=op in SCALARS)(made[0])
         if op.startswith("softmax"):
             return Softmax(made[0], int(op == "softmax rows"))
         if op == "cell":

@@ -5,6 +5,7 @@ Assumes bindings of numbers (arrays are cells). Guarantees textbook spellings of
 stands, those at single points and for infinities are dropped.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import reduce
@@ -18,15 +19,13 @@ from symdiff.inspection.reading.terms import ONE, ZERO, Term, Terms, inside_firs
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.vocabulary.ops import OPS, is_complex
+from symdiff.rulebooks.elsewhere import plain_formula
+from symdiff.rulebooks.rule import apply
+from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
-_TWICE = Fraction(2)
+_CONSTANTS = {"pi": "pi", "e": "e", "euler": "gamma_E"}  # of formulas, by what they are called here
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
-    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
-}  # fmt: skip
 
 
 class Writer(Terms):
@@ -73,12 +72,22 @@ class Writer(Terms):
             condition, a, b = args
             return self.chosen(self._truth(condition), self.amount(a), self.amount(b))
         args = tuple(map(self.amount, args))
-        if op in _COMPARED:
+        if op in _OPPOSITE:
             if all(a.kind == "number" for a in args):
-                return self.number(_COMPARED[op](args[0].parts[0], args[1].parts[0]))
+                return self.number(getattr(operator, op)(args[0].parts[0], args[1].parts[0]))
             return self.call(op, *args)
-        spelled = SPELLED.get((op, len(args)))
+        spelled, formula = SPELLED.get((op, len(args))), plain_formula(op, "read")
+        if formula is not None:
+            return apply(formula.exact or formula, args, None, self.formula_step)
         return self.call(op, *args) if spelled is None else spelled(self, *args)
+
+    def formula_step(self, op: str, args: tuple[Term, ...], payload: Any) -> Term:
+        """A step of a formula of a table."""
+        if op != "const":
+            return self.emit(op, args)
+        if payload in _CONSTANTS:
+            return self.constant(_CONSTANTS[payload])
+        return self.number(payload if isinstance(payload, (int, complex)) else float(payload))
 
     def unguarded(self, op: str, args: tuple[Term, ...]) -> Term:
         """One operation of a derivative that was made by the machine: without its branches for infinities and rounding."""
@@ -208,18 +217,10 @@ def _has_brace(term: Term) -> bool:
     return False
 
 
-def _log1p(t: Writer, x: Term) -> Term:
-    return t.call("log", t.plus(ONE, x))
-
-
 def _log_gamma(t: Writer, x: Term) -> Term:
     """The logarithm of the gamma function; of a small whole number, that of a factorial."""
     is_count = x.kind == "number" and x.parts[0].denominator == 1 and 1 <= x.parts[0] <= 8
     return t.call("log", t.number(factorial(int(x.parts[0]) - 1))) if is_count else t.call("gammaln", x)
-
-
-def _degrees(name: str) -> Callable[[Writer, Term], Term]:
-    return lambda t, x: t.call(name, t.scaled(t.mul([t.call("pi"), x]), Fraction(1, 180)))
 
 
 # What a reader calls by another name than the machine, by operation and number of operands.
@@ -233,38 +234,16 @@ SPELLED: dict[tuple[str, int], Any] = {
     ("sqrt", 1): lambda t, a: t.power(a, HALF),
     ("cast", 1): lambda t, a: a,
     ("edge", 1): lambda t, a: ZERO,
-    ("exp2", 1): lambda t, a: t.raised(t.number(2), a),
-    ("exp10", 1): lambda t, a: t.raised(t.number(10), a),
-    ("expm1", 1): lambda t, a: t.plus(t.call("exp", a), t.number(-1)),
-    ("log1p", 1): _log1p,
-    ("cosm1", 1): lambda t, a: t.plus(t.call("cos", a), t.number(-1)),
-    ("powm1", 2): lambda t, a, b: t.plus(t.raised(a, b), t.number(-1)),
-    ("exprel", 1): lambda t, a: t.mul([t.plus(t.call("exp", a), t.number(-1)), t.power(a, Fraction(-1))]),
-    ("logaddexp", 2): lambda t, a, b: t.call("log", t.plus(t.call("exp", a), t.call("exp", b))),
-    ("logaddexp2", 2): lambda t, a, b: t.call("log2", t.plus(t.raised(t.number(2), a), t.raised(t.number(2), b))),
-    ("fmax", 2): lambda t, a, b: t.call("max", a, b),
-    ("fmin", 2): lambda t, a, b: t.call("min", a, b),
-    ("hypot", 2): lambda t, a, b: t.power(t.plus(t.power(a, _TWICE), t.power(b, _TWICE)), HALF),
-    ("expit", 1): lambda t, a: t.power(t.plus(ONE, t.call("exp", t.neg(a))), Fraction(-1)),
-    ("logit", 1): lambda t, a: t.call("log", t.mul([a, t.power(t.plus(ONE, t.neg(a)), Fraction(-1))])),
-    ("log_expit", 1): lambda t, a: t.neg(t.call("log", t.plus(ONE, t.call("exp", t.neg(a))))),
-    ("xlogy", 2): lambda t, a, b: t.mul([a, t.call("log", b)]),
-    ("xlog1py", 2): lambda t, a, b: t.mul([a, _log1p(t, b)]),
-    ("entr", 1): lambda t, a: t.neg(t.mul([a, t.call("log", a)])),
-    ("rel_entr", 2): lambda t, a, b: t.mul([a, t.call("log", t.powers([(a, ONCE), (b, -ONCE)]))]),
-    ("kl_div", 2): lambda t, a, b: t.add([(t.emit("rel_entr", (a, b)), ONCE), (a, -ONCE), (b, ONCE)]),
     ("gammaln", 1): _log_gamma,
-    ("rgamma", 1): lambda t, a: t.power(t.call("gamma", a), -ONCE),
-    ("log_ndtr", 1): lambda t, a: t.call("log", t.call("ndtr", a)),
-    ("sindg", 1): _degrees("sin"), ("cosdg", 1): _degrees("cos"), ("tandg", 1): _degrees("tan"), ("cotdg", 1): _degrees("cot"),
+    ("cotdg", 1): lambda t, a: t.call("cot", t.scaled(t.mul([t.call("pi"), a]), Fraction(1, 180))),
     **{(f"{letter}v", 2): lambda t, n, a, name=letter: t.call(f"{name}0", a) if n is ZERO else t.call(f"{name}v", n, a)
        for letter in "jyik"},
 }  # fmt: skip
 
 
 def cell_name(name: str, shape: tuple[int, ...], cell: int) -> str:
-    """The name of one cell of an array: x[3], W[1,0]."""
-    return f"{name}[{','.join(str(int(i)) for i in np.unravel_index(cell, shape))}]"
+    """The name of one cell of an array: x[3], W[1,0]; of a number its own."""
+    return name if not shape else f"{name}[{','.join(str(int(i)) for i in np.unravel_index(cell, shape))}]"
 
 
 class Chains:
@@ -351,43 +330,3 @@ def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
 def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:
     """The term of an atom that was read."""
     return writer.number(atom.value) if isinstance(atom, Constant) else known[atom]
-
-
-def values_of(term: Term, numbers: dict[str, Any], called: Any = None) -> Any:
-    """The value of a term at numbers (or arrays of them), one for each symbol, by NumPy."""
-    done: dict[Term, Any] = {}
-    with np.errstate(all="ignore"):
-        for found in inside_first(term, done):
-            done[found] = _value(found, done, numbers)
-    return done[term]
-
-
-_NAMED = {"pi": np.pi, "gamma_E": np.euler_gamma, "inf": np.inf, "nan": np.nan, "true": True, "false": False}
-
-
-def _value(term: Term, done: dict[Term, Any], numbers: dict[str, Any]) -> Any:
-    if term.kind == "number":
-        return float(term.parts[0])
-    if term.kind == "symbol":
-        return 1j if term.parts[0] == "i " else numbers[term.parts[0]]
-    if term.kind == "sum":
-        return sum(float(c) * done[t] for t, c in term.parts)
-    if term.kind == "product":
-        result: Any = 1.0
-        for t, e in term.parts:
-            if t.kind == "call" and t.parts[0] == "exp":  # whose power may be finite where it is not
-                result = result * np.exp(float(e) * done[t.parts[1]])
-            else:
-                result = result * np.power(done[t] + 0.0, int(e) if e.denominator == 1 and abs(e) < 99 and e > 0 else float(e))
-        return result
-    if term.kind == "call":
-        op, *args = term.parts
-        if op in _NAMED:
-            return _NAMED[op]
-        if op == "cot":
-            return 1 / np.tan(done[args[0]])
-        return OPS[op].function()(*(done[a] for a in args))
-    result = done[term.parts[-1][1]]
-    for condition, value in reversed(term.parts[:-1]):
-        result = np.where(done[condition], done[value], result)
-    return result

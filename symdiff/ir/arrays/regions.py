@@ -11,6 +11,7 @@ import numpy as np
 
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.vocabulary.heads import Shape, Slice
+from symdiff.vocabulary.steps import Steps, steps_of_table, steps_through
 
 Key = tuple[Slice, ...]
 Box = tuple[Key, Atom]  # where it is, and what it holds
@@ -101,31 +102,8 @@ def lattice_of(places: Atom, size: Any) -> Lattice | None:
     return Lattice(tuple(shape), tuple(key), tuple(sorted(range(len(axes)), key=lambda k: axes[k])))
 
 
-def _steps(x: Atom) -> tuple[int, tuple[int, ...]] | None:
-    """Whole numbers that go up along axes by steps: the first one, and the steps; None for others."""
+def _steps(x: Atom) -> Steps | None:
+    """Whole numbers that go up along axes by steps; None for others."""
     if isinstance(x, (Constant, ArrayConstant)):
-        value = np.asarray(x.value)
-        if not value.size or value.dtype.kind not in "fiu" or np.any(value != np.rint(value)):
-            return None
-        start, rank = value.flat[0], value.ndim
-        lines = [value[(0,) * a + (slice(None),) + (0,) * (rank - a - 1)] for a in range(rank)]
-        steps = tuple(int(line[1] - start) if line.size > 1 else 0 for line in lines)
-        grid = sum((s * i for s, i in zip(steps, np.indices(value.shape, sparse=True), strict=True)), int(start))
-        return (int(start), steps) if np.array_equal(value, np.broadcast_to(grid, value.shape)) else None
-    if x.op not in ("add", "mul", "reshape", "broadcast_to"):
-        return None
-    found = [_steps(o) for o in x.operands]
-    if None in found or (x.op == "mul" and all(o.shape for o in x.operands)):
-        return None
-    (start, steps), *others = found  # type: ignore[misc]
-    if x.op == "reshape":
-        own = [s for s, n in zip(steps, x.operands[0].shape, strict=True) if n > 1]
-        long = [a for a, n in enumerate(x.shape) if n > 1]
-        if [x.shape[a] for a in long] != [n for n in x.operands[0].shape if n > 1]:
-            return None
-        return start, tuple(own[long.index(a)] if a in long else 0 for a in range(len(x.shape)))
-    each = [((0,) * (len(x.shape) - len(s)) + s) for s in (steps, *(s for _, s in others))]
-    if x.op == "mul":
-        (other, _), flat = others[0], x.operands[1].shape == ()
-        return start * other, tuple(s * other if flat else t * start for s, t in zip(*each, strict=True))
-    return start + sum(s for s, _ in others), tuple(map(sum, zip(*each, strict=True)))
+        return steps_of_table(np.asarray(x.value))
+    return steps_through(x.op, x.shape, ((_steps(o), o.shape) for o in x.operands))

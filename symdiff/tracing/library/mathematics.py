@@ -79,7 +79,7 @@ def _as_number(value: Any, name: str, kind: type) -> Any:
         raise TypeError(
             f"{user_line()}: {name} takes a number; an array of shape {value.shape} is given, for which there is NumPy"
         )
-    cell = value.item()
+    cell = value.item() if value.shape or value.has_memory() else value
     return cell.astype(kind).of_kind(PYTHON) if traced(cell) else kind(cell)
 
 
