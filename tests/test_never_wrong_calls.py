@@ -292,6 +292,14 @@ def test_derivatives_at_points_have_points_in_one_argument():
     np.testing.assert_array_equal(sd.vmap(df)(np.arange(3.0), np.arange(3.0)), [0.0, 2.0, 8.0])
 
 
+@pytest.mark.parametrize("backend", ["auto", "numpy", "python"])
+def test_truths_are_factors(backend):
+    def f(x):
+        return np.sum((x > 0.3) * np.arange(1.0, 4.0))
+
+    assert Function(f, backend=backend)(np.array([0.7, -0.2, 0.45])) == 4.0
+
+
 @pytest.mark.parametrize("options", [{}, {"backend": "numpy"}, {"backend": "python"}], ids=str)
 def test_loops_take_arguments_of_their_own_dtype(options):
     def f(x):
