@@ -19,7 +19,7 @@ from symdiff.codegen.llvm import parts as llvm_parts
 from symdiff.codegen.llvm import scalar as llvm
 from symdiff.codegen.python import has_single_precision, lacking_in_python
 from symdiff.codegen.sizes import NAMES_OF_FILES, Sizes
-from symdiff.codegen.source import Source
+from symdiff.codegen.source import MISS, Source
 from symdiff.differentiation.lifting import lift_invariants
 from symdiff.differentiation.mapping import loops_as_arrays
 from symdiff.errors import BackendError, ExportError
@@ -366,8 +366,11 @@ def looped_function_of(program: Program) -> Callable[..., Any]:
     """The function in plain Python of a program with loops: that of its file, with arrays for results."""
     function = load(source_of(plan_of(program), "python", name=program.name))
     outputs, several = program.outputs, len(program.outputs) > 1
+    kinds = [dtype_of_code(i.dtype) for i in program.inputs]
 
     def door(*args: Any, out: Any = None) -> Any:
+        if [np.asarray(a).dtype for a in args] != kinds:
+            return MISS
         found = function(*(a.tolist() if type(a) is np.ndarray else a for a in args))
         flat = found if several else (found,)
         made = [np.array(value, dtype_of_code(o.dtype))[()] for value, o in zip(flat, outputs, strict=True)]

@@ -340,6 +340,17 @@ def test_single_precision(steps, z, options):
         np.testing.assert_allclose(low, high, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.parametrize(
+    "f", [lambda z: np.float64(2) * z, lambda z: np.cumsum(z * np.int32(3)), lambda z: z + np.complex128(2)]
+)
+def test_single_precision_beside_doubles(f):
+    z = np.array([1 + 2j, -1.25 - 0.5j], np.complex64)
+    for options in ({"backend": "numpy", "scalarize": False}, {"backend": "numpy"}, {}):
+        found = sd.jvp(f, **options)(z, z)[0]
+        assert found.dtype == f(z).dtype == np.complex128
+        np.testing.assert_allclose(found, f(z), rtol=1e-15)
+
+
 def assigned_by_order(x):
     v = np.zeros(3, complex)
     v[v > 0.2] *= x

@@ -221,6 +221,21 @@ def test_numbers_that_doubles_do_not_hold_are_settings():
         assert df(2.0, np.array([k])) == k % 7
 
 
+PRODUCTS = (np.dot, np.inner, np.vdot, np.outer, np.kron, np.convolve, lambda n, m: np.einsum("i,i->", n, m),
+            lambda n, m: np.tensordot(n, m, 1), lambda n, m: np.square(m), lambda n, m: n @ m)  # fmt: skip
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_products_of_integers_that_wrap_round_are_numpys(product):
+    def f(x, n, m):
+        return np.sum(x) * product(n, m).ravel()[0]
+
+    df, x = sd.value_and_grad(f), np.ones(2)
+    for k in range(3):
+        n, m = np.roll([2**30, -3, 7], k), np.roll([2**40, -3, 7], k)
+        assert [df(x, n, m)[0] for _ in range(2)] == [f(x, n, m)] * 2
+
+
 def test_captured_state_is_still_watched():
     scale = {"by": 2.0}
 

@@ -370,8 +370,7 @@ def test_what_is_asked_of_memory_is_told_for_each_layout(asked):
         return x.sum() if question(x) else 2 * x.sum()
 
     own = np.arange(12.0).reshape(3, 4) + 1
-    left = ("float32", "integers", "memmap", "noted", "one cell" if asked == "in columns" else "")
-    names = [name for name in LAYOUTS if name not in left]
+    names = [name for name in LAYOUTS if name not in ("float32", "integers", "memmap", "noted")]
     for door in (sd.value_and_grad(f), sd.jvp(f)):
         for name in [*names, *reversed(names)]:
             x = LAYOUTS[name](own)
@@ -383,6 +382,85 @@ def test_what_is_asked_of_memory_is_told_for_each_layout(asked):
                 assert found == f(x), name
 
 
+LINE = np.arange(4.0) + 1
+OVERLAPPING = {
+    "rows": np.broadcast_to(LINE, (3, 4)),
+    "columns": np.broadcast_to(LINE[:3, None], (3, 4)),
+    "one cell": np.broadcast_to(2.0, (3, 4)),
+    "turned rows": np.broadcast_to(LINE[:, None], (4, 3)).T,
+    "windows": np.lib.stride_tricks.sliding_window_view(np.arange(6.0), 4),
+    "Fortran's": np.asfortranarray(np.ones((3, 4))),
+    "backwards": np.ones((3, 4))[::-1, ::-1],
+    "an axis of one": np.ones((3, 4))[:, ::2].T[:, None],
+}
+ORDERED = {
+    "number": lambda x, y: x + 1,
+    "array": lambda x, y: y * x,
+    "turned": lambda x, y: 2 * x.T,
+    "chosen": lambda x, y: np.where(x > 1, x, y),
+    "like": lambda x, y: np.zeros_like(x) + 0 * x.sum(),
+    "copy": lambda x, y: x.copy("K"),
+    "part": lambda x, y: np.sin(x[:2]),
+    "cumulated": lambda x, y: np.cumsum(x, 0),
+    "stacked": lambda x, y: np.stack([x, x + y]),
+    "numbers": lambda x, y: np.nan_to_num(x),
+    "pieces": lambda x, y: np.piecewise(x, [x > 1], [0.5]),
+    "outer": lambda x, y: np.add.outer(x, y[0]),
+}
+
+
+PICKED = (
+    lambda x, t: x[:, [0, 2]],
+    lambda x, t: t[:, [0, 1]],
+    lambda x, t: t[:, [0, 1], [1, 2]],
+    lambda x, t: t[..., [True, False, True, True]],
+    lambda x, t: x[np.asfortranarray([[0, 1], [2, 0]])],
+    lambda x, t: x[:, None, [[0, 1], [2, 0]]],
+    lambda x, t: x[:, np.argsort(x[0])],
+    lambda x, t: t[:, np.argsort(x[:, 0]), 1],
+    lambda x, t: x.T[:, np.argmax(x, 0)],
+    lambda x, t: np.reshape(2 * x, (4, 3), order="F"),
+    lambda x, t: np.delete(x, [0, 1], 1),
+    lambda x, t: np.einsum("ij,j->ji", x, x[0]),
+    lambda x, t: np.gradient(x)[1],
+    lambda x, t: np.vectorize(lambda a: 2 * a)(np.broadcast_to(x[0], (3, 4))),
+    lambda x, t: (2 * x).T.reshape(3, 4).T.copy(),
+    lambda x, t: np.take(x, [0, 2], 1),
+    lambda x, t: np.sort(t, 1),
+)
+
+
+@pytest.mark.parametrize("picked", PICKED)
+def test_new_arrays_lie_as_numpys(picked):
+    def steps(x, t):
+        z = picked(x, t)
+        return np.array([n > 1 and step for n, step in zip(z.shape, z.strides, strict=True)]) + 0.0 * np.sum(z)
+
+    def written(x, t):
+        z = picked(x, t)
+        z.ravel()[1] = 9.0
+        return z
+
+    x, t = np.cos(np.arange(12.0)).reshape(3, 4), np.sin(np.arange(24.0)).reshape(2, 3, 4)
+    for layout in (np.array, np.asfortranarray):
+        for f in (steps, written):
+            found = Function(f, backend="numpy", scalarize=False)
+            np.testing.assert_array_equal(found(layout(x), layout(t)), f(layout(x), layout(t)))
+
+
+@pytest.mark.parametrize("ordered", ORDERED)
+def test_what_is_made_of_arguments_that_overlap_lies_as_numpys(ordered):
+    def steps(x, y):
+        z = ORDERED[ordered](x, y)
+        return np.array([n > 1 and step for n, step in zip(z.shape, z.strides, strict=True)]) + 0.0 * np.sum(z)
+
+    found = Function(steps, backend="numpy")
+    for x, name in itertools.product(OVERLAPPING.values(), ("rows", "columns", "Fortran's", "an axis of one")):
+        y = OVERLAPPING[name]
+        if x.shape == y.shape:
+            np.testing.assert_array_equal(found(x, y), steps(x, y))
+
+
 @pytest.mark.parametrize("size", [4, 400])
 def test_captured_arrays_tell_how_they_lie(size):
     held = np.ones((size, size))[::2, ::2]
@@ -392,6 +470,20 @@ def test_captured_arrays_tell_how_they_lie(size):
 
     x = np.ones(held.shape)
     assert sd.value_and_grad(f)(x)[0] == f(x)
+
+
+@pytest.mark.parametrize("asked", ["contiguous", "steps", "strided"])
+def test_points_tell_how_they_lie_where_they_lie_together(asked):
+    question = (ASKED | {"strided": lambda x: np.lib.stride_tricks.as_strided(x, (2,), (8,))[1] > 1.5})[asked]
+    rows = np.arange(12.0).reshape(3, 4)
+    for axis in (0, -1):
+        over = sd.vmap(lambda x: x.sum() if question(x) else 2 * x.sum(), in_axes=axis)
+        for x in (rows, np.repeat(rows, 2, axis=1)[:, ::2], rows.T.copy().T):
+            points = x if axis == 0 else x.T
+            try:
+                np.testing.assert_array_equal(over(x), [p.sum() if question(p) else 2 * p.sum() for p in points])
+            except sd.TraceError as error:
+                assert not points[0].flags.c_contiguous and "np.ascontiguousarray(x)" in str(error)
 
 
 def test_layouts_of_arguments_of_inner_derivatives():

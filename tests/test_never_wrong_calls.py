@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from inside import Plain as Function
 
 import symdiff as sd
 
@@ -289,3 +290,31 @@ def test_derivatives_at_points_have_points_in_one_argument():
     with pytest.raises(sd.ShapeError, match=r"calls.py:\d+: at one point the derivative has shape \(3,\).*vmap"):
         df(np.arange(3.0), np.arange(3.0))
     np.testing.assert_array_equal(sd.vmap(df)(np.arange(3.0), np.arange(3.0)), [0.0, 2.0, 8.0])
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy", "python"])
+def test_truths_are_factors(backend):
+    def f(x):
+        return np.sum((x > 0.3) * np.arange(1.0, 4.0))
+
+    assert Function(f, backend=backend)(np.array([0.7, -0.2, 0.45])) == 4.0
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "numpy"}, {"backend": "python"}], ids=str)
+def test_loops_take_arguments_of_their_own_dtype(options):
+    def f(x):
+        return np.sum(x * x.conj()) * x
+
+    over = Function(f, scalarize=False, **options)
+    for x in (
+        np.ones(3),
+        1j * np.ones(3),
+        np.ones(3, "f4"),
+        np.ones(3, "F") * 1j,
+        np.ones(3, ">f8"),
+        np.ones((1, 3)),
+        np.ones(3),
+    ):
+        for _ in range(2):
+            assert over(x).dtype == f(x).dtype.newbyteorder("=")
+            np.testing.assert_array_equal(over(x), f(x))

@@ -424,6 +424,12 @@ def test_arrays_made_of_single_cells_hold_what_these_were(make):
     np.testing.assert_array_equal(sd.jvp(f)(x, np.ones(3))[0], f(x))
 
 
+def test_arrays_that_a_function_broadcasts_stay_writeable():
+    held = np.arange(3.0)
+    np.testing.assert_array_equal(sd.grad(lambda x: np.multiply(*np.broadcast_arrays(held, x)).sum())(np.ones(1)), [3.0])
+    assert held.flags.writeable
+
+
 def itself_reshaped(x):
     y = np.outer(x, x)
     z = np.broadcast_arrays(y, y[:1])[0]

@@ -31,7 +31,7 @@ from symdiff.tracing.replaying import innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
-from symdiff.tracing.values.tracer import Tracer, traced_order, traced_points_order
+from symdiff.tracing.values.tracer import Tracer, lies_apart, traced_order, traced_points_order
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_digits, check_plain, check_targets
@@ -187,9 +187,11 @@ class Vectorised(Function):
                     dtype = np.dtype(value.dtype)
                     shape = point_shape(value.shape, axis)
                     order = traced_points_order(value, axis)
+                    apart = isinstance(value, np.ndarray) and value.size > 0 and lies_apart(value[0 if axis == 0 else (..., 0)])
                     own = dtype if dtype.kind in "iub" and place not in numbers else None
                     counted = dtype if dtype.kind in "iu" and place in numbers else None
-                    points.append(TracedSpec(shape, np.dtype(float) if dtype.kind in "iub" else dtype, order, own, counted))
+                    kind = np.dtype(float) if dtype.kind in "iub" else dtype
+                    points.append(TracedSpec(shape, kind, order, own, counted, apart))
                     leaves.append(value)
                     leaf_axes.append(axis)
                 else:

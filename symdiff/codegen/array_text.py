@@ -175,7 +175,7 @@ def viewed(node: Node, whole: Whole, words: Words = NUMPY, size: Size = str) -> 
     without the axis."""
     shape, source = node.shape, whole.text(words.np, size)
     if node.op == "reshape" and not whole.spread:
-        return replace(whole, shape=shape, own=None)
+        return replace(whole, shape=shape, own=None, turned=None)
     if node.op == "reshape":
         return Whole(source, whole.shape, shape)
     if node.op == "broadcast_to":
@@ -189,7 +189,7 @@ def viewed(node: Node, whole: Whole, words: Words = NUMPY, size: Size = str) -> 
         cored = tuple(n for n, one in zip(shape, single, strict=True) if not one)
         return Whole(core, cored, shape, part_text(source, keys))
     if node.op == "transpose" and not whole.spread and _in_order(node.params["axes"], whole.shape):
-        return replace(whole, shape=shape, own=None)  # a column as a row
+        return replace(whole, shape=shape, own=None, turned=None)  # a column as a row
     turned = node.op == "transpose" and node.params["axes"] == tuple(reversed(range(len(shape))))
     if turned and whole.turned is not None:
         return Whole(whole.turned, shape, shape)

@@ -20,7 +20,8 @@ CHOICE, EITHER, BOTH, NOT, ORDER, SUM, TERM, SIGN, ATOM = range(1, 10)
 _LEVELS = {
     "add": (SUM, SUM, TERM), "sub": (SUM, SUM, TERM), "mul": (TERM, TERM, SIGN), "div": (TERM, TERM, SIGN),
     "mod": (TERM, ATOM, ATOM), "floordiv": (TERM, ATOM, ATOM), "neg": (SIGN, SIGN), "not": (NOT, ATOM),
-    "xor": (ORDER, ATOM, ATOM), "or": (EITHER, NOT, NOT), "and": (BOTH, BOTH, BOTH), "select": (CHOICE, EITHER, EITHER, CHOICE),
+    "cast": (ATOM, ATOM), "xor": (ORDER, ATOM, ATOM), "or": (EITHER, NOT, NOT), "and": (BOTH, BOTH, BOTH),
+    "select": (CHOICE, EITHER, EITHER, CHOICE),
     **dict.fromkeys(operations("compares"), (ORDER, SUM, SUM)),
 }  # fmt: skip
 WIDTH, LONG = 80, 100  # of an expression within another, and of one alone

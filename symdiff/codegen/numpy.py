@@ -90,9 +90,9 @@ def joining_checks(program: Program) -> set[int]:
 def emit_in_place(program: Program, position: int, operands: list[str], target: str, calls: Mapping[int, str]) -> str:
     """One node as a NumPy statement that writes into a given array; `calls` are the names of opaque functions."""
     node = program.nodes[position]
+    nodes = [program.nodes[o] for o in node.operands]
     if node.op == "add" and printed_operands(program, position) != node.operands:
-        operands = operands[::-1]
-    nodes = [program.nodes[o] for o in printed_operands(program, position)]
+        operands, nodes = operands[::-1], nodes[::-1]
     if any(o.dtype in ("f", "F") for o in nodes):  # beside which NumPy takes Python's numbers as single ones
         operands = [f"np.{dtype_text(o.dtype)}({text})" if o.op == "const" and o.shape == () and o.dtype in ("d", "D") else text
                     for o, text in zip(nodes, operands, strict=True)]  # fmt: skip

@@ -80,13 +80,15 @@ class Spec:
 
 @dataclass(frozen=True, slots=True)
 class TracedSpec(Spec):
-    """Stands for an argument as it is traced; `order` has its axes as they lie in memory, if not in their own order. `own` is
-    the dtype of integers and truths, `counted` that of integers that are taken as floating-point numbers.
+    """Stands for an argument as it is traced; `order` tells how it lies in memory, as `traced_order` does, `apart` whether
+    otherwise than new arrays do. `own` is the dtype of integers and truths, `counted` that of integers that are taken as
+    floating-point numbers.
     """
 
     order: tuple[int, ...] = ()
     own: np.dtype | None = None
     counted: np.dtype | None = None
+    apart: bool = False
 
 
 def is_static(leaf: Any) -> bool:

@@ -20,7 +20,7 @@ from symdiff.vocabulary.libraries import user_line
 
 _VIEWS = frozenset(
     """reshape ravel transpose matrix_transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to flip
-        fliplr flipud rot90 atleast_1d atleast_2d atleast_3d diagonal diag""".split()
+        fliplr flipud rot90 atleast_1d atleast_2d atleast_3d diagonal diag delete""".split()
 )
 for _name, _bind in moving.MOVING.items():
     stands_for(getattr(np, _name), memory="view" if _name in _VIEWS else "")(of_atoms(_bind))

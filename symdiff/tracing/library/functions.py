@@ -29,7 +29,7 @@ from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, trac
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
-from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells
+from symdiff.tracing.values.storage import Storage, View, root_of, storage_cells, storage_memory
 from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import (
@@ -40,6 +40,7 @@ from symdiff.tracing.values.tracer import (
     has_traced_order,
     in_traced_order,
     item_of,
+    lying_as,
     narrow_traced,
     need_contents,
     record,
@@ -300,9 +301,9 @@ def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str
     found = _of_their_kinds(function, args, kwargs, _each(functools.partial(_alone, given), found))
     if row.memory != "own" and not any(map(callable, leaves)):
         found = _perhaps_viewed(function, args, kwargs, found)
-    if any(map(has_traced_order, leaves)):
-        return _each(functools.partial(turned, function, args, kwargs), found)
-    return found
+    made = structures.leaves(found, none_is_leaf=True)
+    asks = row.memory == "view" or any(map(has_traced_order, (*leaves, *made)))
+    return turned(function, args, kwargs, found) if asks else found
 
 
 def _each(function: Callable[[Any], Any], found: Any) -> Any:
@@ -395,19 +396,25 @@ def _locked(found: Tracer, why: str) -> Tracer:
 
 
 def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
-    """An array made of others whose cells lie in another order in memory than their own: NumPy tells how its cells lie."""
-    if not isinstance(found, Tracer) or found.ndim < 2:
-        return found
+    """Arrays made of others whose cells lie in another order in memory than their own: NumPy tells how their cells lie."""
     given = structures.leaves((args, kwargs), none_is_leaf=True)
-    held = [v.held for v in given if isinstance(v, Tracer) and v.held is not None]
-    if found.held is not None and any(
-        [*map(callable, given), *(root_of(h.storage) is root_of(found.held.storage) for h in held)]
-    ):
+    roots = [root_of(v.held.storage) for v in given if isinstance(v, Tracer) and v.held is not None]
+    results, tree = structures.flatten(found, none_is_leaf=True)
+
+    def is_new(made: Any) -> bool:
+        if not isinstance(made, Tracer) or made.ndim < 2:
+            return False
+        return made.held is None or not (any(map(callable, given)) or root_of(made.held.storage) in roots)
+
+    if not any(map(is_new, results)):
         return found
-    asked = asked_with_zeros(function, args, kwargs)
-    if not isinstance(asked, np.ndarray) or asked.shape != found.shape:
-        return _locked(found, _UNKNOWN)
-    return found.like(storage_cells(found.builder, found.atom, found.dtype.char, asked, ""))
+    asked = structures.leaves(asked_with_zeros(function, args, kwargs), none_is_leaf=True)
+    for k, made in enumerate(results):
+        if is_new(made):
+            place = asked[k] if len(asked) == len(results) else None
+            same = isinstance(place, np.ndarray) and place.shape == made.shape
+            results[k] = lying_as(made, place) if same else _locked(made, _UNKNOWN)
+    return structures.unflatten(tree, results)
 
 
 def asked_with_zeros(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -416,7 +423,8 @@ def asked_with_zeros(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     def zeros(value: Any) -> Any:
         if not isinstance(value, Tracer):
             return value
-        return np.zeros_like(value._place(), value.form.whole or value.dtype)[... if value.shape else ()]
+        place = value._place()
+        return storage_memory(place.shape, place.strides, value.form.whole or value.dtype)[... if value.shape else ()]
 
     shown = structures.map_leaves(zeros, (args, kwargs))
     try:
@@ -480,7 +488,7 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
         if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
         return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
-    own = [x.shared().place for x in arrays]
+    own = [*(m for x in arrays for m in (x.shared().layout(), x.shared().place)), *args]
     for part in asked if function is np.broadcast_arrays else ():
         if not any(part is place for place in own):
             part.flags.writeable = False  # as it will be in NumPy; today it warns
@@ -519,7 +527,7 @@ def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
 
     held = structures.map_leaves(kept, (args, kwargs))
     asked = answer(View.layout)
-    gaps = [x.shared().storage.layout for x in arrays if isinstance(x.shared().storage, Lens)]
+    gaps = [s.layout for s in (x.shared().storage for x in arrays) if s.layout is not s.memory]
     made = [m for m in structures.leaves(asked, none_is_leaf=True) if isinstance(m, np.ndarray)] if gaps else []
     if any(np.may_share_memory(m, gap) for m in made for gap in gaps):
         asked = answer(lambda view: view.place)  # whose cells have numbers
@@ -547,7 +555,8 @@ def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
         return of
     held = found.held if isinstance(found, Tracer) else None
     if of is None:
-        return found.copy() if held is not None and any(held.storage is x.shared().storage for x in arrays) else found
+        found = found.copy() if held is not None and any(held.storage is x.shared().storage for x in arrays) else found
+        return lying_as(found, place) if isinstance(found, Tracer) else found
     view = View(of.shared().storage, place)
     return (
         found
@@ -588,14 +597,13 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
         cells = None if x.held is None else x.held.storage.shown(x.held.place)
         if cells is not None:
             picked = cells[key]
-            return (
-                x.like(View.over(Storage(x.builder, picked, x.dtype.char)))
-                if isinstance(picked, np.ndarray)
-                else x.like(picked)
-            )
+            if not isinstance(picked, np.ndarray):
+                return x.like(picked)
+            return x.like(storage_cells(x.builder, picked, x.dtype.char, x._place()[key], origin))
     except IndexError as error:
         raise IndexError(f"{origin}: {error}") from None
-    return x.like(bind_item(Arrays(x.builder, origin), x.atom, key))
+    found = x.like(bind_item(Arrays(x.builder, origin), x.atom, key))
+    return lying_as(found, x._place()[key]) if isinstance(found, Tracer) and found.ndim > 1 else found
 
 
 def minds_memory(function: Any) -> bool:

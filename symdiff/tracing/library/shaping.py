@@ -339,7 +339,7 @@ def instead_of_vectorize(f: np.vectorize, g: Callable[..., Any], args: tuple[Any
         found.append(g(*given, **kwargs | dict(zip(named, point[len(open_places) :], strict=True))))
     if not found:
         raise ValueError("cannot call `vectorize` on size 0 inputs")
-    ordered = arrays if f.signature is None else []  # as of a ufunc
+    ordered = [x.copy("K") for x in arrays] if f.signature is None else []  # as of a ufunc, of arrays of objects
 
     def arranged(parts: list[Any]) -> Any:
         whole = _arranged(parts, lead)

@@ -16,7 +16,7 @@ from symdiff.tracing.library.arrays import typed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import stands_for
-from symdiff.tracing.values.tracer import Tracer
+from symdiff.tracing.values.tracer import Tracer, in_traced_order
 from symdiff.vocabulary.libraries import user_line
 
 # -- quantiles
@@ -229,7 +229,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     )
     found = np.where(x == np.inf, largest if posinf is None else posinf, x)
     found = np.where(x == -np.inf, -largest if neginf is None else neginf, found)
-    return np.where(np.isnan(x), nan, found)
+    return in_traced_order(np.where(np.isnan(x), nan, found), (x,), copies=True)
 
 
 # -- covariances

@@ -217,7 +217,7 @@ def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
     kinds: list[Any] = []
     for cell in cells.flat:
         if isinstance(cell, (Tracer, np.generic)) and cell.shape == ():
-            kinds.append(cell.dtype)
+            kinds.append(array_dtype(cell))
         elif isinstance(cell, (float, int, complex)):
             kinds.append(type(cell))
         else:

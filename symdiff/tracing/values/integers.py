@@ -36,10 +36,6 @@ _CLOSED = operations("whole")
 _UFUNCS = frozenset(getattr(np, OPS[op].numpy).__name__ for op in _CLOSED)
 _LARGEST = 2.0**63
 _INEXACT = "traced integers are computed as doubles, exact below 2**53; keep it smaller, or compute it outside"
-_POLYNOMIAL = operations("polynomial") - {"div", "neg"}
-_GROWING = (
-    _POLYNOMIAL | {getattr(np, OPS[op].numpy).__name__ for op in _POLYNOMIAL} | set("sum prod cumsum cumprod diff".split())
-)
 _DIVIDING = frozenset({"floordiv", "mod", "floor_divide", "remainder", "fmod"})
 _SIGNED = frozenset(
     """mul floordiv mod multiply floor_divide remainder negative prod cumprod dot vdot inner outer matmul tensordot einsum kron
@@ -238,7 +234,7 @@ def _exact(found: Any, op: str) -> Any:
         above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
         if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
             raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
-    elif op in _GROWING and max(-known.low, known.high) >= EXACT and np.any(Tracer._binary(found, "ge", abs(found), EXACT)):
+    elif max(-known.low, known.high) > EXACT and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT)):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
     return found
 

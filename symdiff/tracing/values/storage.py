@@ -32,7 +32,8 @@ class Storage:
     """The cells of an array: a symbol, up to `CELLS` of them also one by one, and those assigned to since by number."""
 
     __slots__ = (
-        "builder", "cells", "code", "counted", "guard", "images", "memory", "pending", "refusal", "symbol", "version", "watch",
+        "builder", "cells", "code", "counted", "guard", "images", "layout", "memory", "pending", "refusal", "symbol", "version",
+        "watch",
     )  # fmt: skip
 
     def __init__(self, builder: Builder, held: Atom | np.ndarray, code: str, refusal: str = "") -> None:
@@ -41,7 +42,7 @@ class Storage:
         self.symbol = None if isinstance(held, np.ndarray) else held
         self.cells = held if isinstance(held, np.ndarray) else None
         self.pending: dict[int, Atom] = {}
-        self.memory = np.zeros(held.shape, np.int8)
+        self.memory = self.layout = np.zeros(held.shape, np.int8)  # cells of an argument's layout may lie in one place
         self.refusal = refusal
         self.images: list[Any] = []  # arrays of objects, made for code that is not followed, which do not see changes
         self.version: Any = object()
@@ -258,7 +259,7 @@ class View:
     or cell by cell where there is none.
     """
 
-    __slots__ = ("_first", "_seen", "_value", "how", "local", "place", "source", "storage")
+    __slots__ = ("_first", "_layout", "_seen", "_value", "how", "local", "place", "source", "storage")
 
     def __init__(
         self, storage: Any, place: np.ndarray, source: "View | None" = None, local: Any = None, how: Any = None
@@ -269,6 +270,7 @@ class View:
         self.local = local  # a view of the other's memory, and this memory
         self.how = how
         self._first: int | None = None
+        self._layout: np.ndarray | None = None
         self._seen: Any = None
         self._value: Any = None
 
@@ -301,10 +303,15 @@ class View:
         return look(arrays, of, *self.local) if self.how is None else self.how(arrays, of)  # type: ignore[no-any-return]
 
     def layout(self) -> np.ndarray:
-        """Memory in which the cells lie as NumPy has them: `place`, but for parts of other arrays, which have gaps."""
-        if not isinstance(self.storage, Lens) or not self.place.size:
-            return self.place
+        """Memory in which the cells lie as NumPy has them: `place`, but where the storage's own layout has gaps or overlaps."""
+        if self._layout is None:
+            self._layout = self._laid_out()
+        return self._layout
+
+    def _laid_out(self) -> np.ndarray:
         whole = self.storage.layout
+        if whole is self.storage.memory or not self.place.size:
+            return self.place
         chosen = self.numbers()
         places = numbers(whole, whole).ravel()[chosen]
         first = whole[(..., *(slice(int(k), int(k) + 1) for k in np.unravel_index(chosen.flat[0], whole.shape)))]
@@ -385,12 +392,14 @@ class View:
         self.storage.write(self.place, value, origin)
 
 
-def storage_memory(shape: Shape, strides: Any) -> np.ndarray:
-    """New memory in which cells lie with these strides."""
+def storage_memory(shape: Shape, strides: Any, dtype: Any = np.int8) -> np.ndarray:
+    """New memory in which cells lie with these strides, counted in cells."""
     reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if 0 not in shape else []
     before = -sum(r for r in reach if r < 0)
     size = before + sum(r for r in reach if r > 0) + 1
-    return np.ndarray(shape, np.int8, np.zeros(size, np.int8), before, strides)
+    return np.lib.stride_tricks.as_strided(
+        np.zeros(size, dtype)[before:], shape, [n * np.dtype(dtype).itemsize for n in strides]
+    )
 
 
 def root_of(storage: Any) -> Storage:
@@ -420,6 +429,8 @@ def storage_cells(
     storage = Storage(builder, inner, code, refusal)
     own = np.zeros_like(like, np.int8)
     storage.memory = own.transpose(axes)
+    steps = tuple(step // like.itemsize for step in like.strides)
+    storage.layout = storage.memory if steps == own.strides else storage_memory(like.shape, steps).transpose(axes)
     view = View(storage, own, View.over(storage), None, lambda a, x: a.transpose(x, back))
     return view if isinstance(held, np.ndarray) else view.known_as(held)
 

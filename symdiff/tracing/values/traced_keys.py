@@ -22,7 +22,7 @@ from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
 from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
 from symdiff.tracing.values.storage import Lens, Storage, View, read_late, same_key, storage_memory
 from symdiff.tracing.values.stretches import Stretch, as_it_is, indexed, stretched_key
-from symdiff.tracing.values.tracer import Tracer, raises_behind, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import Tracer, lying_as, raises_behind, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import loses_digits
 
@@ -182,6 +182,8 @@ def read(x: Any, key: Any, origin: str) -> Any:
     found = Tracer(builder, load())
     if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):
         found = Integer.of(found)
+    if found.ndim > 1 and not any(map(is_span, parts)):
+        lying_as(found, (x._place() if isinstance(x, Tracer) else x)[tuple(map(_first_place, parts))])
     single = all(not isinstance(p, (Tracer, np.ndarray)) or p.ndim == 0 for p in parts)
     if not single or not (found.shape or any(p is Ellipsis for p in parts)):
         return found
@@ -263,6 +265,11 @@ def _outermost(x: Tracer, parts: list[Any]) -> int | None:
     if len(levels) < len(parts) or min(levels) == max(levels) or x.builder.level > min(levels):
         return None
     return levels.index(min(levels))
+
+
+def _first_place(part: Any) -> Any:
+    """A part of an index as NumPy takes it, the first places for traced ones."""
+    return np.zeros_like(part._place(), int)[... if part.shape else ()] if isinstance(part, Tracer) else part
 
 
 def _places(part: Any, n: int) -> Any:

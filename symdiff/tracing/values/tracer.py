@@ -253,16 +253,14 @@ class Tracer(Operators):
         return self
 
     @classmethod
-    def argument(cls, builder: Builder, symbol: Node, kind: Kind = ARRAY, axes: tuple[int, ...] = ()) -> "Tracer":
-        """A value of the caller's, which is not assigned to; `axes` as they lie in memory, if not in their own order."""
+    def argument(cls, builder: Builder, symbol: Node, kind: Kind = ARRAY, strides: tuple[int, ...] = ()) -> "Tracer":
+        """A value of the caller's, which is not assigned to; its `strides` as `traced_order` tells them."""
         self = cls(builder, symbol, kind)
-        if symbol.shape:
-            like = np.empty([symbol.shape[k] for k in axes], np.int8).transpose(np.argsort(axes)) if axes else None
-            self._held = (
-                View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
-                if like is None
-                else storage_cells(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
-            )
+        if strides:
+            like = storage_memory(symbol.shape, strides)
+            self._held = storage_cells(builder, symbol, self.dtype.char, like, user_line(), _CALLERS)
+        elif symbol.shape:
+            self._held = View.over(Storage(builder, symbol, self.dtype.char, _CALLERS))
         return self
 
     def given_as(self, dtype: Any) -> None:
@@ -1011,13 +1009,21 @@ def narrow_traced(builder: Builder, operands: tuple[Atom, ...], *values: Any) ->
                  for o, f in zip(operands, forms, strict=True))  # fmt: skip
 
 
-def in_traced_order(value: Any, operands: tuple[Any, ...]) -> Any:
-    """What an elementwise function gives, in the order in memory that NumPy gives it for these operands."""
+def in_traced_order(value: Any, operands: tuple[Any, ...], copies: bool = False) -> Any:
+    """What an elementwise function gives, in the order in memory that NumPy gives it for these operands; `copies`: that of a
+    copy of the only one.
+    """
     if len(value._shape) > 1 and any(has_traced_order(o) for o in operands):
         places = [o._place() if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
                   if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
-        found = np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1]
-        value._held = storage_cells(value.builder, value.atom, value.dtype.char, found, user_line())
+        lying_as(value, np.copy(places[0], "K") if copies else np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1])
+    return value
+
+
+def lying_as(value: Any, place: np.ndarray) -> Any:
+    """A new array whose cells lie in the order of another's."""
+    if value.ndim > 1 and not (place.flags.c_contiguous and value.held is None):
+        value._held = storage_cells(value.builder, value.atom, value.dtype.char, place, user_line())
     return value
 
 
@@ -1028,7 +1034,9 @@ def has_traced_order(value: Any) -> bool:
 
 
 def traced_order(value: Any) -> tuple[int, ...]:
-    """The axes of an array as they lie in memory, the outermost first; empty where that is their own order."""
+    """What NumPy makes the order of new arrays from: the strides of an array without gaps, those that are 0 or the same kept
+    so; empty where that is C's order.
+    """
     place = _memory(value)
     if not isinstance(place, np.ndarray):
         return () if isinstance(place, Tracer) else getattr(place, "order", ())  # of one that stands for an array
@@ -1037,7 +1045,11 @@ def traced_order(value: Any) -> tuple[int, ...]:
 
 def traced_layout(value: Any) -> Any:
     """All that tells how an array lies in memory."""
-    return (value.strides, value.flags.num, value.dtype.str) if type(value) is np.ndarray else traced_order(value)
+    return (
+        (value.strides, value.flags.num, value.dtype.str)
+        if type(value) is np.ndarray
+        else (traced_order(value), lies_apart(value))
+    )
 
 
 def traced_memory(value: Tracer, whole: bool = True) -> Any:
@@ -1054,18 +1066,19 @@ def traced_memory(value: Tracer, whole: bool = True) -> Any:
         lies = traced_memory(lies, whole) if isinstance(lies, Tracer) else lies
         if own is not None and isinstance(lies, np.ndarray):
             return lies
-        if isinstance(lies, np.ndarray) and _lies_apart(lies):
+        if lies_apart(lies):
             raise TraceError(
                 f"{user_line()}: asks how a part of an argument lies in memory, whose cells lie apart or are read-only; "
-                "pass np.ascontiguousarray(x)"
+                "take np.ascontiguousarray(x) before"
             )
     return value._place()
 
 
-def _lies_apart(array: np.ndarray) -> bool:
-    """Whether an array lies in memory otherwise than new ones."""
-    axes = traced_order(array)
-    return not (array.flags.behaved and (array.transpose(axes) if axes else array).flags.c_contiguous)
+def lies_apart(array: Any) -> bool:
+    """Whether an array, or what stands for one, lies in memory otherwise than new ones."""
+    if not isinstance(array, np.ndarray):
+        return getattr(array, "apart", False)
+    return not (array.flags.behaved and (array.flags.c_contiguous or np.empty_like(array).strides == array.strides))
 
 
 def traced_points_order(value: Any, axis: int) -> tuple[int, ...]:
@@ -1085,7 +1098,12 @@ def _order(place: np.ndarray) -> tuple[int, ...]:
     if place.ndim < 2 or place.flags.c_contiguous:
         return ()
     like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too
-    return () if like.flags.c_contiguous else tuple(int(k) for k in np.argsort([-step for step in like.strides], kind="stable"))
+    steps = [abs(step) for step in place.strides]
+    found = tuple(
+        own if n == 1 else step and min(o for o, s in zip(like.strides, steps, strict=True) if s == step)
+        for n, step, own in zip(place.shape, steps, like.strides, strict=True)
+    )
+    return () if like.flags.c_contiguous and found == like.strides else found
 
 
 _CUT = operations("cut")
