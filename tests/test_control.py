@@ -335,7 +335,7 @@ def test_defects_of_ours_are_no_exceptions_that_a_handler_gets(name, paths, tmp_
     for x in (0.5, 1.5, 2e44, -3.5):  # the third beyond all of NumPy's integers
         np.testing.assert_allclose(sd.value_and_grad(space["f"], paths=paths)(x)[0], space["f"](x))
 
-    monkeypatch.setattr(Thinness, "_parts", functools.partial(int, "broken"))  # which raises TypeError
+    monkeypatch.setattr(Thinness, "_parts_of", functools.partial(int, "broken"))  # which raises TypeError
     with pytest.raises(sd.TraceError, match=r"written.py:\d.*a defect of symdiff"):
         sd.grad(space["f"], paths=paths)(1.5)
 

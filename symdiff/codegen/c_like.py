@@ -111,7 +111,7 @@ class Dialect:
         if on_complex and node.op in _ORDERED:
             raise self.lacking(f"the order of complex numbers ({node.op})")
         if node.op in self.written:
-            return Spelled(self.written[node.op], *parenthesis_levels(node.op, op.arity))
+            return Spelled(self.written[node.op], *parenthesis_levels(node.op, op.arity, self.written[node.op]))
         if node.op == "cast":
             return self.cast(node.dtype, program.nodes[node.operands[0]].dtype)
         places = ", ".join(f"{{{k}}}" for k in range(op.arity))

@@ -4,6 +4,7 @@ Assumes spellings as templates over operands. Guarantees the Program's associati
 them out would change the order of operations. What is added to a negative number is written as a difference.
 """
 
+import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -191,7 +192,11 @@ def formula(node: Node, texts: Sequence[str], calls: Mapping[int, str] = Mapping
     return _SIGNS[node.op].format(*texts) if node.op in _SIGNS else f"{name}({', '.join(texts)})"
 
 
-def parenthesis_levels(op: str, arity: int) -> tuple[int, tuple[int, ...]]:
+def parenthesis_levels(op: str, arity: int, template: str) -> tuple[int, tuple[int, ...]]:
     """The binding level of an operation's result and the levels that its operands need."""
-    own, *needed = _LEVELS.get(op, (ATOM,))
-    return own, tuple(needed[:arity])
+    if op in _LEVELS:
+        own, *needed = _LEVELS[op]
+        return own, tuple(needed[:arity])
+    places = [f"{{{k}}}" for k in range(arity)]
+    alone = [template.count(p) == len(re.findall(rf"(?:\(|, ){re.escape(p)}(?=[,)])", template)) for p in places]
+    return SIGN if "**" in template else ATOM, tuple(0 if a else ATOM for a in alone)

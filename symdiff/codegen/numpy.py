@@ -63,7 +63,7 @@ def spelling(program: Program, position: int, calls: Mapping[int, str]) -> Spell
         places = [f"np.{k}({p})" if k else p for k, p in zip(kinds, places, strict=True)]
     if (node.op in _SIGNED and not alone) or node.op in _COMPARED or node.op == "select":
         around = f"{own}({{}})" if node.op == "select" else ""
-        return Spelled(op.python or "", *parenthesis_levels(node.op, op.arity), around)
+        return Spelled(op.python or "", *parenthesis_levels(node.op, op.arity, op.python or ""), around)
     if node.op == "cast":
         return Spelled(f"{own}({{0}})")
     if node.op in ("real", "imag"):

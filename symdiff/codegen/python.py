@@ -59,7 +59,7 @@ def spelling(program: Program, position: int) -> Spelled | Program | None:
     """Template, level and operand levels of one instruction, or its formula; None where Python has neither."""
     node, template = program.nodes[position], _template(program, position)
     if template is not None:
-        return Spelled(template, *parenthesis_levels(node.op, OPS[node.op].arity))
+        return Spelled(template, *parenthesis_levels(node.op, OPS[node.op].arity, template))
     return formula_program(node.op, node.dtype)[0] if node.op in FORMULAS and not takes_complex(program, node) else None
 
 

@@ -226,8 +226,8 @@ def integers_of(value: Any, dtype: Any, name: str) -> Any:
 
 def _exact(found: Any, op: str) -> Any:
     """An integer that is computed exactly; at a point where it is too large, the call raises."""
-    if not isinstance(found, Integer) or (found.builder.path is None and op in ("add", "sub")):
-        return found  # a sum of truths: where numbers became integers, there is a path
+    if not isinstance(found, Integer) or (found.builder.path is None and (op in ("add", "sub") or current() is None)):
+        return found  # a sum of truths: where numbers became integers, there is a path; or written out behind a trace
     known, dtype = traced_range(found), found.own_dtype()
     if dtype.itemsize < 8 or dtype.kind == "u":
         low, high = max(np.iinfo(dtype).min, -EXACT), min(np.iinfo(dtype).max, EXACT)
