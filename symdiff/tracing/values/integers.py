@@ -217,7 +217,7 @@ def _without_sign(found: Any) -> Any:
 
 
 def integers_of(value: Any, dtype: Any, name: str) -> Any:
-    """A result of a function as the integers that NumPy has."""
+    """A result of a function as the integers that NumPy has; counts of truths, by no name, are exact."""
     found = Integer.of(_without_sign(value) if name in _SIGNED else value)
     if isinstance(found, Integer):
         found.note_integers(dtype)
@@ -225,7 +225,8 @@ def integers_of(value: Any, dtype: Any, name: str) -> Any:
 
 
 def _exact(found: Any, op: str) -> Any:
-    """An integer that is computed exactly; at a point where it is too large, the call raises."""
+    """An integer that is computed exactly; at a point where it is too large, the call raises. What no `op` made is as large
+    as before, or counts truths."""
     if not isinstance(found, Integer) or (found.builder.path is None and (op in ("add", "sub") or current() is None)):
         return found  # a sum of truths: where numbers became integers, there is a path; or written out behind a trace
     known, dtype = traced_range(found), found.own_dtype()
@@ -234,7 +235,7 @@ def _exact(found: Any, op: str) -> Any:
         above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
         if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
             raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
-    elif max(-known.low, known.high) > EXACT and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT)):
+    elif op and max(-known.low, known.high) > EXACT and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT)):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
     return found
 
