@@ -807,16 +807,12 @@ def newton_grad_steps(a: float, x: float) -> float:
 ROSENBROCK = """
 def rosenbrock_grad_steps(x: list[float], n: int) -> list[float]:
     \"\"\"df_dx: arithmetic on numbers and lists, which hold the cells of arrays in C order.\"\"\"
-    a_bar = [0.0]*(n + 1)
-    b_bar = [0.0]*(n + 1)
+    df_dx = [0.0]*(n + 1)
     for k in range(n):
         a = x[k]
         v0 = 200.0*(x[k + 1] - a*a)
-        a_bar[k] = -2.0*(1.0 - a + a*v0)
-        b_bar[k + 1] = v0
-    df_dx = [0.0]*(n + 1)
-    for i in range(n + 1):
-        df_dx[i] = a_bar[i] + b_bar[i]
+        df_dx[k] -= 2.0*(1.0 - a + a*v0)
+        df_dx[k + 1] += v0
     return df_dx
 """
 
