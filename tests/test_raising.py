@@ -129,10 +129,10 @@ def test_a_file_reads_as_written_by_hand():
         "            raise ValueError(f'negative {x0} in {{braces}} and \"quotes\" % {a}', 0)",
         "        if x1 < 0.0:",
         "            raise ValueError(f'negative {x1} in {{braces}} and \"quotes\" % {a}', 1)",
-        "        if (x0 + x1) > a:",
+        "        if x0 + x1 > a:",
         "            raise KeyError(a)",
     ]
-    assert "        if v2 and (not (x0 > 1.0)):\n            raise OverflowError()\n" in text
+    assert "        if v2 and not (x0 > 1.0):\n            raise OverflowError()\n" in text
     assert text.count("np.sqrt") == 1
 
 

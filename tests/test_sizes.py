@@ -3,6 +3,7 @@
 import ctypes
 import itertools
 import pickle
+import re
 import shutil
 import subprocess
 import warnings
@@ -189,7 +190,8 @@ def test_c_has_sizes_as_parameters(tmp_path):
     texts = []
     for f, shapes in CASES:
         if f not in BEYOND["c"]:
-            texts.append(sd.value_and_grad(f).source(*specs(shapes), target="c").replace("np_room", f"np_room_{f.__name__}"))
+            text = sd.value_and_grad(f).source(*specs(shapes), target="c")
+            texts.append(re.sub(r"np_(room|zeros)", rf"np_\1_{f.__name__}", text))
     (tmp_path / "f.c").write_text("\n".join(texts), encoding="utf-8")
     subprocess.run(
         ["gcc", "-O1", "-shared", "-fPIC", "-Wall", "-Werror", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True

@@ -24,7 +24,7 @@ LOCAL = 1000  # cells of an array that is a variable
 _HELPERS = {
     "np_zeros": """void *np_zeros(size_t count, size_t size)
 {
-    void *memory = calloc(count, size);
+    void *memory = count > (size_t)-1 / 2 / size ? NULL : calloc(count, size);
     if (!memory)
         abort();
     return memory;

@@ -81,9 +81,19 @@ def sympy_words(graph: Graph) -> list[Any] | None:
         values = Values(graph, [leaf.name for leaf in graph.inputs])
         constants = {n: sp.ImmutableDenseMatrix(a.reshape(len(a), -1).tolist()) for n, a in values.arrays.items() if a.ndim < 3}
         words = Words(values.algebra, {leaf.name for leaf in graph.inputs}, constants)
-        return [words.of(value) for value in values.outputs]
+        return [words.of(value).replace(_is_turned_sum, _turned) for value in values.outputs]
     except Wordless:
         return None
+
+
+def _is_turned_sum(expr: Any) -> bool:
+    return isinstance(expr, sp.Transpose) and isinstance(expr.arg, sp.MatAdd)
+
+
+def _turned(transpose: Any) -> Any:
+    """The sum of the terms' transposes."""
+    terms = (sp.transpose(term).doit() if term.is_MatMul else sp.transpose(term) for term in transpose.arg.args)
+    return sp.MatAdd(*sorted(terms, key=sp.default_sort_key))
 
 
 def _inlined(graph: Graph) -> list[Any]:

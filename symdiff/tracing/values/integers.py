@@ -27,6 +27,7 @@ from symdiff.tracing.values.tracer import (
     truncation,
     whole_number,
 )
+from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import EXACT, loses_digits
@@ -36,6 +37,8 @@ _CLOSED = operations("whole")
 _UFUNCS = frozenset(getattr(np, OPS[op].numpy).__name__ for op in _CLOSED)
 _LARGEST = 2.0**63
 _INEXACT = "traced integers are computed as doubles, exact below 2**53; keep it smaller, or compute it outside"
+_POLYNOMIAL = operations("polynomial") - {"div", "neg"}
+_MOVING = frozenset().union(*map(operations, ("picks", "rearranges", "gathers", "overwrites", "tells_places")))
 _DIVIDING = frozenset({"floordiv", "mod", "floor_divide", "remainder", "fmod"})
 _SIGNED = frozenset(
     """mul floordiv mod multiply floor_divide remainder negative prod cumprod dot vdot inner outer matmul tensordot einsum kron
@@ -218,10 +221,11 @@ def _without_sign(found: Any) -> Any:
 
 def integers_of(value: Any, dtype: Any, name: str) -> Any:
     """A result of a function as the integers that NumPy has; counts of truths, by no name, are exact."""
+    made = value.atom.op
     found = Integer.of(_without_sign(value) if name in _SIGNED else value)
     if isinstance(found, Integer):
         found.note_integers(dtype)
-    return _exact(found, name)
+    return _exact(found, name and made)
 
 
 def _exact(found: Any, op: str) -> Any:
@@ -235,9 +239,19 @@ def _exact(found: Any, op: str) -> Any:
         above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
         if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
             raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
-    elif op and max(-known.low, known.high) > EXACT and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT)):
+    elif (
+        op
+        and _may_grow(op)
+        and max(-known.low, known.high) > EXACT
+        and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT))
+    ):
         raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
     return found
+
+
+def _may_grow(op: str) -> bool:
+    """Whether integers that an operation gives may be larger than those that it is given."""
+    return op in _POLYNOMIAL if op in OPS else op in HEADS and op not in _MOVING
 
 
 def check_traced_power(kind: Kind, exponent: Any) -> None:
