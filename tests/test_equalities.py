@@ -177,3 +177,16 @@ def test_a_function_that_is_not_traced_decides_nothing_by_raising():
     assert sd.grad(f, paths="guard")(4.0) == 1
     with pytest.raises(PathsError, match=r"test_equalities.py:\d+: ValueError of a function that is not traced"):
         sd.grad(f, paths="guard")(-1.0)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: math.exp(-1 / (x * x)) if x != 0 else 0.0 * x,
+        lambda x: math.exp(-1 / abs(x)) * x if x != 0 else 0.0 * x,
+        lambda x: np.where(x != 0, np.exp(-1 / x**2), 0.0),
+        lambda x: math.sin(x) * math.exp(-1 / ((3 * x) ** 2) ** 0.42) if ((3 * x) ** 2) ** 0.42 != 0 else 0.0 * x,
+    ],
+)
+def test_what_is_flat_beside_an_essential_singularity(f):
+    assert sd.grad(f)(0.0) == sd.jvp(f)(0.0, 0.7)[1] == sd.derivative(f, order=2)(0.0) == 0.0
