@@ -30,7 +30,7 @@ _ANALYTIC = operations("analytic") | {"const", "item", "array"}
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
 _ASKING = operations("asks") | {"item"}
 _POLES = operations("pole")
-_RATIONAL = operations("polynomial") | {"cast"}
+_RATIONAL = operations("arithmetic") | {"neg", "cast"}
 
 
 class Thinness:
@@ -204,10 +204,10 @@ class Poles:
             return None, None
         made = self.thinness.made[atom]
         finite, missed = ([found for o in operands if (found := self._known[o][k]) is not None] for k in (0, 1))
-        if made.op in _POLES and self.thinness.activity.has(operands[-1 if made.op == "div" else 0]):
-            finite = [self.builder.emit("isfinite", (atom,))]
-        elif made.op not in _RATIONAL:
+        if made.op not in _RATIONAL:
             finite, missed = [], missed + finite
+        if made.op in _POLES and self.thinness.activity.has(operands[-1 if made.op == "div" else 0]):
+            finite = [*finite, self.builder.emit("isfinite", (atom,))]
         return self._together(finite, made), self._together(missed, made)
 
     def _together(self, parts: list[Atom], made: Node) -> Atom | None:
