@@ -152,14 +152,14 @@ class Integer(Tracer):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         found = super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
-        name = ufunc.__name__
+        name, made = ufunc.__name__, _growing(ufunc.__name__, found)
         if not (method == "__call__" and all(map(is_integer_value, inputs))):
-            return _exact(found, name)
+            return _exact(found, made)
         if ufunc is np.divmod:
             return np.floor_divide(*inputs), np.remainder(*inputs)
         if name in _UFUNCS:
             found = Integer.of(_without_sign(found) if name in _SIGNED else found)
-        return _exact(found, name)
+        return _exact(found, made)
 
     def decided(self) -> int:
         """The integer itself: a condition tells which it is."""
@@ -221,11 +221,11 @@ def _without_sign(found: Any) -> Any:
 
 def integers_of(value: Any, dtype: Any, name: str) -> Any:
     """A result of a function as the integers that NumPy has; counts of truths, by no name, are exact."""
-    made = value.atom.op
+    made = _growing(name, value)
     found = Integer.of(_without_sign(value) if name in _SIGNED else value)
     if isinstance(found, Integer):
         found.note_integers(dtype)
-    return _exact(found, name and made)
+    return _exact(found, made)
 
 
 def _exact(found: Any, op: str) -> Any:
@@ -241,7 +241,7 @@ def _exact(found: Any, op: str) -> Any:
             raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
     elif (
         op
-        and _may_grow(op)
+        and (op in _POLYNOMIAL or op not in OPS)
         and max(-known.low, known.high) > EXACT
         and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT))
     ):
@@ -249,9 +249,16 @@ def _exact(found: Any, op: str) -> Any:
     return found
 
 
-def _may_grow(op: str) -> bool:
-    """Whether integers that an operation gives may be larger than those that it is given."""
-    return op in _POLYNOMIAL if op in OPS else op in HEADS and op not in _MOVING
+def _growing(name: str, found: Any) -> str:
+    """A function's name where integers that it gives may be larger than those that it is given, what moves cells looked
+    through; else ""."""
+    pending = [found.atom] if isinstance(found, Tracer) else []
+    while pending:
+        made = pending.pop()
+        if made.op in _POLYNOMIAL or (made.op in HEADS and made.op not in _MOVING):
+            return name
+        pending += () if made.op in OPS else made.operands
+    return ""
 
 
 def check_traced_power(kind: Kind, exponent: Any) -> None:
