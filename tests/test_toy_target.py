@@ -30,7 +30,7 @@ def spelled(program, position):
     """A node as a template, how tightly it binds, and how tightly its operands must."""
     node = program.nodes[position]
     if node.op in SIGNS:
-        return Spelled(SIGNS[node.op], *parenthesis_levels(node.op, len(node.operands)))
+        return Spelled(SIGNS[node.op], *parenthesis_levels(node.op, len(node.operands), SIGNS[node.op]))
     template = CALLS.get(node.op)
     if template is None and node.op in FORMULAS:
         template = f"{node.op}_({', '.join(f'{{{k}}}' for k in range(OPS[node.op].arity))})"
