@@ -7,9 +7,9 @@ import itertools
 import math
 import operator
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from types import GeneratorType
-from typing import Any
+from typing import Any, NamedTuple
 
 from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.loops.items import Items, items_of, plain_values
@@ -21,9 +21,19 @@ from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import Tracer
 
 _WHOLE = (list, tuple, max, min, sorted, math.fsum)  # which take all that a generator gives
-_FOLDS: dict[Any, tuple[Any, int]] = {math.prod: (operator.mul, 1)}  # how they join two, and what they begin from
-if sum([1e16, 1.0, 1.0]) == 1e16:  # as long as the running Python's keeps nothing of what rounding loses
-    _FOLDS[sum] = operator.add, 0
+
+
+class Fold(NamedTuple):
+    """How all that a generator gives becomes one value, two joined at a time."""
+
+    join: Callable[[Any, Any], Any]
+    begin: Any = None  # a number, where there is a function that does the same
+    function: Any = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether it is a list."""
+        return self.function is None
 
 
 class AsWritten:
@@ -97,10 +107,11 @@ def given_to(call: Callable[[Any], Any], function: Any, *source: Any) -> Any:
     """
     attempt, file = current(), sys._getframe(1).f_code.co_filename
     if attempt is not None and attempt.keeping is not None:
-        if function in (_FOLDS if isinstance(function, Hashable) else ()):
-            return _folded(call, file, function, _FOLDS[function][1], *source)
+        fold = next((fold for fold in _FOLDS if fold.function is function), None)
+        if fold is not None:
+            return _folded(call, file, fold, fold.begin, *source)
         if any(function is f for f in _WHOLE):
-            return call(function)(_extended(call, file, attempt.keeping.made([]), *source))
+            return call(function)(_folded(call, file, _LIST, attempt.keeping.made([]), *source))
     return call(function)(_generated(call, *source))
 
 
@@ -109,7 +120,7 @@ def listed(call: Callable[[Any], Any], *source: Any) -> Any:
     attempt = current()
     if attempt is None or attempt.keeping is None:
         return [*_generated(call, *source)]
-    return _extended(call, sys._getframe(1).f_code.co_filename, attempt.keeping.made([]), *source)
+    return _folded(call, sys._getframe(1).f_code.co_filename, _LIST, attempt.keeping.made([]), *source)
 
 
 def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, place: Any) -> Any:
@@ -118,30 +129,30 @@ def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, 
     return found if depth < 2 else (item for inner in found for item in _generated(call, depth - 1, *inner))
 
 
-def _folded(call: Any, file: str, function: Any, total: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
-    loop = _rounds(call, values, Told(("total",), *[()] * 5, ("total",), False, False, place), "", sys._getframe(), file)
-    join, begin = _FOLDS[function]
-    if type(loop) is AsWritten and depth < 2 and type(total) is int and total == begin:
-        return call(function)(terms(loop.written))
-    for item in loop:
-        total = loop.values.pop("total", total)
-        for term in terms([item]):
-            total = join(total, term) if depth < 2 else _folded(call, file, function, total, depth - 1, *term)
-    return loop.values.pop("total", total)
-
-
-def _extended(call: Callable[[Any], Any], file: str, items: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
-    told = Told(("items",), (), ("items",), (), (), (), ("items",), False, False, place)
+def _folded(call: Any, file: str, fold: Fold, found: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
+    """What `found` becomes with all items, the inner loops for each of the outer one's."""
+    grown = ("found",) if fold.grows else ()
+    told = Told(("found",), (), grown, (), (), (), ("found",), False, False, place)
     loop = _rounds(call, values, told, "", sys._getframe(), file)
+    if type(loop) is AsWritten and depth < 2 and type(found) is int and found == fold.begin:
+        return call(fold.function)(terms(loop.written))
     for item in loop:
-        items = loop.values.pop("items", items)
-        for found in terms([item]):
-            if depth < 2:
-                storing(items, True)
-                items.append(found)
-            else:
-                items = _extended(call, file, items, depth - 1, *found)
-    return loop.values.pop("items", items)
+        found = loop.values.pop("found", found)
+        for term in terms([item]):
+            found = fold.join(found, term) if depth < 2 else _folded(call, file, fold, found, depth - 1, *term)
+    return loop.values.pop("found", found)
+
+
+def _appended(items: Any, item: Any) -> Any:
+    storing(items, True)
+    items.append(item)
+    return items
+
+
+_LIST = Fold(_appended)
+_FOLDS = [Fold(operator.mul, 1, math.prod)]
+if sum([1e16, 1.0, 1.0]) == 1e16:  # as long as the running Python's keeps nothing of what rounding loses
+    _FOLDS.append(Fold(operator.add, 0, sum))
 
 
 def storing(owner: Any, grows: bool = False) -> Any:
