@@ -664,10 +664,7 @@ class KeptRounds:
                 return found
             if spread is not _LEAF:
                 return spread.value
-            form = next(forms)
-            atom = zero_of(form.code)
-            atom = Arrays(builder, self.origin).broadcast_to(atom, form.shape) if form.shape else atom
-            return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
+            return self._zero(next(forms), builder)
 
         forms = iter(slot.forms)
         return made(slot.structure)
@@ -748,11 +745,10 @@ class KeptRounds:
             raise Again
         leaves.append(which)
         for n, (_, forms) in enumerate(ways):
-            leaves += own if n == which else [self._zero(f) for f in forms]
+            leaves += own if n == which else [self._zero(f, self._path.builder) for f in forms]
         return _Several(_LEAF, tuple([structure for structure, _ in ways]))
 
-    def _zero(self, form: Form) -> Any:
-        builder = self._path.builder
+    def _zero(self, form: Form, builder: Builder) -> Any:
         atom: Any = zero_of(form.code)
         if form.shape:
             atom = Arrays(builder, self.origin).broadcast_to(atom, form.shape)
@@ -974,7 +970,7 @@ class KeptRounds:
         for n, leaf in enumerate(leaves):
             found: dict[Any, tuple[float, float]] = {}
             if isinstance(leaf, (int, Integer)):
-                found = {"known": reach(leaf), "wide": wide(leaf)}
+                found = {"known": reach(leaf)}
                 for value, begin in taken:
                     if begin.shape == np.shape(leaf):
                         moved, away = moves(path, leaf, begin, wide, MOST / (self.count or MOST))
