@@ -9,46 +9,38 @@ The other loops run as they are, round by round.
 import functools
 import gc
 import itertools
-import math
 import sys
 import types
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
+from symdiff.ir.building import Builder, active_builders
 from symdiff.ir.graph import GraphOutput
-from symdiff.ir.loops import MOST, repeated_bindings, work_of
-from symdiff.ir.node import Atom, Constant, Node
+from symdiff.ir.node import Node
 from symdiff.simplification.interning import Values
 from symdiff.tracing.branches.merging import Leaf
 from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_decisions
-from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
-from symdiff.tracing.loops.collected import Collected, Rows
-from symdiff.tracing.loops.growing import Growing, Slot
+from symdiff.tracing.loops.carrying import LEAF, Carrying, EarlierItem, GivenItem, HandedOn, RaisedIn, is_handed_value
+from symdiff.tracing.loops.closing import Closing
+from symdiff.tracing.loops.collected import Collected
+from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_stepping, items_of, run_over
-from symdiff.tracing.loops.keeping import Again, Keeping, work_of_binding
-from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
-from symdiff.tracing.loops.states import Held, Left, State, States, Taker, parts_in
+from symdiff.tracing.loops.keeping import Again, Keeping
+from symdiff.tracing.loops.parts import leaves_of
+from symdiff.tracing.loops.states import Held, Left, State, States, Taker
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
-from symdiff.tracing.values.integers import Integer, integer
-from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several, traced_form
-from symdiff.tracing.values.selecting import Selected, pattern
-from symdiff.tracing.values.spans import moves, reach
+from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.kinds import PYTHON, traced_form
+from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.storage import Storage, root_of
 from symdiff.tracing.values.stretches import Stretch
-from symdiff.tracing.values.tracer import Tracer, raises_behind, traced_atom
+from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.libraries import user_line
 
-_NUMBERS = (float, complex, np.floating, np.complexfloating)
-WIDE = 2.0**52  # integers that rounds hand on are taken to be within
-_PASSES = 6  # rounds in symbols until it is known where integers stay
-_WAYS = 4  # structures that a name may hold
 _TRIES = 12  # rounds in symbols until types and counters are known
 
 
@@ -84,37 +76,7 @@ class Told(NamedTuple):
     place: tuple[int, int]
 
 
-class _Value:
-    """A number or an array that the loop's names hold: how it is handed on, and of which forms it has been."""
-
-    def __init__(self, name: str, begin: Any, uneven: bool = False) -> None:
-        self.name = name
-        self.begin = begin
-        self.step = 0
-        self.forms: list[Form] = []
-        self.counts = type(begin) is int and not uneven
-        self.fixed = type(begin) in (int, bool)  # as it is, until a round gives something else
-        self.reach: tuple[float, float] | None = None  # between which integers it is, as far as rounds were run
-        self.added: tuple[float, float] | None = None  # what a round adds at least and at most, where it adds to what was there
-        self.base = (math.inf, -math.inf)  # between which integers it begins, or a round says what it is
-        self.passes = 0
-        if begin is not None and not self.fixed:
-            self.forms.append(traced_form(begin))
-            if isinstance(begin, Integer) and all(map(math.isfinite, reach(begin))):
-                self.reach = reach(begin)
-
-    def ends(self) -> tuple[float, float]:
-        """Where an integer is behind the loop."""
-        assert self.reach is not None
-        added = (0.0, 0.0) if self.added is None else self.added
-        return self.reach[0] + added[0], self.reach[1] + added[1]
-
-    def is_whole(self) -> bool:
-        """Whether it is an integer that is no expression of the index."""
-        return not self.fixed and all(f.whole for f in self.forms)
-
-
-class KeptRounds:
+class KeptRounds(Carrying, Closing):
     """The rounds of a loop that may be kept; `values` are what names are set to before a round, or behind the last one."""
 
     def __init__(self, keeping: Keeping, place: Any, items: Items, told: Told, frame: Any) -> None:
@@ -167,7 +129,7 @@ class KeptRounds:
 
     def ends(self, goes_on: Any) -> bool:
         """What a `while` asks before a round: noted."""
-        if np.shape(goes_on) or not (_is_value(goes_on) or isinstance(goes_on, np.bool_)):
+        if np.shape(goes_on) or not (is_handed_value(goes_on) or isinstance(goes_on, np.bool_)):
             raise self.keeping.refuse("a condition that is no number")
         traced = isinstance(goes_on, Tracer)
         self._goes_on = (goes_on if goes_on.dtype.char == "?" else goes_on != 0) if traced else bool(goes_on)
@@ -319,9 +281,9 @@ class KeptRounds:
                 self.states.put_back()
                 skeletons = {name: self._begun(value, name) for name, value in entry.items()}
                 skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
-            skeletons |= {r: _Value("raised", False) for r in map(_Raised, self.errors) if r not in skeletons}
+            skeletons |= {r: HandedOn("raised", False) for r in map(RaisedIn, self.errors) if r not in skeletons}
             for store in self._stores():
-                windows = (_Window(store, n) for n in store.asked_places())
+                windows = (EarlierItem(store, n) for n in store.asked_places())
                 skeletons |= {
                     w: self._spread(store.first(w.place + 1), f"y{w.place + 1}") for w in windows if w not in skeletons
                 }
@@ -383,19 +345,19 @@ class KeptRounds:
             self.keeping.open.append(self)
             active_builders().append(builder)
             index = self.index = Integer(builder, k, PYTHON)
-            self.symbols: list[tuple[_Value, Node]] = []
-            self._entered: list[tuple[_Value, Tracer]] = []
+            self.symbols: list[tuple[HandedOn, Node]] = []
+            self._entered: list[tuple[HandedOn, Tracer]] = []
             self.fresh, self.copies, self._met, self.guessed, self.taken = {}, {}, set(), [], []
             self.values = {}
             for name, s in skeletons.items():
                 if isinstance(name, State):
                     name.into(s, [self._symbolic(part, builder, index) for part in s.parts])
-                elif not isinstance(name, _Window):
+                elif not isinstance(name, EarlierItem):
                     self.values[name] = self._symbolic(s, builder, index)
             self._passed = {}
             self.unbound = [name for name in self.names if name not in skeletons and name not in self.targets]
             for store in self._stores():
-                known = (_Window(store, n) for n in store.asked_places())
+                known = (EarlierItem(store, n) for n in store.asked_places())
                 store.begin({w.place: self._symbolic(skeletons[w], builder, index) for w in known if w in skeletons})
             self._stand_in(True)
             self.values.update(self.listed)
@@ -429,11 +391,11 @@ class KeptRounds:
             after: dict[Any, Any] = {n: v for n, v in self._bound().items() if n in skeletons or n in self.behind}
             after.update({state: state.owner for state, _ in self.states.known.values()})
             for store in self._stores():
-                after.update({_Item(store, n): value for n, value in enumerate(store.given(self.nothing))})
-                after.update({_Window(store, n): value for n, value in store.windows().items()})
+                after.update({GivenItem(store, n): value for n, value in enumerate(store.given(self.nothing))})
+                after.update({EarlierItem(store, n): value for n, value in store.windows().items()})
             self.errors.update({key: error for key, (error, _) in self._raised.items()})
             truths = {key: truth is True or truth.of_kind(PYTHON) for key, (_, truth) in self._raised.items()}
-            after.update({_Raised(key): truths.get(key, False) for key in self.errors})
+            after.update({RaisedIn(key): truths.get(key, False) for key in self.errors})
             self._part(after, skeletons)
             leaves: list[Any] = []
             spread: dict[Any, Any] = {}
@@ -443,10 +405,10 @@ class KeptRounds:
                 several = (self.place, name) in self.keeping.several
                 spread[name] = self._way(name, value, leaves) if several else self._flat(value, leaves, isinstance(name, State))
                 shapes[name] = [np.shape(v) for v in leaves[begun:]]
-                if isinstance(name, _Item):
+                if isinstance(name, GivenItem):
                     name.store.learn(name.place, spread[name], leaves[begun:])
             leaves += [c.copy for c in self.carried]
-            spread.update(dict.fromkeys(self.carried, _LEAF))
+            spread.update(dict.fromkeys(self.carried, LEAF))
             if self.tested:
                 where = self._on_path() if self.endless else True
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
@@ -552,7 +514,7 @@ class KeptRounds:
                 found.setdefault(bare(value).shared().storage, {})[name] = value
         stores = [CarriedStore(self, names) for names in found.values()]
         for c in stores:
-            c.value = _Value(next(iter(c.originals)), c.begin)
+            c.value = HandedOn(next(iter(c.originals)), c.begin)
         return stores
 
     def carry(self, storage: Storage, reason: str) -> BaseException:
@@ -575,11 +537,11 @@ class KeptRounds:
             raise self.keeping.refuse("an array that a round changes is named anew")
         for name, value in list(after.items()):
             if any(self._is_of_round_alone(x) for x in leaves_of(value, self.states)):
-                if name in skeletons or name in self.behind or isinstance(name, _Item):
+                if name in skeletons or name in self.behind or isinstance(name, GivenItem):
                     raise self.keeping.refuse(f"{name} may have another number of cells in each round")
                 del after[name]
-            elif any(root_of(x.held.storage) in copies for x in _arrays(value) if x.held is not None):
-                if name in skeletons or name in self.behind or isinstance(name, _Item):
+            elif any(root_of(x.held.storage) in copies for x in arrays_in(value) if x.held is not None):
+                if name in skeletons or name in self.behind or isinstance(name, GivenItem):
                     raise self.keeping.refuse(f"{name} may be a part of an array that a round changes")
                 del after[name]
 
@@ -590,7 +552,7 @@ class KeptRounds:
         """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
         begun = {id(root_of(x.shared().storage)): v for v, x in self._entered}
         known: set[int] = set()
-        for x in (x for value in after.values() for x in _arrays(value)):
+        for x in (x for value in after.values() for x in arrays_in(value)):
             storage = root_of(x.shared().storage)
             value = begun.get(id(storage))
             begin = None if value is None else value.begin
@@ -605,7 +567,7 @@ class KeptRounds:
         skipped = [v.begin for v, _ in self._entered] if self.tested else []
         self._shared += [root_of(x.shared().storage) for x in skipped if isinstance(x, Tracer)]
         if self._shared:
-            made = [root_of(x.shared().storage) for value in self.values.values() for x in _arrays(value)]
+            made = [root_of(x.shared().storage) for value in self.values.values() for x in arrays_in(value)]
             for storage in (*made, *self._shared):
                 storage.watch = self._changed
 
@@ -651,703 +613,7 @@ class KeptRounds:
             raise self.keeping.peel(1, 0, f"{user_line()}: places that are counted from both ends, or out of bounds")
         return key, places
 
-    # -- structures
 
-    def nothing(self, slot: Slot, builder: Builder | None = None) -> Any:
-        """What stands for an item in a round that does not append it."""
-        builder = self._path.builder if builder is None else builder
-
-        def made(spread: Any) -> Any:
-            if isinstance(spread, Parts):
-                found = spread.together([made(s) for s in spread.parts])
-                self.fresh[id(found)] = found
-                return found
-            if spread is not _LEAF:
-                return spread.value
-            return self._zero(next(forms), builder)
-
-        forms = iter(slot.forms)
-        return made(slot.structure)
-
-    def _opened(self, value: Any, above: tuple[int, ...]) -> Parts | None:
-        """The parts of a list, a tuple, or of a dict or object where rounds are known to hand on others of its class."""
-        found = None if value in self.states else parts_of(value)
-        if found is None or not (found.kind in self.keeping.opened or issubclass(found.kind, (list, tuple))):
-            return None
-        if id(value) in above:
-            self.keeping.open.append(self)
-            raise self.keeping.refuse(f"a {found.kind.__name__} holds itself")
-        return found
-
-    def _spread(self, value: Any, name: str, above: tuple[int, ...] = ()) -> Any:
-        """A value as nested `Parts`, of `_Value`s, and anything else as it is, or as what stands for it."""
-        if id(value) in self.states.growing:
-            return self.states.growing[id(value)]
-        found = self._opened(value, above)
-        if found is not None:
-            return self._spread_parts(found._replace(own=value), name, (*above, id(value)))
-        return _Value(name, value, (self.place, name) in self.keeping.uneven) if _is_value(value) else value
-
-    def _spread_parts(self, found: Parts, name: str, above: tuple[int, ...]) -> Parts:
-        names = found.names if len(found.names) == len(found.parts) else range(len(found.parts))
-        called = [f"{name}{n}" if name else str(n) if str(n).isidentifier() else f"c{n}" for n in names]
-        return found._replace(parts=tuple([self._spread(v, n, above) for n, v in zip(called, found.parts, strict=True)]))
-
-    # -- names that hold one of several structures
-
-    def _other(self, name: Any, reason: str) -> BaseException:
-        """What is to be raised where a name may hold another structure in another round."""
-        if not isinstance(name, str) or (self.place, name) in self.keeping.several:
-            return self.keeping.refuse(reason)
-        self.keeping.several[self.place, name] = []
-        return Again()
-
-    def _peeled(self, reason: str) -> BaseException:
-        """What is to be raised where a name holds another structure behind a round than before: the first one, or any one."""
-        if not self.asked and not self.keeping.peels.get(self.place, (0, 0))[0]:
-            return self.keeping.peel(1, 0, reason)
-        return self._other(self._name, reason)
-
-    def _begun(self, value: Any, name: str) -> Any:
-        """What a name holds before the loop, taken apart; the other structures that it may hold begin with zeros."""
-        ways = self.keeping.several.get((self.place, name))
-        if ways is None:
-            return self._spread(value, name)
-        own = self._which_way(name, value, [])
-        which = _Value(f"{name}_way", own, True)
-        begun = []
-        for n, (structure, forms) in enumerate(ways):
-            called = f"{name}{n}"
-            begun.append(self._spread(value, called) if n == own else _of_zeros(structure, iter(forms), called))
-        return _Several(which, tuple(begun))
-
-    def _which_way(self, name: str, value: Any, leaves: list[Any]) -> int:
-        """The number of the structure of what a name holds."""
-        ways = self.keeping.several[self.place, name]
-        found = self._flat(value, leaves)
-        shapes = [np.shape(v) for v in leaves]
-        for n, (structure, forms) in enumerate(ways):
-            if structure == found and [f.shape for f in forms] == shapes:
-                return n
-        if len(ways) == _WAYS or (isinstance(found, Parts) and not _is_frozen(found)):
-            self.keeping.open.append(self)
-            raise self.keeping.refuse("the ways through a round give values of different structures")
-        ways.append((found, [traced_form(v) for v in leaves]))
-        return len(ways) - 1
-
-    def _way(self, name: str, value: Any, leaves: list[Any]) -> Any:
-        """What a name holds behind a round, and zeros for the other structures."""
-        own: list[Any] = []
-        ways = self.keeping.several[self.place, name]
-        known = len(ways)
-        which = self._which_way(name, value, own)
-        if which == known:
-            raise Again
-        leaves.append(which)
-        for n, (_, forms) in enumerate(ways):
-            leaves += own if n == which else [self._zero(f, self._path.builder) for f in forms]
-        return _Several(_LEAF, tuple([structure for structure, _ in ways]))
-
-    def _zero(self, form: Form, builder: Builder) -> Any:
-        atom: Any = zero_of(form.code)
-        if form.shape:
-            atom = Arrays(builder, self.origin).broadcast_to(atom, form.shape)
-        return Integer(builder, atom, form.kind) if form.whole else Tracer(builder, atom, form.kind)
-
-    def _symbolic(self, spread: Any, builder: Builder, index: Any) -> Any:
-        if isinstance(spread, Parts):
-            copy = spread.together([self._symbolic(s, builder, index) for s in spread.parts])
-            self.copies[id(copy)] = copy, spread.own
-            return copy
-        if isinstance(spread, _Several):
-            which, *ways = [self._symbolic(s, builder, index) for s in (spread.which, *spread.ways)]
-            return ways[which if type(which) is int else which.decided()]
-        if not isinstance(spread, _Value):
-            return spread
-        if spread.fixed:
-            self.guessed += [spread.name] if spread.step else []
-            return spread.begin if not spread.step else index * spread.step + spread.begin
-        form = spread.forms[0]
-        kind = form.kind if len(spread.forms) == 1 else kind_of_several(spread.forms, self._which)
-        symbol = builder.input(spread.name, form.shape, form.code)
-        self.symbols.append((spread, symbol))
-        if all(f.whole for f in spread.forms):
-            if spread.reach is not None:
-                self._path.reaches(symbol, *spread.reach)
-            return Integer(builder, symbol, kind)
-        if not form.shape:
-            return Tracer(builder, symbol, kind)
-        self._entered.append((spread, Tracer.argument(builder, symbol, kind)))
-        return self._entered[-1][1]
-
-    def _standing(self, item: Any) -> Any:
-        """What a round runs over, whose parts stand for what was there before."""
-        found = parts_of(item)
-        if found is not None and found.kind is not tuple:
-            self.copies[id(item)] = item, None
-        for part in found.parts if found is not None else ():
-            self._standing(part)
-        return item
-
-    def _which(self) -> int:
-        if self.outer not in active_builders():
-            return 0  # who looks at a value after its trace
-        raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
-
-    def is_of_round(self, value: Any) -> bool:
-        """Whether a value has traced parts that the round has computed, or been given."""
-        builder = None if self._path is None else self._path.builder
-        return any(isinstance(v, Tracer) and v.builder is builder for v in leaves_of(value, self.states))
-
-    def _flat(self, value: Any, leaves: list[Any], whole: bool = False, above: tuple[int, ...] = ()) -> Any:
-        """The structure of what a name holds behind a round, its numbers and arrays to the leaves; `whole`: of a state."""
-        if _is_value(value):
-            leaves.append(value)
-            return _LEAF
-        found = parts_in(value) if whole else self._opened(value, above)
-        if found is None and (value in self.states or not self.is_of_round(value)):
-            if hasattr(type(value), "__next__"):
-                raise self.keeping.refuse("a round makes an iterator that is not used up in it")
-            if type(value) is types.FunctionType and any(map(self.is_of_round, _kept_by(value))):
-                raise self.keeping.refuse("a round hands on a function that it makes")
-            return _Same(value)
-        if found is None:
-            found = parts_of(value)
-            assert found is not None
-            self.keeping.opened.add(found.kind)
-        if not issubclass(found.kind, tuple) and not whole:
-            self._doubted |= id(value) in self._met or id(value) not in self.fresh
-            self._met.add(id(value))
-            if id(value) in self.copies:
-                own = self.copies[id(value)][1]
-                self.keeping.doubtful[id(own)] = own, self
-        return found._replace(parts=tuple([self._flat(v, leaves, False, (*above, id(value))) for v in found.parts]))
-
-    # -- what a round gives against what it was given
-
-    def _agrees(self, skeletons: dict[str, Any], found: Any) -> bool:
-        """Whether all values are handed on as they were taken; else what is known of them has grown."""
-        self.keeping.open.append(self)
-        forms = found[3]
-        self.handed: list[tuple[_Value | None, Atom, list[Form], list[Any]]] = []
-        place = iter(range(len(forms)))
-        agrees = True
-        self.given: dict[_Item, list[tuple[Atom, list[Form]]]] = {}
-        for name, spread in self._spreads.items():
-            if isinstance(name, _Item):
-                self.given[name] = []
-                self._give(name, spread, place, found)
-                continue
-            before = name.value if isinstance(name, CarriedStore) else skeletons.get(name, _ABSENT)
-            self._name = name
-            agrees &= self._compared(before, spread, place, found)
-        for store in self._stores():
-            agrees &= store.agrees()
-        for name in skeletons:
-            if name not in self._spreads:
-                raise self.keeping.refuse("a round deletes a name")
-        if self.tested and self.given:
-            within = self.outer.path is None or self.outer.path.is_round
-            for item in self.given:
-                if type(item.store) is Growing and item.store.collects:
-                    continue
-                if within or isinstance(item.store, ArrayStore):
-                    raise item.store.unknown("rounds whose number is not known give cells of an array or a list")
-                self.decides = True
-        self.keeping.open.pop()
-        return agrees
-
-    def _give(self, item: Any, spread: Any, place: Iterator[int], found: Any) -> None:
-        """Note what rounds give as cells or items."""
-        if isinstance(spread, Parts):
-            for part in spread.parts:
-                self._give(item, part, place, found)
-        elif spread is _LEAF:
-            n = next(place)
-            if any(np.shape(v) != np.shape(found[4][n][0]) for v in found[4][n]):
-                raise self.keeping.refuse("rounds give cells of different shapes")
-            self.given[item].append((found[0].outputs[n].atom, found[3][n]))
-
-    def _compared(self, before: Any, spread: Any, place: Iterator[int], found: Any) -> bool:
-        run, path, _, forms, given = found
-        if isinstance(spread, _Several):
-            pairs = zip((before.which, *before.ways), (spread.which, *spread.ways), strict=True)
-            agrees = [self._compared(b, s, place, found) for b, s in pairs]
-            return all(agrees)
-        if isinstance(spread, Parts):
-            parts: Any = [_ABSENT] * len(spread.parts)
-            if before is not _ABSENT:
-                self._open(_Same(before), spread)
-                alike = isinstance(before, Parts) and before[:2] == spread[:2] and len(before.parts) == len(spread.parts)
-                if not alike:
-                    raise self._peeled("rounds hand on values of different structures")
-                parts = before.parts
-            agrees = [self._compared(b, s, place, found) for b, s in zip(parts, spread.parts, strict=True)]
-            return all(agrees)
-        if isinstance(spread, _Same):
-            if before is not _ABSENT and (isinstance(before, (_Value, Parts)) or spread != _Same(before)):
-                self._open(_Same(before), spread)
-                raise self._peeled("rounds hand on other things than numbers and arrays")
-            return True
-        n = next(place)
-        if before is not _ABSENT and not isinstance(before, _Value):
-            raise self._peeled("rounds hand on values of different structures")
-        value = None if before is _ABSENT else before
-        atom = run.outputs[n].atom
-        self.handed.append((value, atom, forms[n], given[n]))
-        return value is None or self._taken(value, atom, forms[n], given[n], path)
-
-    def _open(self, one: Any, other: Any) -> None:
-        """Take objects of a class apart from now on, where rounds give several of them."""
-        if isinstance(one, _Same) and one != other:
-            kind = other.kind if isinstance(other, Parts) else type(other.value) if isinstance(other, _Same) else None
-            if type(one.value) is kind and one.value not in self.states and parts_of(one.value) is not None:
-                self.keeping.opened.add(kind)
-                raise Again
-
-    def _taken(self, value: _Value, atom: Atom, forms: list[Form], given: list[Any], path: RoundPath) -> bool:
-        """Whether a value is handed on as it was taken."""
-        if value.fixed:
-            if value.counts and all(f.whole and f.kind.python for f in forms):
-                counted = self._steps(value, atom, path)
-                if counted is not None:
-                    return counted
-            if all(type(v) is bool and v is value.begin for v in given):
-                return True
-            if all(type(v) is int and v == value.begin for v in given) and not value.step:
-                return True
-            value.fixed = False
-            value.forms = [traced_form(value.begin)]
-            known = 0
-        else:
-            known = len(value.forms)
-        for form in forms:
-            for one in form.kind.several.forms if form.kind.several else (form,):
-                if one not in value.forms:
-                    value.forms.append(one)
-        if len({f.code for f in value.forms}) > 1 or len({f.shape for f in value.forms}) > 1:
-            raise self._peeled("rounds hand on values of different dtypes or shapes")
-        within = not all(f.whole for f in value.forms) or self._reaches(value, self._ranges[atom])
-        return within and len(value.forms) == known
-
-    def _steps(self, value: _Value, atom: Atom, path: RoundPath) -> bool | None:
-        """Whether an integer is counted on by the step that is known; None where it is none that the index tells."""
-        step: int | None = None
-        if atom.op == "const":
-            step = int(atom.value) - value.begin  # type: ignore[attr-defined]
-            agrees = step == value.step if not step else not value.step
-            if agrees and not step:
-                return True
-            step = step if agrees else None
-        elif self.tested and (line := path.affine(atom)) is not None:
-            if line == (value.begin + value.step, value.step):
-                return True
-            step = line[1] or None
-        elif (places := path.in_rounds(atom)) is not None and not np.diff(places, 2).any():
-            step = int(places[1] - places[0])
-            if step == value.step and places[0] == value.begin + step:
-                return True
-        if step is not None and step != value.step:
-            value.step = step
-            return False
-        regular = atom.op == "const" or step is not None
-        if regular and not self.tested and not self.keeping.peels.get(self.place, (0, 0))[0]:
-            raise self.keeping.peel(1, 0, "an integer is counted irregularly")
-        value.step = 0
-        return None
-
-    def _reach(self, leaves: list[Any], ranges: list[Any]) -> None:
-        """Join, to those of other ways through the round, where integers are behind it: as far as is known, wherever they were
-        before, and how far from there.
-        """
-        path = self._path
-        taken = [(value, Integer(path.builder, symbol)) for value, symbol in self.symbols if value.is_whole()]
-        known = path.beyond([x.atom for _, x in taken], WIDE)
-
-        def wide(x: Any) -> tuple[float, float]:
-            return known(x.atom) if isinstance(x, Tracer) and x.builder is path.builder else reach(x)
-
-        for n, leaf in enumerate(leaves):
-            found: dict[Any, tuple[float, float]] = {}
-            if isinstance(leaf, (int, Integer)):
-                found = {"known": reach(leaf)}
-                for value, begin in taken:
-                    if begin.shape == np.shape(leaf):
-                        moved, away = moves(path, leaf, begin, wide, MOST / (self.count or MOST))
-                        (low, high), (least, most) = found["known"], reach(value.begin)
-                        if least <= low and high <= most:  # what is where it was before the loop is no step away
-                            moved, away = (0.0, 0.0), (math.inf, -math.inf)
-                        found |= {value: moved, (value, "away"): away}
-            if n == len(ranges):
-                ranges.append(found)
-            else:
-                both = ranges[n].keys() & found.keys()
-                ranges[n] = {k: (min(ranges[n][k][0], found[k][0]), max(ranges[n][k][1], found[k][1])) for k in both}
-
-    def _reaches(self, value: _Value, ranges: Any) -> bool:
-        """Whether an integer stays between those that were assumed; else others are assumed."""
-        known, (least, most) = reach(value.begin), ranges.get("known", (-math.inf, math.inf))
-        if not all(map(math.isfinite, (*known, least, most))):
-            return True
-        low, high = value.reach or known
-        if value.reach is not None and low <= least and most <= high:
-            return True
-        (back, on), away = (ranges.get(key, (-math.inf, math.inf)) for key in (value, (value, "away")))
-        if value.added is not None:
-            if value.added[0] <= back and on <= value.added[1] and value.base[0] <= away[0] and away[1] <= value.base[1]:
-                return True
-            raise self.keeping.refuse("an integer may become too large")
-        value.passes += 1
-        rounds = MOST if self.count is None else self.count
-        if away[0] > -WIDE and away[1] < WIDE:  # by as much in each round, from where it began or was said to be
-            value.base = min(known[0], away[0]), max(known[1], away[1])
-            value.added = min(back, 0.0), max(on, 0.0)
-            value.reach = value.base[0] + value.added[0] * (rounds - 1), value.base[1] + value.added[1] * (rounds - 1)
-        elif value.passes < _PASSES:
-            value.reach = min(low, least), max(high, most)
-        else:
-            raise self.keeping.refuse("an integer may become too large")
-        return False
-
-    # -- the end
-
-    def _finish(self, outer: Builder, count: int | None, found: Any, skeletons: dict[str, Any]) -> None:
-        """The loop is bound, and the names are set to what it gives."""
-        run, path, k, _, _ = found
-        work = repeated_bindings(run.builder.bindings, lambda b: work_of(b) * work_of_binding(b))
-        operations = math.inf if count is None else count * work
-        self.keeping.open.append(self)
-        symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
-        carried: list[Carried] = []
-        places: list[int | None] = []
-        names = {"k"}
-        for n, (value, atom, forms, _) in enumerate(self.handed):
-            if value is not None and value.fixed:
-                places.append(None)
-                continue
-            if value is None and (self._is_index(atom, forms, path) if not self.tested else atom.op == "const"):
-                places.append(None)
-                continue
-            code = dtype_of_atoms((atom,))
-            if value is None:
-                begin: Atom = zero_of(code)
-                symbol = Node("input", (), atom.shape, code, None, "", True, f"last{n}")
-            else:
-                begin, symbol = traced_atom(value.begin, outer, self.origin), symbols[value]
-                if isinstance(begin, Constant) and begin.dtype is None:
-                    begin = Constant(complex(begin.value) if symbol.dtype in "FD" else float(begin.value)
-                                     if symbol.dtype in "fd" else begin.value, symbol.dtype)  # fmt: skip
-            name = symbol.name
-            while name in names:
-                name += "_"
-            names.add(name)
-            places.append(len(carried))
-            carried.append(Carried(name, symbol, begin, atom))
-        stores = {} if self.decides else {item: item.store for item in self.given}
-        told = {item: self._told(item, path) for item, store in stores.items() if not (self.tested and store.collects)}
-        for grown in self.states.growing.values() if not self.decides else ():
-            grown.prepare(self.tested or any(known is None for item, known in told.items() if item.store is grown))
-        given = [(item, atom) for item, known in told.items() for atom, _ in self.given[item][known is not None :]]
-        stacked = [Stacked("y", atom, *item.store.rows(count)) for item, atom in given]
-        test, name, outputs = None, "", run.outputs
-        if self.tested:
-            test = outputs[-2].atom
-            name = self._counting(outer)
-        if self.leaves:
-            carried.append(Carried("going", run.builder.inputs[1 + len(self.symbols)].node, Constant(True), outputs[-1].atom))
-        made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
-        results, stacks = bound_loop(outer, made, carried, stacked)
-        rounds = stacks.pop() if self.tested else None
-        if rounds is not None and outer.path is not None:
-            outer.path.reaches(rounds, 0, MOST if count is None else count)
-        if self.decides:
-            self.keeping.open.pop()
-            self.keeping.keep(self.place, operations)
-            self.count = integer(outer, rounds).of_kind(PYTHON).decided()  # type: ignore[arg-type]
-            if self.keeping.is_few(self.count):
-                self.keeping.open.append(self)
-                raise self.keeping.refuse("few rounds are alike")
-            return
-        leaves = []
-        counted = count if rounds is None else integer(outer, rounds).of_kind(PYTHON)
-        for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
-            if place is None:
-                leaves.append(self._counted(value, atom, given, counted, path))
-            else:
-                if value is not None and value.reach is not None and outer.path is not None and results[place].op != "const":
-                    outer.path.reaches(results[place], *value.ends())
-                    if value.added is not None and value.base == reach(value.begin) and isinstance(value.begin, Integer):
-                        went = value.added[0] * (count or MOST), value.added[1] * (count or MOST)
-                        outer.path.moved[results[place]] = traced_atom(value.begin, outer, self.origin), went
-                leaves.append(self._behind(outer, results[place], forms))
-        whole, raised = iter(leaves), {}
-        self.values = {}
-        windows: dict[tuple[Any, int], Any] = {}
-        for name, s in self._spreads.items():
-            if isinstance(name, State):
-                name.into(s, [self._joined(part, whole) for part in s.parts])
-            elif isinstance(name, str):
-                self.values[name] = self._joined(s, whole)
-            elif isinstance(name, _Raised):
-                raised[name.key] = self._joined(s, whole)
-            elif isinstance(name, _Window):
-                windows[name.store, name.place] = self._joined(s, whole)
-            elif isinstance(name, CarriedStore):
-                self._joined(s, whole)
-        if not self.begins:
-            self._forget(skeletons)
-        self._watch()
-        behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}
-        for c in self.carried:
-            c.close(traced_atom(behind[c.value], outer, self.origin))
-            self.values.update(c.originals)
-        self.keeping.open.pop()
-        whole = iter(stacks)
-        rows: dict[_Item, list[tuple[Any, list[Form]]]] = {}
-        for item, known in told.items():
-            cells = self.given[item]
-            rows[item] = [(known if known is not None and not n else next(whole), f) for n, (_, f) in enumerate(cells)]
-            if isinstance(item.store, ArrayStore):
-                item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
-        for grown in self.states.growing.values():
-            if self.tested:
-                ends = [windows[grown, n] for n in range(len(grown.before))]
-                grown.collect(self._asking(grown), None, ends, windows[grown, -1])
-            else:
-                self._list(grown, [(slot.structure, rows[_Item(grown, n)]) for n, slot in enumerate(grown.slots)], count)
-        self._stand_in(False)
-        for name, cells in self.listed.items():
-            cells.into(self.items_of[name])
-            self.values[name] = self.items_of[name]
-        self.moved = True
-        self.unbound = [name for name in self.names if name not in self.values]
-        self.keeping.keep(self.place, operations)
-        for key, truth in raised.items():
-            if not isinstance(self.errors[key], Left):
-                raises_behind(truth, self.errors[key])  # type: ignore[arg-type]
-            elif truth:
-                raise self.errors[key]
-
-    def _asking(self, grown: Growing) -> Any:
-        def whole() -> Any:
-            self.keeping.asked.add(grown.key)
-            raise Again
-
-        return whole
-
-    def _list(self, grown: Growing, items: list[tuple[Any, list[tuple[Any, list[Form]]]]], count: int) -> None:
-        """A list gets the items that all rounds have given; those of one round lie one behind the other."""
-        arrays, many = Arrays(self.outer, self.origin), len(items)
-        masks = [cells[0][0] for _, cells in items]
-        wholes = [[x for x, _ in cells[1:]] for _, cells in items]
-        alike = len({tuple((x.shape, x.dtype) for x in own) for own in wholes}) == 1
-
-        def joined(group: Any) -> Atom:
-            parts = [arrays.reshape(x, (count, 1, *x.shape[1:])) for x in group]
-            return arrays.reshape(arrays.concatenate(parts, 1), (count * many, *group[0].shape[1:])) if many > 1 else group[0]
-
-        if alike:
-            wholes = [[joined(group) for group in zip(*wholes, strict=True)]]
-        known = all(isinstance(mask, np.ndarray) for mask in masks)
-
-        def chosen() -> Iterator[Any]:
-            return self._chosen(items, wholes, masks, count)
-
-        if known or type(grown.owner) is Growing:
-            grown.end(chosen())
-            return
-        rows = None
-        if alike and all(spread == items[0][0] for spread, _ in items):
-            truths = [Constant(True) if isinstance(m, np.ndarray) and m.all() else m for m in masks]
-            if not any(isinstance(m, np.ndarray) for m in truths):
-                truths = [arrays.broadcast_to(m, (count,)) if m.op == "const" else m for m in truths]
-                columns = [[f for _, f in cells[1:]] for _, cells in items]
-                forms = [[*dict.fromkeys(f for group in several for f in group)] for several in zip(*columns, strict=True)]
-                traced = [Tracer(self.outer, x) for x in wholes[0]]
-                traced = [Integer.of(x) if all(f.whole for f in fs) else x for x, fs in zip(traced, forms, strict=True)]
-                spread, mask = items[0][0], Tracer(self.outer, joined(truths))
-                rows = Rows(mask, traced, forms, lambda leaves: self._joined(spread, leaves), spread is _LEAF)
-        grown.collect(chosen, rows, [], None)
-
-    def _chosen(self, items: Any, wholes: list[list[Atom]], masks: list[Any], count: int) -> Iterator[Any]:
-        """The items of a list, of which it must be known which rounds give them."""
-        many = len(items)
-        chosen = np.stack([self._pattern(mask) for mask in masks], 1) if items else np.ones((count, 0), bool)
-        alike = len(wholes) < many
-        kept = [chosen.ravel()] * many if alike else [*chosen.T]
-        wholes = [[x if k.all() else Tracer(self.outer, x)[k].atom for x in own] for own, k in zip(wholes, kept, strict=False)]
-        shown = [[Tracer(self.outer, x) if len(x.shape) > 1 else x for x in own] for own in wholes] * (many if alike else 1)
-        for x in (x for row in shown for x in row if self._shared and isinstance(x, Tracer)):
-            root_of(x.shared().storage).watch = self._changed
-        places = [np.cumsum(k).reshape(-1, many if alike else 1)[:, n if alike else 0] - 1 for n, k in enumerate(kept)]
-        for n, place in zip(*chosen.nonzero(), strict=True):
-            spread, (_, *cells) = items[place]
-            pairs = zip(shown[place], cells, strict=True)
-            yield self._joined(spread, (self._cell(x, int(places[place][n]), forms) for x, (_, forms) in pairs))
-
-    def _told(self, item: "_Item", path: RoundPath) -> Any:
-        """Which rounds give an item to a list, where their number tells it."""
-        atom = self.given[item][0][0]
-        if type(item.store) is not Growing or self.count is None:
-            return None
-        return np.full(self.count, atom.value) if atom.op == "const" else path.in_rounds(atom)  # type: ignore[attr-defined]
-
-    def _pattern(self, mask: Any) -> Any:
-        """Which rounds give an item to a list, which must be known here."""
-        if isinstance(mask, np.ndarray):
-            return mask.astype(bool)
-        path = self.outer.path
-        if path is None or path.is_round or path.is_needed:
-            self.keeping.open.append(self)
-            raise self.keeping.refuse("conditions tell which rounds append to a list, and it must be known which")
-        return pattern(Tracer(self.outer, mask))
-
-    def _cell(self, stack: Any, n: int, forms: list[Form]) -> Any:
-        if isinstance(stack, Tracer):
-            return stack[n]
-        return self._behind(self.outer, self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin), forms)
-
-    def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
-        if isinstance(spread, _Several):
-            which, *ways = [self._joined(s, leaves) for s in (spread.which, *spread.ways)]
-            return ways[which if type(which) is int else which.decided()]
-        if not isinstance(spread, Parts):
-            if spread is not _LEAF and self.stands(spread.value):
-                return spread.value.behind
-            return next(leaves) if spread is _LEAF else spread.value
-        made = spread.together([self._joined(s, leaves) for s in spread.parts])
-        if self._doubted:
-            self.keeping.doubtful[id(made)] = made, self
-        for loop in self.keeping.open[-2:-1]:
-            loop.fresh[id(made)] = made
-        return made
-
-    def _counting(self, outer: Builder) -> str:
-        """A name for the number of rounds: the same one when the enclosing runs come here again by the same decisions."""
-        way: list[Any] = [self.place]
-        builder: Builder | None = outer
-        while builder is not None:
-            if builder.path is not None:
-                way += tuple(d.value for d in builder.path.decisions), builder.path.counted
-            builder = builder.parent
-        if outer.path is None:
-            way.append(len(self.keeping.counted))
-        else:
-            outer.path.counted += 1
-        return f"rounds{self.keeping.counted.setdefault(tuple(way), len(self.keeping.counted) + 1)}"
-
-    def _forget(self, skeletons: dict[str, Any]) -> None:
-        """Names that only a round binds, of which there may be none."""
-        if any(name in self.behind for name in self.names if name not in skeletons):
-            self.keeping.unsure[self.place] = "what rounds bind, of which there may be none, is read elsewhere"
-        self.values = {name: value for name, value in self.values.items() if name in skeletons}
-
-    @staticmethod
-    def _is_index(atom: Atom, forms: list[Form], path: RoundPath) -> bool:
-        """Whether a value that only a round has is a number of Python's that the index tells."""
-        if not all(f.whole and f.kind.python and not f.kind.several for f in forms):
-            return False
-        return atom.op == "const" or path.in_rounds(atom) is not None
-
-    def _counted(self, value: _Value | None, atom: Atom, given: list[Any], count: Any, path: RoundPath) -> Any:
-        if value is not None:
-            return count * value.step + value.begin if value.counts and value.step else value.begin
-        return given[0] if atom.op == "const" else int(path.in_rounds(atom)[-1])
-
-    def of_forms(self, found: Any, forms: list[Form]) -> Any:
-        """A number that is of one of several forms."""
-        return found.of_kind(forms[0].kind if len(forms) == 1 else kind_of_several(forms, self._undecided))
-
-    def _behind(self, outer: Builder, atom: Atom, forms: list[Form]) -> Any:
-        found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]
-        found = list(dict.fromkeys(found))
-        kind = found[0].kind if len(found) == 1 else kind_of_several(found, self._undecided)
-        if all(f.whole for f in found):
-            return integer(outer, atom).of_kind(kind) if atom.op != "const" else int(atom.value)
-        return Tracer(outer, atom, kind) if atom.op != "const" else atom.value  # type: ignore[arg-type]
-
-    def _undecided(self) -> int:
-        if self.outer not in active_builders():
-            return 0
-        self.keeping.open.append(self)
-        raise self.keeping.refuse("the type of a value behind it depends on conditions in it")
-
-
-class _Several(NamedTuple):
-    """What holds one of several structures: the number of that, and these."""
-
-    which: Any
-    ways: tuple[Any, ...]
-
-
-class _Same:
-    """What is no number and no array: the same object, or an equal constant of Python's."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Same):
-            return False
-        a, b = self.value, other.value
-        return a is b or (type(a) is type(b) and isinstance(a, (str, bytes, type(None), range, slice)) and a == b)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A cell or an item that a round gives: of which store, and the how manieth."""
-
-    store: Any
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """One that a round before has given, counted backwards."""
-
-    store: Any
-    place: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Raised:
-    """Whether a round has raised an exception, by its class and text."""
-
-    key: Any
-
-
-_LEAF, _ABSENT = object(), object()
-
-
-def _is_frozen(found: Any) -> bool:
-    """Whether a structure is made of tuples alone."""
-    return not isinstance(found, Parts) or (issubclass(found.kind, tuple) and all(map(_is_frozen, found.parts)))
-
-
-def _of_zeros(structure: Any, forms: Iterator[Form], name: str) -> Any:
-    """A structure of zeros, which nobody reads."""
-    if isinstance(structure, Parts):
-        return structure._replace(parts=tuple([_of_zeros(s, forms, f"{name}{n}") for n, s in enumerate(structure.parts)]))
-    if structure is not _LEAF:
-        return structure.value
-    form = next(forms)
-    made = _Value(name, np.zeros(form.shape, form.code) if form.shape else np.zeros((), form.code).item())
-    made.fixed, made.counts, made.forms = False, False, [form]
-    made.reach = (0.0, 0.0) if form.whole else None
-    return made
-
-
-def _arrays(value: Any) -> Iterator[Tracer]:
+def arrays_in(value: Any) -> Iterator[Tracer]:
     """The traced arrays in a value."""
     return (x for x in leaves_of(value) if isinstance(x, Tracer) and (x.shape or x.held is not None))
-
-
-def _kept_by(f: types.FunctionType) -> list[Any]:
-    """What a function has besides its code."""
-    return [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values(), *(f.__closure__ or ())]
-
-
-def _is_value(value: Any) -> bool:
-    return isinstance(value, (Tracer, *_NUMBERS, bool, int))
