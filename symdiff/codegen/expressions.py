@@ -4,6 +4,7 @@ Assumes spellings as templates over operands. Guarantees the Program's associati
 them out would change the order of operations. What is added to a negative number is written as a difference.
 """
 
+import functools
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from types import MappingProxyType
@@ -192,6 +193,7 @@ def formula(node: Node, texts: Sequence[str], calls: Mapping[int, str] = Mapping
     return _SIGNS[node.op].format(*texts) if node.op in _SIGNS else f"{name}({', '.join(texts)})"
 
 
+@functools.cache
 def parenthesis_levels(op: str, arity: int, template: str) -> tuple[int, tuple[int, ...]]:
     """The binding level of an operation's result and the levels that its operands need."""
     if op in _LEVELS:
