@@ -32,6 +32,8 @@ from symdiff.rulebooks.structural import structural_rules
 from symdiff.vocabulary.libraries import name_unless_library
 from symdiff.vocabulary.literals import printable_lines
 
+CUT_OFF = 128 + 13  # the exit code of a shell's commands that SIGPIPE has ended: what was not said is no success
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
@@ -47,13 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who reads the output has seen enough of it
+        return CUT_OFF
     except Exception as error:
         # Tracing runs the user's function, which may raise anything: told by its line, without our frames.
         frames = traceback.extract_tb(error.__traceback__)
         place = next((frame for frame in reversed(frames) if name_unless_library(frame.filename)), frames[-1])
         _tell(f"symdiff: {Path(place.filename).name}:{place.lineno}: {type(error).__name__}: {error}")
         return 2
-    return 0
 
 
 def _tell(message: str) -> None:
