@@ -58,7 +58,7 @@ NAMES = {
     "symdiff.differentiation.vectorizing": "vectorize_graph",
     "symdiff.ir.building": "Builder",
     "symdiff.ir.graph": "Derivation GraphOutput check_graph note_derivation",
-    "symdiff.ir.loops": "Loop Place Stack counted_rounds trimmed_bindings",
+    "symdiff.ir.loops": "Loop Place Stack counted_rounds repeated_bindings trimmed_bindings",
     "symdiff.tracing.loops.keeping": "Tired paced",
     "symdiff.tracing.loops.leaving": "leave_by_break",
     "symdiff.tracing.loops.rounds": "KeptRounds",

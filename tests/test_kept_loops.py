@@ -393,8 +393,8 @@ def raising(x):
 def formatted(x):
     n = 1.0
     for _ in range(6):
-        n = n * 1.5
-    return x * n if f"{n:.1f}" == "11.4" else x
+        n = n * x
+    return x * n if f"{n:.1f}" == "0.0" else x
 
 
 WRITTEN = {

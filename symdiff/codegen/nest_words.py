@@ -67,6 +67,7 @@ class Words:
     own = 64  # cells of an array that is a variable of the function, also where a result could be written to at once
     names_cells = False  # whether a cell has a name as a variable has one
     adds_rows = True  # whether the rows of two stacks that are added up are added to one array
+    ordered = False  # whether sums are taken in their order
     says_arrays = False  # whether an array is said whole, by `array`, `fill` and `place`, and not by its cells
 
     def __init__(self) -> None:

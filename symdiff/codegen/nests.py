@@ -9,7 +9,8 @@ operations. Refuses, with `BackendError`, operations on whole arrays that have n
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.steps import Steps
 
 _END = -1  # reads the results
+_NONE: Mapping[int, Buffer] = MappingProxyType({})
 
 
 class Nest(Values):
@@ -33,15 +35,17 @@ class Nest(Values):
 
     def __init__(
         self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None],
-        targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None,
+        targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None, sums: Mapping[int, Buffer] = _NONE,
     ) -> None:  # fmt: skip
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers; `targets` are places for values.
 
-        `ends` are the values that are read at the end, where these are not all results.
+        `ends` are the values that are read at the end, where these are not all results; `sums` those that are added to memory.
         """
         super().__init__(words, program, leaves, given)
         self.targets = targets or {}
         self.renewed = {target.name for target in self.targets.values()} if self.arrays else set()  # it gets other values
+        self.totals: dict[int, Buffer] = {}  # sums of loops, by what they are added to
+        self.late: set[int] = set()  # what is computed as it is added
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.costly: set[int] = set()  # such arrays, of which each cell takes long
         self.uses = uses_of(program)
@@ -59,6 +63,9 @@ class Nest(Values):
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
+        self.terms = [(term, buffer) for value, buffer in sums.items() for term in self._terms(value)]
+        for term, buffer in self.terms:
+            self._note_term(term, buffer)
 
     def run(self, positions: Iterable[int] | None = None) -> None:
         """Say what is computed."""
@@ -288,6 +295,37 @@ class Nest(Values):
         self._give_part(part, Writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
         return self.words.cells(memory)
 
+    def _terms(self, value: int) -> list[int]:
+        """What is added to memory for a value: the terms of a sum one by one, where some are parts of arrays."""
+        node = self.program.nodes[value]
+        if node.op != "add" or not node.shape or self.uses[value] > 1 or self.words.ordered:
+            return [value]
+        if any((self.program.nodes[o].shape, self.program.nodes[o].dtype) != (node.shape, node.dtype) for o in node.operands):
+            return [value]
+        terms = [term for o in node.operands for term in self._terms(o)]
+        if not any(self._is_part(term) or self._is_total(term) for term in terms):
+            return [value]
+        self.late.add(value)
+        return terms
+
+    def _is_part(self, value: int) -> bool:
+        node = self.program.nodes[value]
+        return self.uses[value] == 1 and self._part(self.program, node) is not None
+
+    def _is_total(self, value: int) -> bool:
+        """Whether a value is an array that rounds of a loop add up."""
+        node = self.program.nodes[value]
+        loop = self.program.nodes[node.operands[0]].params if node.op == "part" else None
+        return (
+            loop is not None and bool(node.shape) and self.uses[value] == 1 and node.params >= loop.carried + len(loop.stacks)
+        )
+
+    def _note_term(self, value: int, buffer: Buffer) -> None:
+        if self._is_part(value):
+            self.late.add(value)
+        elif self._is_total(value) and not self.words.ordered and self.program.nodes[value].dtype == buffer.dtype:
+            self.totals[value] = buffer
+
     def _give_part(self, position: int, write: Write, add: bool) -> None:
         node = self.program.nodes[position]
         part = self._part(self.program, node)
@@ -302,7 +340,11 @@ class Nest(Values):
         elif value < 0:
             for cell, index in zip(output.cells, itertools.product(*map(range, output.shape)), strict=True):
                 write(index, self.values[cell], add)
-        elif value in self.values:
+        else:
+            self._give_value(value, write, add)
+
+    def _give_value(self, value: int, write: Write, add: bool) -> None:
+        if value in self.values:
             self.fill(self.values[value], write, add)
         else:
             self._give_part(value, write, add)
@@ -327,17 +369,22 @@ class Nest(Values):
             few = not result.shape or (not self.arrays and words.is_small(result.shape) and not carried <= place < sums)
             if memory is not None:
                 kept.add(place)
+            elif parts[place] in self.totals:
+                memory = self.totals[parts[place]]
             elif target is None or few:
                 first = wholes.index(wholes[place])
                 memory = buffers[first] if first < place else words.buffer(result.name, result.shape, result.dtype)
             buffers.append(memory or target)
-        self.own.update(b.name for b in buffers if b.shape)
+        added = {place for place, part in enumerate(parts) if part in self.totals}
+        self.own.update(b.name for place, b in enumerate(buffers) if b.shape and place not in added)
         given = [self.values[o] for o in node.operands]
         told = self._told_rounds(node) if loop.tested else None
         if told is not None:
             words.tell(loop.counted, told)
         counting = loop.tested and told is None
         for place, buffer in enumerate(buffers):
+            if place in added:
+                continue
             if buffer.shape and not (counting and carried <= place < sums):
                 words.reserve(buffer, buffer.shape[0])
             if place < carried:
@@ -359,7 +406,10 @@ class Nest(Values):
                 leaves.append(value if row is None else words.row(value, row.at(k)))
                 told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
             renewed = _renewed(body, buffers[:carried]) if self.arrays else {}
-            self._round(loop, Nest(words, body, leaves, told_inside, renewed, _ends(loop)), k, buffers, counting)
+            values = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
+            wanted = {value: buffer for value, buffer in zip(values, buffers[sums:], strict=False) if value >= 0}
+            inner = Nest(words, body, leaves, told_inside, renewed, _ends(loop), wanted)
+            self._round(loop, inner, k, buffers, counting)
         if counting and loop.limit is not None:
             words.bound(loop.counted, loop.limit)
         found = [words.cells(b) if b.shape else words.load(b, ()) for b in buffers]
@@ -392,12 +442,14 @@ class Nest(Values):
         stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
         twice = {buffer.name for buffer in buffers if buffers.count(buffer) > 1}
         self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows, twice)
-        summed = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
-        late = {v for v in summed if v >= 0 and self._part(body, body.nodes[v]) and inner.uses[v] == 1}
-        inner.run(p for p in range(len(body.nodes)) if p not in late)
+        inner.run(p for p in range(len(body.nodes)) if p not in inner.late)
         self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows, twice)
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
-            inner.give(output, Writer(words, buffer), True)
+            if whole_value(body, output) < 0:
+                inner.give(output, Writer(words, buffer), True)
+        for term, buffer in inner.terms:
+            if term not in inner.totals:
+                inner._give_value(term, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
     def _stack(

@@ -19,6 +19,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 _AXES = operations("of_axes")
 _AXIS = operations("of_axis")
@@ -76,6 +77,7 @@ class _Batch:
     def __init__(self, builder: Builder, seeds: dict[Atom, Atom | Sparse], count: int) -> None:
         self.builder = builder
         self.points: dict[Atom, Atom] = {k: v for k, v in seeds.items() if not isinstance(v, Sparse)}
+        self.sums: dict[Atom, Atom | None] = {}  # over the points
         self.sparse: dict[Atom, Sparse] = {k: v for k, v in seeds.items() if isinstance(v, Sparse)}
         self.count = count
 
@@ -119,10 +121,20 @@ class _Batch:
         """The sum over the points without one array of all terms: products as products of matrices, factors and moves that
         are the same at all points taken out; None where the terms are added up as they are.
         """
+        return worked_out(atom, self.sums, self._terms, self._regrouped)  # type: ignore[no-any-return]
+
+    def _terms(self, atom: Atom) -> tuple[Atom, ...]:
+        return tuple(o for o in atom.operands if o in self.points) if atom.op in ("add", "sub") else ()
+
+    def _regrouped(self, atom: Atom) -> Atom | None:
         a, op, operands = Arrays(self.builder), atom.op, atom.operands
         moving = [o in self.points for o in operands]
         if atom.dtype == "?" or op == "cast":
             return None
+        if op in ("add", "sub"):
+            if all(self.sums[o] is None for o in self._terms(atom)):
+                return None
+            return a.emit(op, *map(self.total, operands))
         if op in _PICKING or (op == "select" and moving == [False, True, False] and is_constant(operands[2], 0)):
             inside = self.regrouped(operands[moving.index(True)])
             if inside is None:
@@ -194,7 +206,8 @@ class _Batch:
             parts = tuple(self.aligned(o, len(binding.shape), a) for o in operands)
             return self.builder.bind(op, parts, (self.count, *binding.shape), binding.dtype, binding.params, binding.origin)
         if op in OPS:
-            found = a.emit(op, *(self.aligned(o, len(binding.shape), a) for o in operands))
+            given = [self.aligned(o, len(binding.shape), a) for o in operands]
+            found = a.emit(op, *([a.chosen(given[0]), *given[1:]] if op == "select" else given))
             return a.broadcast_to(found, (self.count, *binding.shape))
         if op == "item":
             at = np.unravel_index(binding.params, operands[0].shape)

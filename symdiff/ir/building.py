@@ -113,6 +113,7 @@ class Builder:
         self.wider: dict[
             Atom, tuple[Node, tuple[int, ...]]
         ] = {}  # loops that have the results of others, see `loops.trimmed_bindings`
+        self.data: dict[Atom, Any] = {}  # what constants alone tell, see `constants.data_of`
         self.signs: Any = None  # the signs that are factors of values, see `sign_factors`
         self.fixed: set[Atom] = set()  # inputs that are captured arrays, and what is computed of these alone
         self.path: Any = None  # the conditions of the run that fills it, see `tracing.paths`

@@ -5,6 +5,7 @@ binding computed once. Refuses a wrong number of arguments with `ShapeError`.
 """
 
 import itertools
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -64,7 +65,7 @@ def binding_values(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
             raise ShapeError(f"{graph.name}: {leaf.name} has shape {value.shape}, {shape} expected")
         values[leaf.node] = value[()]
     with np.errstate(all="ignore"):
-        _compute(graph.bindings, values, sizes)
+        _compute(graph.bindings, values, sizes, Steps())
     return values
 
 
@@ -72,18 +73,37 @@ def _value(atom: Atom, values: dict[Atom, Any]) -> Any:
     return values[atom] if atom.op != "const" else atom.params
 
 
-def _compute(bindings: list[Node], values: dict[Atom, Any], sizes: dict[str, int]) -> None:
+def _compute(bindings: list[Node], values: dict[Atom, Any], sizes: dict[str, int], steps: "Steps") -> None:
     """Add the values of bindings, and the sizes that loops among them count."""
+    steps.take(len(bindings))
     for binding in bindings:
-        values[binding] = applied(binding, [_value(o, values) for o in binding.operands], sizes)
+        values[binding] = applied(binding, [_value(o, values) for o in binding.operands], sizes, steps)
         if binding.op == "loop" and binding.params.tested:
             sizes[binding.params.counted] = int(values[binding][-1])
 
 
-def applied(binding: Node, operands: list[Any], sizes: Mapping[str, int] = MappingProxyType({})) -> Any:
-    """The value of a binding at the values of its operands; a tuple of several."""
+class Steps:
+    """How many bindings may be evaluated."""
+
+    class Spent(Exception):
+        """There are more."""
+
+    def __init__(self, left: float = math.inf) -> None:
+        self.left = left
+
+    def take(self, count: int) -> None:
+        """Count bindings. Raises `Spent` where they are too many."""
+        self.left -= count
+        if self.left < 0:
+            raise self.Spent
+
+
+def applied(
+    binding: Node, operands: list[Any], sizes: Mapping[str, int] = MappingProxyType({}), steps: Steps | None = None
+) -> Any:  # fmt: skip
+    """The value of a binding at the values of its operands; a tuple of several. Loops raise `Steps.Spent` beyond `steps`."""
     if binding.op == "loop":
-        return _run(binding.params, operands, dict(sizes))
+        return _run(binding.params, operands, dict(sizes), Steps() if steps is None else steps)
     if binding.op == "part":
         return operands[0][binding.params]
     dtype = np.dtype(binding.dtype)
@@ -105,7 +125,7 @@ def applied(binding: Node, operands: list[Any], sizes: Mapping[str, int] = Mappi
     return np.asarray(static.function(*operands)).astype(dtype)[()]
 
 
-def _run(loop: Loop, operands: list[Any], sizes: dict[str, int]) -> tuple[Any, ...]:
+def _run(loop: Loop, operands: list[Any], sizes: dict[str, int], steps: Steps) -> tuple[Any, ...]:
     """The results of a loop, round by round."""
     body, results = loop.body, loop.results
     sums = [np.zeros(numbers(o.shape, sizes), o.dtype)[()] for o in loop.terms]
@@ -116,7 +136,7 @@ def _run(loop: Loop, operands: list[Any], sizes: dict[str, int]) -> tuple[Any, .
         whole = [*carried, *operands[loop.carried :]]
         given = [v if p is None else v[numbers(p.at(k), sizes)] for v, p in zip(whole, loop.places(), strict=True)]
         values: dict[Atom, Any] = {leaf.node: v for leaf, v in zip(body.inputs, [float(k), *given], strict=True)}
-        _compute(body.bindings, values, dict(sizes))
+        _compute(body.bindings, values, dict(sizes), steps)
         outputs = [np.asarray(_value(o.atom, values), o.dtype)[()] for o in body.outputs]
         if loop.tested and not outputs[-1]:
             break

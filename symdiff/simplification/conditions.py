@@ -12,8 +12,9 @@ import numpy as np
 from symdiff.ir.node import Node
 from symdiff.rulebooks.book import operation_facts
 from symdiff.simplification.facts import Facts
-from symdiff.simplification.interning import Values, worked_out
+from symdiff.simplification.interning import Values
 from symdiff.simplification.intervals import UNKNOWN, Fact, in_precision, real_number
+from symdiff.vocabulary.walking import worked_out
 
 _LESS, _EQUAL, _GREATER, _UNORDERED = 1, 2, 4, 8
 _ANY = 15

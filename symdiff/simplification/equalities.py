@@ -17,9 +17,9 @@ from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
-from symdiff.simplification.interning import worked_out
 from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 _TOLERANCE = {"f": 1e-5, "F": 1e-5}  # of values that count as equal, relative
 _NEAR = 1e-9  # in double precision

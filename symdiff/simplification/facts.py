@@ -17,7 +17,7 @@ from symdiff.rulebooks.book import operation_facts
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.columns import Column, rule_column
 from symdiff.rulebooks.structural import moves_by_rule
-from symdiff.simplification.interning import Values, worked_out
+from symdiff.simplification.interning import Values
 from symdiff.simplification.intervals import (
     FOLLOWED,
     TRUTH,
@@ -33,6 +33,7 @@ from symdiff.simplification.intervals import (
 )
 from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 ALONE = 2  # the growth of a value that one exponential decides
 RATES = {"exp": 1.0, "exp2": math.log(2), "exp10": math.log(10)}

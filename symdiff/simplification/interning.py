@@ -6,7 +6,7 @@ nothing: what cannot be compared counts as different.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,6 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
-
-
-def worked_out(key: Any, known: dict[Any, Any], below: Callable[[Any], Iterable[Any]], made: Callable[[Any], Any]) -> Any:
-    """What is `known` of a key; where nothing is, it is `made` of what is known of the keys `below` it, however deep."""
-    stack = [key]
-    while stack:
-        top = stack[-1]
-        missing = () if top in known else [o for o in below(top) if o not in known]
-        if missing:
-            stack += missing
-        elif stack.pop() not in known:
-            known[top] = made(top)
-    return known[key]
 
 
 class Values:

@@ -15,11 +15,11 @@ from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.facts import Facts
-from symdiff.simplification.interning import worked_out
 from symdiff.simplification.intervals import real_number
 from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 _MANY = 8  # values in a sum
 _SUMS, _MOST = 6, 24  # in a form, and before it is reduced

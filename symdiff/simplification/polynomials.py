@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.interning import worked_out
+from symdiff.vocabulary.walking import worked_out
 
 Coefficients = dict[int, float]
 

@@ -13,8 +13,8 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.structural import moves_by_rule
 from symdiff.simplification.facts import LOGARITHMS, Facts
-from symdiff.simplification.interning import worked_out
 from symdiff.simplification.rewriting import Forms, replaced
+from symdiff.vocabulary.walking import worked_out
 
 ZERO, ONE = Constant(0.0), Constant(1.0)
 _DEEP = 40  # operations that are taken apart from within each other

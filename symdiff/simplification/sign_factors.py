@@ -19,10 +19,10 @@ from symdiff.ir.zeros import is_zero_atom
 from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import Facts
-from symdiff.simplification.interning import worked_out
 from symdiff.simplification.piecewise import Direction, Piecewise, directed
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 _MANY = 4  # kinks that are kept track of in one value
 _LINEAR = {  # operations that hand on factors, and the operands from which

@@ -139,6 +139,7 @@ class LoopWords(Words):
         super().__init__()
         self.lines = lines
         self.lanes = lines.lanes
+        self.ordered = ordered
         self.sum = "" if ordered else " reassoc"
         self.variables: list[str] = []  # what is reserved before all else
         self.places: list[str] = []  # the pointers among them to arrays

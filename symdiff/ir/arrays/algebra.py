@@ -17,6 +17,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.regions import Box, lattice_of, merged, overlap, within
 from symdiff.ir.building import Builder, array_atom, dtype_of_atoms, is_constant
+from symdiff.ir.constants import data_of
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Extent, broadcast_extents
 from symdiff.vocabulary.heads import HEADS, Shape, Slice, Static
@@ -164,11 +165,24 @@ class Arrays:
             return self.put(self.getitem(put.operands[0], common[0]), common[1], shape)
         return self.bind("getitem", x, key=key)
 
+    def chosen(self, condition: Atom) -> Atom:
+        """A condition, worked out where data tell it."""
+        found = data_of(condition, self.builder.data)
+        return condition if found is None or not found.irregular else array_atom(np.asarray(found.value))
+
+    def table_of(self, places: Atom, size: Any) -> np.ndarray | None:
+        """Places of rows as integers, where data tell them, within an array of that size; None for others."""
+        found = data_of(places, self.builder.data) if isinstance(size, int) else None
+        if found is None or not found.irregular or not ((found.value >= 0) & (found.value < size)).all():
+            return None
+        return found.value.astype(np.intp)  # type: ignore[no-any-return]
+
     def gather(self, x: Atom, places: Atom) -> Atom:
         """The rows at places, which may be a region."""
         known, rest = lattice_of(places, x.shape[0]), x.shape[1:]
         if known is None:
-            return self.bind("gather", x, places)
+            rows = self.table_of(places, x.shape[0])
+            return self.bind("gather", x, places) if rows is None else self.bind("take", x, indices=rows)
         found = self.getitem(self.reshape(x, (*known.shape, *rest)), (*known.key, *full_key(rest)))
         rows = self.reshape(found, (*(b - a for a, b, _ in known.key[:-1]), *rest))
         n = len(known.order)
@@ -178,7 +192,12 @@ class Arrays:
         """Zeros with `size` rows, to which those of x are added at places, which may be a region."""
         known, rest = lattice_of(places, size), x.shape[len(places.shape) :]
         if known is None:
-            return self.bind("scatter_at", x, places, size=size)
+            own = self.table_of(places, size)
+            return (
+                self.bind("scatter_at", x, places, size=size)
+                if own is None
+                else self.bind("scatter", x, indices=own, size=size)
+            )
         n = len(known.order)
         rows = self.reshape(x, (*(m for m in places.shape if m > 1), *rest))
         rows = self.transpose(rows, (*np.argsort(known.order).tolist(), *range(n, n + len(rest))))

@@ -9,9 +9,9 @@ from collections.abc import Set
 from symdiff.lowering.program import Program
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only
-from symdiff.simplification.interning import worked_out
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 _EXPONENTIALS = operations("reciprocal")
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, is_constant
+from symdiff.ir.building import Builder, array_atom, is_constant
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Loop, Place, Rounds, Stack, counted_rounds, needed_bindings
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.tracing.values.tracer import traced_atom
 
-_STAYING = frozenset({"call", "site"})  # functions of the user's, which are called where he calls them
+STAYING = frozenset({"call", "site"})  # functions of the user's, which are called where he calls them
 
 
 class Carried(NamedTuple):
@@ -47,12 +47,16 @@ class Round(NamedTuple):
     origin: str
     test: Atom | None = None  # whether there is this round, where rounds are counted as `name`
     name: str = ""
+    data: Any = None  # what data alone tell of it, see `of_data.OfData`
 
 
 def bound_loop(outer: Builder, found: Round, carried: list[Carried], stacked: list[Stacked]) -> tuple[list[Atom], list[Atom]]:
     """The carried values behind the loop; the stacks, and the number of rounds where they are counted."""
-    maker = _Maker(outer, found, carried, stacked)
-    return maker.results()
+    tested = found.test is not None
+    if tested and found.data.rounds is not None:
+        found = found._replace(test=None, count=found.data.rounds)
+    ends, stacks = _Maker(outer, found, carried, stacked).results()
+    return ends, [*stacks, Constant(found.count)] if tested and found.test is None else stacks
 
 
 class _Maker:
@@ -66,7 +70,6 @@ class _Maker:
                      *([] if found.test is None else [found.test])))  # fmt: skip
         self.live = needed_bindings(found.builder.bindings, ends)
         self.uses: dict[Atom, int] = {}
-        self.users: dict[Atom, Node] = {o: b for b in self.live for o in b.operands}
         for atom in (*(o for b in self.live for o in b.operands), *(o.atom for o in ends)):
             self.uses[atom] = self.uses.get(atom, 0) + 1
         self.outside: dict[Atom, Atom] = {}
@@ -76,7 +79,7 @@ class _Maker:
         self.others: dict[Atom, GraphInput] = {}
         self.rows: dict[tuple[Atom, Place], GraphInput] = {}
         self.names: set[str] = {"k"}
-        self.tables: dict[Atom, Atom] = {}  # of integers, as numbers
+        self.tables: dict[Atom, Atom] = {}  # of integers, as numbers; of what data tell in all rounds
 
     def results(self) -> tuple[list[Atom], list[Atom]]:
         """The loop is bound outside."""
@@ -98,7 +101,11 @@ class _Maker:
             [(leaf, self._begin(c), self._output(c.name, c.end, c.symbol)) for leaf, c in zip(begun, kept, strict=True)],
             [(leaf, source, place) for (source, place), leaf in self.rows.items()],
             [],
-            [(GraphOutput(s.name, self._inner(s.value)), Stack(s.place, s.size)) for s in self.stacked],
+            [
+                (GraphOutput(s.name, self._inner(s.value)), Stack(s.place, s.size))
+                for s in self.stacked
+                if not self._is_told(s.value)
+            ],
             [self._output(c.name, sums[c.symbol], c.symbol) for c in self.carried if c.symbol in sums],
         )
         rounds.rows = [(leaf, source, place) for (source, place), leaf in self.rows.items()]
@@ -122,46 +129,69 @@ class _Maker:
 
     def _behind(self, bound: Node, kept: list[Carried], sums: dict[Node, Atom]) -> tuple[list[Atom], list[Atom]]:
         ends: dict[Node, Atom] = {c.symbol: self.outer.part(bound, n) for n, c in enumerate(kept)}
-        first = len(kept) + len(self.stacked)
+        first = len(kept) + len(bound.params.stacks)
         for n, c in enumerate(c for c in self.carried if c.symbol in sums):
             total = self.outer.part(bound, first + n)
             ends[c.symbol] = total if is_constant(c.begin, 0) else self.outer.emit("add", (c.begin, total), None, bound.origin)
-        stacks = [self.outer.part(bound, len(kept) + n) for n in range(len(self.stacked))]
+        rows = (self.outer.part(bound, n) for n in range(len(kept), first))
+        stacks = [self._told_stack(s) if self._is_told(s.value) else next(rows) for s in self.stacked]
         if self.found.test is not None:
             stacks.append(self.outer.part(bound, first + len(sums)))
-        return [ends[c.symbol] for c in self.carried], stacks
+        told = {symbol: array_atom(value) for symbol, value in self.found.data.ends.items()}
+        return [told.get(c.symbol, ends[c.symbol]) for c in self.carried], stacks
+
+    # -- what data tell
+
+    def _is_told(self, atom: Atom) -> bool:
+        return atom in self.found.data.columns
+
+    def _told_stack(self, s: Stacked) -> Atom:
+        """The rows of a value that data tell."""
+        column = self.found.data.columns[s.value]
+        whole = np.zeros((s.size, *column.shape[1:]), column.dtype)
+        whole[[s.place.at(k) for k in range(len(column))]] = column
+        return ArrayConstant(whole)
 
     # -- sums
 
     def _added(self, c: Carried) -> list[Node]:
-        """The sums, and differences, through which a carried value goes, where it has no other use; none where it has."""
-        found: list[Node] = []
-        atom: Atom = c.symbol
-        while self.uses.get(atom) == 1 and atom is not c.end:
-            user = self.users.get(atom)
-            if user is None or user.op not in ("add", "sub") or (user.op == "sub" and user.operands[0] is not atom):
+        """The sums, differences and choices through which a carried value goes to its end, where it has no other use; none
+        where it has.
+        """
+        found: dict[Atom, None] = {c.symbol: None}
+        inside = 0  # uses of these by others of them
+        for b in self.live if c.symbol.dtype in ("d", "D") else ():
+            own = [o in found for o in b.operands]
+            if not any(own):
+                continue
+            as_wanted = {"add": ([True, False], [False, True]), "sub": ([True, False],), "select": ([False, True, True],)}
+            terms = [o for o in b.operands[b.op == "select" :] if o not in found]
+            if own not in as_wanted.get(b.op, ()) or b.shape != c.symbol.shape or b.dtype != c.symbol.dtype:
                 return []
-            other = user.operands[1] if user.operands[0] is atom else user.operands[0]
-            if {user.shape, other.shape} != {c.symbol.shape} or (other.dtype or "d") != c.symbol.dtype:
+            if any(o.shape != c.symbol.shape or (o.dtype or "d") != c.symbol.dtype for o in terms):
                 return []
-            found.append(user)
-            atom = user
-        return found if atom is c.end and self.uses.get(atom) == 1 and c.symbol.dtype in ("d", "D") else []
+            found[b] = None
+            inside += sum(own)
+        alone = c.end in found and c.end is not c.symbol and sum(self.uses.get(a, 0) for a in found) == inside + 1
+        return [*found][1:] if alone else []  # type: ignore[list-item]
 
     def _term(self, c: Carried, added: list[Node]) -> Atom:
         """What a round adds to a carried value."""
-        builder, atom, term = self.found.builder, c.symbol, None
+        builder, start = self.found.builder, len(self.found.builder.bindings)
+        terms: dict[Atom, Atom | None] = {c.symbol: None}
         for b in added:
-            other = b.operands[1] if b.operands[0] is atom else b.operands[0]
-            start = len(builder.bindings)
-            if term is not None:
-                term = builder.emit(b.op, (term, other), None, b.origin)
+            given = [terms.get(o, o) for o in b.operands]
+            if b.op == "select":
+                ways = tuple(Constant(0.0) if term is None else term for term in given[1:])
+                terms[b] = None if given[1:] == [None, None] else builder.emit("select", (b.operands[0], *ways), None, b.origin)
+            elif None not in given:
+                terms[b] = builder.emit(b.op, (given[0], given[1]), None, b.origin)  # type: ignore[arg-type]
             else:
-                term = other if b.op == "add" else builder.emit("neg", (other,), None, b.origin)
-            self.live += builder.bindings[start:]
-            atom = b
-        assert term is not None
-        return term
+                (term,) = (term for term in given if term is not None)
+                terms[b] = term if b.op == "add" else builder.emit("neg", (term,), None, b.origin)
+        self.live += builder.bindings[start:]
+        found = terms[c.end]
+        return Constant(0.0) if found is None else found
 
     # -- inside and outside
 
@@ -182,7 +212,9 @@ class _Maker:
 
     def _put(self, b: Node) -> None:
         builder = self.inside
-        if b.op not in _STAYING and all(o.op == "const" or o in self.outside for o in b.operands) and b.operands:
+        if self._is_told(b):
+            return
+        if b.op not in STAYING and all(o.op == "const" or o in self.outside for o in b.operands) and b.operands:
             operands = tuple(self.outside.get(o, o) for o in b.operands)
             self.outside[b] = self.outer.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
             return
@@ -197,6 +229,11 @@ class _Maker:
         """A value of the round in the body; from outside, as an operand that is the same in all rounds."""
         if atom in self.made:
             return self.made[atom]
+        if self._is_told(atom):
+            column = self.found.data.columns[atom]
+            if (column == column[0]).all():
+                return array_atom(column[0])
+            return self._at(self.tables.setdefault(atom, ArrayConstant(column)), Place())
         if atom.op == "const" and atom not in self.outside:
             return atom
         source = self.outside[atom]
@@ -227,12 +264,17 @@ class _Maker:
             return None
         if isinstance(source, ArrayConstant) and source.value.dtype.kind in "iu":
             source = self.tables.setdefault(source, ArrayConstant(source.value.astype(float)))
-        step = int(places[1] - places[0])
+        places = places[: self.found.count]
+        step = int(places[1] - places[0]) if len(places) > 1 else 0
         if not step or not np.array_equal(places, places[0] + step * np.arange(float(self.found.count))):
             return None
         place = Place(step, int(places[0]))
         if not 0 <= min(places[0], places[-1]) <= max(places[0], places[-1]) < source.shape[0]:
             return None
+        return self._at(source, place)
+
+    def _at(self, source: Atom, place: Place) -> Atom:
+        """The row of an array at a place that the round's number tells."""
         if (source, place) not in self.rows:
             self.rows[source, place] = self._leaf(source, source.shape[1:], True)
         return self.rows[source, place].node

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, active_builders, dtype_of_atoms
+from symdiff.ir.building import Builder, active_builders, array_atom, dtype_of_atoms
+from symdiff.ir.constants import data_of
 from symdiff.ir.loops import MOST, repeated_bindings, work_of
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.tracing.loops.assembling import Carried, Round, Stacked, bound_loop, zero_of
@@ -20,6 +21,7 @@ from symdiff.tracing.loops.collected import Rows
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.keeping import Again, work_of_binding
+from symdiff.tracing.loops.of_data import OfData
 from symdiff.tracing.loops.parts import Parts
 from symdiff.tracing.loops.states import Left, State
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore
@@ -66,33 +68,36 @@ class Closing:
             names.add(name)
             places.append(len(carried))
             carried.append(Carried(name, symbol, begin, atom))
+        if self.leaves:
+            carried.append(
+                Carried("going", run.builder.inputs[1 + len(self.symbols)].node, Constant(True), run.outputs[-1].atom)
+            )
+        test = run.outputs[-2].atom if self.tested else None
+        data = self._of_data(outer, run.builder, k, count, carried, test)
+        path.tell(data.columns)
         stores = {} if self.decides else {item: item.store for item in self.given}
         told = {item: self._told(item, path) for item, store in stores.items() if not (self.tested and store.collects)}
         for grown in self.states.growing.values() if not self.decides else ():
             grown.prepare(self.tested or any(known is None for item, known in told.items() if item.store is grown))
         given = [(item, atom) for item, known in told.items() for atom, _ in self.given[item][known is not None :]]
         stacked = [Stacked("y", atom, *item.store.rows(count)) for item, atom in given]
-        test, name, outputs = None, "", run.outputs
-        if self.tested:
-            test = outputs[-2].atom
-            name = self._counting(outer)
-        if self.leaves:
-            carried.append(Carried("going", run.builder.inputs[1 + len(self.symbols)].node, Constant(True), outputs[-1].atom))
-        made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name)
+        name = self._counting(outer) if self.tested else ""
+        made = Round(run.builder, k, count, path.in_rounds, self.origin, test, name, data)
         results, stacks = bound_loop(outer, made, carried, stacked)
         rounds = stacks.pop() if self.tested else None
-        if rounds is not None and outer.path is not None:
+        if rounds is not None and rounds.op != "const" and outer.path is not None:
             outer.path.reaches(rounds, 0, MOST if count is None else count)
         if self.decides:
             self.keeping.open.pop()
             self.keeping.keep(self.place, operations)
-            self.count = integer(outer, rounds).of_kind(PYTHON).decided()  # type: ignore[arg-type]
+            known = integer(outer, rounds)  # type: ignore[arg-type]
+            self.count = known if type(known) is int else known.of_kind(PYTHON).decided()
             if self.keeping.is_few(self.count):
                 self.keeping.open.append(self)
                 raise self.keeping.refuse("few rounds are alike")
             return
         leaves = []
-        counted = count if rounds is None else integer(outer, rounds).of_kind(PYTHON)
+        counted = count if rounds is None else rounds.params if rounds.op == "const" else Integer(outer, rounds, PYTHON)
         for place, (value, atom, forms, given) in zip(places, self.handed, strict=True):
             if place is None:
                 leaves.append(self._counted(value, atom, given, counted, path))
@@ -150,6 +155,24 @@ class Closing:
                 raises_behind(truth, self.errors[key])  # type: ignore[arg-type]
             elif truth:
                 raise self.errors[key]
+
+    def _of_data(
+        self, outer: Builder, inside: Builder, k: Node, count: int | None, carried: list[Carried], test: Atom | None
+    ) -> OfData:
+        """What no argument tells of the round."""
+        pairs = zip(inside.captures.values(), inside.captured, strict=True)
+        around = {symbol: traced_atom(x, outer, self.origin) for symbol, x in pairs}
+
+        def value(atom: Atom) -> Any:
+            data = data_of(atom, outer.data)
+            return None if data is None else data.value
+
+        outside = {symbol: value(x) for symbol, x in around.items()}
+        data = OfData(inside.bindings, k, carried, [value(c.begin) for c in carried], outside)
+        if data.known and (test is None or data.told(test)):
+            given = [atom for cells in self.given.values() for atom, _ in cells if data.told(atom)]
+            data.work_out(k, count, [*data.places(), *given], test)
+        return data
 
     def _asking(self, grown: Growing) -> Any:
         def whole() -> Any:
@@ -228,6 +251,8 @@ class Closing:
     def _cell(self, stack: Any, n: int, forms: list[Form]) -> Any:
         if isinstance(stack, Tracer):
             return stack[n]
+        if stack.op == "const":
+            return self._behind(self.outer, array_atom(stack.params[n]), forms)
         return self._behind(self.outer, self.outer.bind("item", (stack,), (), stack.dtype or "d", n, self.origin), forms)
 
     def _joined(self, spread: Any, leaves: Iterator[Any]) -> Any:
@@ -285,9 +310,10 @@ class Closing:
         found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]
         found = list(dict.fromkeys(found))
         kind = found[0].kind if len(found) == 1 else kind_of_several(found, self._undecided)
+        known = atom.op == "const" and not atom.shape
         if all(f.whole for f in found):
-            return integer(outer, atom).of_kind(kind) if atom.op != "const" else int(atom.value)
-        return Tracer(outer, atom, kind) if atom.op != "const" else atom.value  # type: ignore[arg-type]
+            return int(atom.params) if known else Integer(outer, atom, kind)
+        return atom.params if known else Tracer(outer, atom, kind)
 
     def _undecided(self) -> int:
         if self.outer not in active_builders():

@@ -5,7 +5,7 @@ that are traced; where it turns at an end, those rounds are peeled off; other co
 by `Again`, what cannot be decided.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from symdiff.ir.evaluating import applied
 from symdiff.ir.loops import MOST
 from symdiff.ir.node import ArrayConstant, Atom
 from symdiff.simplification.conditions import Conditions
-from symdiff.simplification.interning import Values, worked_out
+from symdiff.simplification.interning import Values
 from symdiff.simplification.intervals import Fact, whole_ends
 from symdiff.tracing.branches.paths import LIMIT, Decision, Path
 from symdiff.tracing.loops.keeping import PEELED, Keeping
 from symdiff.vocabulary.ops import OPS
+from symdiff.vocabulary.walking import worked_out
 
 MOST_PATHS = 32  # of a round
 
@@ -105,6 +106,10 @@ class RoundPath(Path):
     def in_rounds(self, atom: Atom) -> Any:
         """The values in all rounds of what depends on the index alone; None for anything else, and for constants."""
         return worked_out(atom, self._indices, lambda a: () if a.op == "const" else a.operands, self._evaluated)
+
+    def tell(self, columns: Mapping[Atom, np.ndarray]) -> None:
+        """The values in all rounds of what depends on more than the index are known."""
+        self._indices = {atom: values for atom, values in self._indices.items() if values is not None} | dict(columns)
 
     def affine(self, atom: Atom) -> tuple[int, int] | None:
         """The integers a and b of what is a + b*k; None for anything else."""

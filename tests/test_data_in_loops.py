@@ -1,0 +1,298 @@
+"""What rounds compute of data alone: places, conditions and ends are constants; the rest is computed round by round."""
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from inside import repeated_bindings
+
+import symdiff as sd
+
+N = 400
+RNG = np.random.default_rng(7)
+PERMUTATION = RNG.permutation(N).tolist()
+LABELS = RNG.integers(0, 10, N).tolist()
+EDGES = RNG.integers(0, N, (N, 2)).tolist()
+WEIGHTS = np.linspace(0.5, 1.5, N)
+LETTERS = "".join("abcde"[i] for i in RNG.integers(0, 5, N))
+
+
+def swapped(x):
+    order = list(range(N))
+    for i in range(N):
+        j = (i * 7 + 3) % N
+        order[i], order[j] = order[j], order[i]
+    s = 0.0
+    for i in range(N):
+        s += x[order[i]] * WEIGHTS[i] ** 2
+    return s
+
+
+def counted(x):
+    counts = np.zeros(10, int)
+    for i in range(N):
+        counts[LABELS[i]] += 1
+    return np.sum(np.sqrt(counts) * x[:10])
+
+
+def walked(x):
+    i, s = 0, 0.0
+    for _ in range(N):
+        i = PERMUTATION[i]
+        s = s * 0.9 + x[i] ** 2
+    return s
+
+
+def generated(x):
+    seed, s = 12345, 0.0
+    for _ in range(N):
+        seed = (1103 * seed + 12345) % N
+        s = 0.5 * s + x[seed] ** 2
+    return s
+
+
+def found(parent, i):
+    while parent[i] != i:
+        i = parent[i]
+    return i
+
+
+def joined(x):
+    parent = list(range(N))
+    s = 0.0
+    for a, b in EDGES:
+        one, other = found(parent, a), found(parent, b)
+        if one != other:
+            parent[one] = other
+            s += x[a] * x[b]
+    return s
+
+
+def sorted_by_counts(x):
+    start = [0] * 11
+    for label in LABELS:
+        start[label + 1] += 1
+    for k in range(10):
+        start[k + 1] += start[k]
+    order = [0] * N
+    for i in range(N):
+        order[start[LABELS[i]]] = i
+        start[LABELS[i]] += 1
+    s = 0.0
+    for k in range(N - 1):
+        s += (x[order[k + 1]] - x[order[k]]) ** 2
+    return s
+
+
+def deep(x):
+    depth = np.zeros(N, int)
+    for i in range(1, N):
+        depth[i] = depth[(i - 1) // 2] + 1
+    s = 0.0
+    for i in range(N):
+        s += x[depth[i]] * x[i]
+    return s
+
+
+def compressed(x):
+    start = np.zeros(N + 1, int)
+    for i in range(N):
+        start[i + 1] = start[i] + i % 3
+    s = 0.0
+    for i in range(N):
+        for k in range(start[i], start[i + 1]):
+            s += x[i] * x[k % N]
+    return s
+
+
+def largest_so_far(x):
+    best, at, s = -1.0, 0, 0.0
+    for i in range(N):
+        if WEIGHTS[i] * math.sin(i) > best:
+            best, at = WEIGHTS[i] * math.sin(i), i
+        s += x[at] * x[i]
+    return s
+
+
+def read(x):
+    state, s = 0, 0.0
+    for letter in LETTERS:
+        if state == 0 and letter == "a":
+            state = 1
+        elif state == 1:
+            state = 2 if letter == "b" else 0
+        elif state == 2 and letter == "c":
+            state = 0
+        s += x[state] ** 2
+    return s
+
+
+def sampled(x):
+    picked = []
+    seed = 1
+    for i in range(N):
+        seed = (75 * seed) % 65537
+        if seed % 3 == 0:
+            picked.append(x[i] ** 2)
+    return sum(picked)
+
+
+def until(x):
+    n, steps, s = 27, 0, 0.0
+    while n != 1:
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        s = s * 0.99 + x[n % N]
+        steps += 1
+    return s / steps
+
+
+def left(x):
+    total, s = 0, 0.0
+    for i in range(N):
+        total += LABELS[i]
+        if total > 1500:
+            break
+        s = s * x[i] + 1.0
+    return s * total
+
+
+def with_an_argument(x):
+    i, s = 0, 0.0
+    for k in range(N):
+        i = PERMUTATION[i] if x[k] > 0.4 else i
+        s = s * 0.9 + x[i] ** 2
+    return s
+
+
+def in_rows(x):
+    rows = x.reshape(20, 20)
+    s, j = 0.0, 0
+    for i in range(20):
+        for k in range(20):
+            j = (3 * j + k) % 20
+            s += rows[i, j] * rows[j, k]
+    return s
+
+
+ALL = [
+    swapped, counted, walked, generated, joined, sorted_by_counts, deep, compressed, largest_so_far, read, sampled, until, left,
+    with_an_argument, in_rows,
+]  # fmt: skip
+
+
+def loops_in(bindings):
+    for b in bindings:
+        if b.op == "loop":
+            yield b.params
+            yield from loops_in(b.params.body.bindings)
+
+
+@pytest.mark.parametrize("f", ALL, ids=lambda f: f.__name__)
+def test_values_and_gradients(f):
+    x = np.linspace(0.3, 1.2, N)
+    x += 0.01 * np.sin(np.arange(N))
+    g = sd.value_and_grad(f)
+    value, slopes = g(x)
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert sd.value_and_grad(f, exact=True)(x)[0] == pytest.approx(f(x), rel=1e-14)
+    direction, h = np.cos(np.arange(N)), 1e-7
+    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("f", [swapped, generated, joined, sorted_by_counts, deep, largest_so_far], ids=lambda f: f.__name__)
+def test_what_data_tell_is_not_computed_in_calls(f):
+    """A loop is left that reads places and conditions from tables, and does as much for each round as the sum takes."""
+    graph = sd.value_and_grad(f).graph(np.ones(N))
+    assert not any(loop.tested for loop in loops_in(graph.bindings))
+    ops = Counter(b.op for loop in loops_in(graph.bindings) for b in loop.body.bindings)
+    assert not ops.keys() & {"floordiv", "mod", "assign_at", "eq", "sin"}
+    assert repeated_bindings(graph.bindings) < 40 * N
+
+
+def test_counts_of_data_are_constants():
+    graph = sd.grad(counted).graph(np.ones(N))
+    assert not any(loops_in(graph.bindings))
+
+
+def test_rounds_that_data_end():
+    graph = sd.trace(left, np.ones(N), loops="keep")
+    (first, *_) = loops_in(graph.bindings)
+    assert not first.tested and first.rounds < N
+
+
+def test_a_number_that_rounds_make_of_data_is_a_number_behind_the_loop():
+    def f(x):
+        n = 1.0
+        for _ in range(N):
+            n = n * 1.01
+        return x * n if f"{n:.1f}" == "53.5" else x
+
+    n = 1.0
+    for _ in range(N):
+        n = n * 1.01
+    assert sd.grad(f)(2.0) == n
+
+
+def test_long_loops_of_data_stay_loops():
+    def f(x):
+        i, s = 0, 0.0
+        for _ in range(10**6):
+            i = (i * 5 + 3) % 1024
+            s += x[i]
+        return s
+
+    x = np.linspace(0, 1, 1024)
+    assert repeated_bindings(sd.grad(f).graph(x).bindings) > 10**6
+    assert sd.grad(f)(x).sum() == 10**6
+
+
+def test_sums_under_conditions_are_sums():
+    def f(x):
+        s, n = 0.0, 0
+        for v in x:
+            if v > 0.7:
+                s += v * v
+                n += 1
+            elif v > 0.5:
+                s -= math.sin(v)
+        return s / n
+
+    x = np.linspace(0.31, 1.2, N)
+    graph = sd.value_and_grad(f).graph(x)
+    assert all(loop.carried == 0 for loop in loops_in(graph.bindings))
+    value, slopes = sd.value_and_grad(f)(x)
+    n = (x > 0.7).sum()
+    assert value == pytest.approx(f(x), rel=1e-13)
+    assert slopes == pytest.approx(np.where(x > 0.7, 2 * x, np.where(x > 0.5, -np.cos(x), 0)) / n, rel=1e-13)
+
+
+@pytest.mark.parametrize("n", [50, 3000])
+def test_sums_of_cells_at_places_take_no_array_a_round(n):
+    """What several places of a round get is added to the cells, and what rounds of inner loops get to the outer one's array."""
+    places = np.random.default_rng(3).integers(0, n, (n, 2))
+
+    def f(x):
+        s = 0.0
+        for i, j in places:
+            s += x[i] * x[j]
+        return s
+
+    starts = np.cumsum([0, *(np.arange(n) % 4)])
+
+    def inner(x):
+        s = 0.0
+        for i in range(n):
+            for k in range(starts[i], starts[i + 1]):
+                s += x[i] * x[k % n]
+        return s
+
+    x = np.linspace(0.3, 1.2, n)
+    for g in (f, inner):
+        made = sd.grad(g)
+        expected = np.zeros(n)
+        pairs = places if g is f else [(i, k % n) for i in range(n) for k in range(starts[i], starts[i + 1])]
+        for i, j in pairs:
+            expected[i] += x[j]
+            expected[j] += x[i]
+        assert made(x) == pytest.approx(expected, rel=1e-12)
