@@ -76,3 +76,50 @@ def test_singular_matrices_have_their_rank():
     assert np.allclose(found, 0.5)
     assert np.isnan(left).all()
     assert rank == 1
+
+
+BINARY = [u for u in vars(np).values() if isinstance(u, np.ufunc) and not u.signature and {"ff->f", "ff->ff"} & {*u.types}]
+SINGLE = np.array([0.5, 0.25, 0.75], np.float32)
+
+
+@pytest.mark.parametrize("ufunc", dict.fromkeys(BINARY), ids=lambda u: u.__name__)
+@pytest.mark.parametrize("first", [0.3, np.float64(0.3)], ids=["Python's", "NumPy's"])
+def test_beside_single_precision_numbers_of_python_and_numpy_are_told_apart(ufunc, first):
+    def f(z):
+        found = ufunc(SINGLE, z)
+        return np.sum(found[0] if ufunc.nout > 1 else found)
+
+    second = np.float64(0.3) if type(first) is float else 0.3
+    wanted = [f(first).dtype, f(second).dtype]
+    call = sd.value_and_grad(f)
+    assert [call(first)[0].dtype, call(second)[0].dtype] == wanted
+
+
+@pytest.mark.parametrize("write", [
+    lambda y: np.fill_diagonal(y, 0.5), lambda y: y.__setitem__(..., -0.3), lambda y: y.__setitem__((1, slice(2, 5)), 2),
+    lambda y: y.__setitem__(([0, 1], [2, 3]), 0.25), lambda y: y.fill(0.5), lambda y: np.putmask(y, y > 0, 0.5),
+    lambda y: np.copyto(y, 0.5, where=y > 0), lambda y: y.put([1, 2], 0.5), lambda y: np.place(y, y > 0.1, [0.5]),
+])  # fmt: skip
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_numbers_take_the_precision_of_the_array_that_they_are_written_to(write, dtype):
+    def f(x):
+        y = np.exp2(x * 1.5)
+        write(y)
+        return y
+
+    x = np.linspace(0.1, 0.9, 100).reshape(10, 10).astype(dtype)
+    found = sd.trace(f, x)(x)
+    assert found.dtype == dtype
+    assert found == pytest.approx(f(x), rel=1e-6)
+
+
+def test_values_that_a_mask_puts_are_cast_safely():
+    def f(x, values):
+        y = x * 1
+        np.putmask(y, y > 0.5, values)
+        return np.sum(y)
+
+    single = np.ones(3, np.float32)
+    with pytest.raises((TypeError, sd.TraceError), match="safe"):
+        sd.grad(f)(single, np.ones(3))
+    assert sd.value_and_grad(f)(single, 0.5)[0] == np.float32(1.5)

@@ -11,7 +11,7 @@ import numpy as np
 from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.standing import stands_for
-from symdiff.tracing.values.tracer import Tracer, real_by_value, record, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import Tracer, narrow_traced, real_by_value, record, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -63,7 +63,8 @@ def where(condition: Any, *arms: Any) -> Any:
     origin = user_line()
     a, b = arms
     builder = traced_builder((condition, a, b))
-    operands = tuple(traced_atom(v, builder, origin) for v in (condition, a, b))
+    asked, *operands = (traced_atom(v, builder, origin) for v in (condition, a, b))
+    operands = (asked, *narrow_traced(builder, tuple(operands), *arms))
     return Tracer(builder, record(builder, "select", operands, origin, arms), ARRAY)
 
 

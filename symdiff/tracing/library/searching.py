@@ -15,6 +15,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.state.attempt import note_stuck
+from symdiff.tracing.values.assigning import array_dtype
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.operands import as_array, traced_operands
 from symdiff.tracing.values.selecting import count_mask, pattern, truths_of
@@ -150,6 +151,9 @@ def extract(condition: Any, arr: Any) -> Any:
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """`a[mask] = values[mask]`, values repeated as often as needed."""
     check_own(a, "putmask")
+    array = values.asked(lambda v: isinstance(v, np.ndarray)) if isinstance(values, Tracer) else isinstance(values, np.ndarray)
+    if array and not np.can_cast(array_dtype(values), array_dtype(a), "safe"):
+        raise TypeError(f"{user_line()}: {array_dtype(values)} is not cast to {array_dtype(a)} by the rule 'safe'")
     if not np.size(values):
         return
     values = values if np.ndim(values) == 0 or np.shape(values) == a.shape else np.resize(values, a.shape)

@@ -26,7 +26,7 @@ from symdiff.tracing.loops.parts import Parts
 from symdiff.tracing.loops.states import Left, State
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore
 from symdiff.tracing.values.integers import Integer, integer
-from symdiff.tracing.values.kinds import PYTHON, Form, kind_of_several
+from symdiff.tracing.values.kinds import NUMPY, PYTHON, Form, kind_of_several
 from symdiff.tracing.values.selecting import pattern
 from symdiff.tracing.values.spans import reach
 from symdiff.tracing.values.storage import root_of
@@ -310,10 +310,11 @@ class Closing:
         found = [f for form in forms for f in (form.kind.several.forms if form.kind.several else (form,))]
         found = list(dict.fromkeys(found))
         kind = found[0].kind if len(found) == 1 else kind_of_several(found, self._undecided)
-        known = atom.op == "const" and not atom.shape
-        if all(f.whole for f in found):
-            return int(atom.params) if known else Integer(outer, atom, kind)
-        return atom.params if known else Tracer(outer, atom, kind)
+        if atom.op == "const" and not atom.shape and kind in (NUMPY, PYTHON):
+            (form,) = found
+            number = np.dtype(form.whole or form.code).type(atom.params)
+            return number.item() if kind.python else number
+        return Integer(outer, atom, kind) if all(f.whole for f in found) else Tracer(outer, atom, kind)
 
     def _undecided(self) -> int:
         if self.outer not in active_builders():

@@ -16,7 +16,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.integers import Integer, integers_of
-from symdiff.tracing.values.kinds import Form, check_given, traced_form, traced_sample
+from symdiff.tracing.values.kinds import Form, asked, check_given, traced_form, traced_sample
 from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -31,6 +31,7 @@ _NARROWER = {
     ("d", "f"),
     ("D", "F"),
 }  # constants beside cells of single precision have a dtype of their own in arrays of objects
+_SINGLE = (np.dtype("f"), np.dtype("F"))
 _NUMBERS = (Tracer, Integer, int, float, complex, bool)
 _known: dict[Any, "Answer | None"] = {}
 
@@ -93,6 +94,9 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
     counted = [isinstance(v, Tracer) and v.is_of_integers() for v in leaves]
     if any(counted):
         _note_integers(function, leaves, forms, tree, counted, results)
+    if any(getattr(leaf, "dtype", None) in _SINGLE for leaf in leaves):
+        for f in (f for f in forms if f is not None and not f.shape):
+            asked(f.kind)  # it matters whether a number is Python's
     numbers = all(f is None or (f.code != "?" and not f.whole) for f in forms)
     if any(f is not None and f.kind.several for f in forms) or (numbers and sum(v.size for v in arrays) > _LARGEST):
         return found

@@ -141,9 +141,7 @@ class Storage:
         self.cells, self.symbol = cells, None
 
     def _write_region(self, place: np.ndarray, value: Any, origin: str) -> None:
-        arrays = Arrays(self.builder, origin)
-        if isinstance(value, np.ndarray):
-            value = self.builder.bind("array", tuple(value.flat), value.shape, self.code, None, origin)
+        arrays, value = Arrays(self.builder, origin), self._own_value(value, origin)
         if _is_all(place, self.memory):
             wide = arrays.broadcast_to(value, place.shape)
             self.symbol, self.pending, self.cells = arrays.reshape(wide, self.memory.shape), {}, None
@@ -169,6 +167,12 @@ class Storage:
         else:
             self.symbol = arrays.bind("set", before, value, key=key)
 
+    def _own_value(self, value: Any, origin: str) -> Atom:
+        """A value to be written, of the dtype of the cells."""
+        if isinstance(value, np.ndarray):
+            return self.builder.bind("array", tuple(value.flat), value.shape, self.code, None, origin)
+        return self.builder.cast(value, self.code)
+
     def _scattered(self, arrays: Arrays, before: Atom, place: np.ndarray, value: Atom) -> Atom:
         return assigned_at(arrays, before, numbers(place, self.memory), arrays.broadcast_to(value, place.shape))
 
@@ -185,9 +189,8 @@ class Storage:
         if self.memory.size <= CELLS:
             self._write_cells(chosen, value, origin)
         else:
-            if isinstance(value, np.ndarray):
-                value = self.builder.bind("array", tuple(value.flat), value.shape, self.code, None, origin)
-            self.symbol = assigned_at(arrays, self.whole(origin), chosen, arrays.broadcast_to(value, chosen.shape))
+            value = arrays.broadcast_to(self._own_value(value, origin), chosen.shape)
+            self.symbol = assigned_at(arrays, self.whole(origin), chosen, value)
         self.version = object()
 
 
