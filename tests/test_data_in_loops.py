@@ -296,3 +296,26 @@ def test_sums_of_cells_at_places_take_no_array_a_round(n):
             expected[i] += x[j]
             expected[j] += x[i]
         assert made(x) == pytest.approx(expected, rel=1e-12)
+
+
+def test_two_arrays_get_the_same_sum_over_rounds():
+    def f(u, v, w):
+        h = np.zeros(90)
+        for k in range(N):
+            h = np.tanh(0.1 * h + u + v * w[k])
+        return np.sum(h) + np.sum(u * v)
+
+    def alike(u, v):
+        h = np.zeros(90)
+        for _ in range(N):
+            h = np.tanh(0.1 * h + u + v)
+        return np.sum(h)
+
+    u, v, w = np.linspace(0.1, 0.5, 90), np.linspace(-0.2, 0.3, 90), np.linspace(0, 1, N)
+    a, b = sd.grad(alike, argnums=(0, 1))(u, v)
+    assert np.array_equal(a, b)
+    assert a == pytest.approx(sd.grad(alike, backend="numpy")(u, v), rel=1e-13) and a.all()
+    for one, other in zip(
+        sd.grad(f, argnums=(0, 1, 2))(u, v, w), sd.grad(f, argnums=(0, 1, 2), backend="numpy")(u, v, w), strict=True
+    ):
+        assert one == pytest.approx(other, rel=1e-12)

@@ -9,8 +9,7 @@ operations. Refuses, with `BackendError`, operations on whole arrays that have n
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.steps import Steps
 
 _END = -1  # reads the results
-_NONE: Mapping[int, Buffer] = MappingProxyType({})
 
 
 class Nest(Values):
@@ -35,7 +33,7 @@ class Nest(Values):
 
     def __init__(
         self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None],
-        targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None, sums: Mapping[int, Buffer] = _NONE,
+        targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None, sums: Sequence[tuple[int, Buffer]] = (),
     ) -> None:  # fmt: skip
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers; `targets` are places for values.
 
@@ -63,7 +61,7 @@ class Nest(Values):
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
-        self.terms = [(term, buffer) for value, buffer in sums.items() for term in self._terms(value)]
+        self.terms = [(term, buffer) for value, buffer in sums for term in self._terms(value)]
         for term, buffer in self.terms:
             self._note_term(term, buffer)
 
@@ -407,7 +405,7 @@ class Nest(Values):
                 told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
             renewed = _renewed(body, buffers[:carried]) if self.arrays else {}
             values = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
-            wanted = {value: buffer for value, buffer in zip(values, buffers[sums:], strict=False) if value >= 0}
+            wanted = [(value, buffer) for value, buffer in zip(values, buffers[sums:], strict=False) if value >= 0]
             inner = Nest(words, body, leaves, told_inside, renewed, _ends(loop), wanted)
             self._round(loop, inner, k, buffers, counting)
         if counting and loop.limit is not None:
