@@ -1,6 +1,8 @@
 """Views of arrays made in a traced function, `out=`, and what arrays can do: as NumPy has it, or refused by name and line."""
 
 import copy
+import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -685,3 +687,31 @@ def test_out_that_shares_memory_with_what_is_read(call):
                 sd.jvp(scope["f"], **options)(x, x)
         else:
             np.testing.assert_allclose(sd.jvp(scope["f"], **options)(x, x)[0], scope["f"](x))
+
+
+REDUCED = [
+    u
+    for u in vars(np).values()
+    if isinstance(u, np.ufunc) and u.nin == 2 and u.nout == 1 and "dd->d" in u.types and not u.signature
+]
+
+
+@pytest.mark.parametrize("ufunc", dict.fromkeys(REDUCED), ids=lambda u: u.__name__)
+def test_reductions_of_one_cell_are_no_views(ufunc):
+    for method, shape, axis in itertools.product(("reduce", "accumulate"), [(1, 3), (3, 1), (1,)], (0, -1)):
+
+        def f(x, method=method, axis=axis):
+            t = x * 1.0
+            r = getattr(ufunc, method)(t, axis=axis)
+            t += 1
+            if np.ndim(r):
+                r[...] *= 2
+            return t, r
+
+        x = np.linspace(0.5, 1.5, math.prod(shape)).reshape(shape)
+        try:
+            traced = sd.trace(f, x)(x)
+        except sd.TraceError:
+            continue
+        for found, wanted in zip(traced, f(x), strict=True):
+            assert np.allclose(found, wanted)

@@ -138,7 +138,9 @@ class Closing:
             if isinstance(item.store, ArrayStore):
                 item.store.close(rows[item][0][0], count)  # type: ignore[arg-type]
         for grown in self.states.growing.values():
-            if self.tested:
+            if not grown.slots:
+                grown.end(iter(()))
+            elif self.tested:
                 ends = [windows[grown, n] for n in range(len(grown.before))]
                 grown.collect(self._asking(grown), None, ends, windows[grown, -1])
             else:
