@@ -698,7 +698,9 @@ REDUCED = [
 
 @pytest.mark.parametrize("ufunc", dict.fromkeys(REDUCED), ids=lambda u: u.__name__)
 def test_reductions_of_one_cell_are_no_views(ufunc):
-    for method, shape, axis in itertools.product(("reduce", "accumulate"), [(1, 3), (3, 1), (1,)], (0, -1)):
+    for method, shape, axis in itertools.product(("reduce", "accumulate"), [(1, 3), (3, 1), (1,)], (0, 1)):
+        if axis >= len(shape) or shape[axis] > 1:
+            continue
 
         def f(x, method=method, axis=axis):
             t = x * 1.0
