@@ -5,6 +5,7 @@ import importlib.util
 import math
 import sys
 import threading
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -348,3 +349,46 @@ def test_the_limit_of_merging_is_for_given_arguments_only(monkeypatch):
     assert f(2.0) == 4.0 and f(-2.0) == -1.0
     assert "1 path" in str(sd.trace(f.f, 2.0)) and "2 paths merged" in str(sd.trace(f.f, sd.Spec()))
     assert "2 paths merged" in str(sd.trace(f.f, 2.0, paths="merge"))
+
+
+def recursive(x, a):
+    y = np.zeros(len(x))
+    y[0], y[1] = x[0], x[1]
+    for n in range(2, len(x)):
+        y[n] = 0.3 * x[n] + a * y[n - 1] - 0.2 * y[n - 2]
+    return np.sum(y**2)
+
+
+@needs_llvmlite
+def test_large_work_arrays_are_kept_between_calls():
+    f, x = sd.grad(recursive), np.linspace(-1, 1, 300_000)
+    out = np.empty_like(x)
+    f(x, 0.5, out=out)
+    tracemalloc.start()
+    try:
+        f(x, 0.5, out=out)
+        f(x, 0.5, out=out)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000  # the values of all rounds take 2.4 MB
+
+
+@needs_llvmlite
+def test_threads_have_large_work_arrays_of_their_own():
+    calls = []
+    for n in (150_000, 200_000, 250_000):
+        f, x = sd.grad(recursive), np.cos(np.arange(float(n)))
+        calls.append((f, x, f(x, 0.5)))
+    wrong = []
+
+    def run():
+        for _ in range(5):
+            wrong.extend(1 for f, x, expected in calls if not np.array_equal(f(x, 0.5), expected))
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -32,6 +32,7 @@ from symdiff.runtime.engine import (
     numpy_api_address,
     python_api_address,
 )
+from symdiff.runtime.working import GIVE, KEPT_FROM, TAKE, name_memory
 from symdiff.vocabulary.ops import bytes_of_code, dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 
@@ -55,6 +56,8 @@ FUNCTIONS = (
     "declare ptr @PyMem_RawMalloc(i64)",
     "declare ptr @PyMem_RawRealloc(ptr, i64)",
     "declare void @PyMem_RawFree(ptr)",
+    f"declare ptr @{TAKE}(i64)",
+    f"declare void @{GIVE}(ptr)",
     "declare ptr @PyErr_NoMemory()",
     "declare void @PyErr_Clear()",
     "declare ptr @PyObject_CallNoArgs(ptr)",
@@ -173,6 +176,8 @@ def with_python_functions(text: str) -> str:
     """IR text with declarations of the functions of Python and NumPy that it calls; their addresses are known from now on."""
     name_addresses()
     used = set(_SYMBOL.findall(text))
+    if f"@{TAKE}" in used:
+        name_memory()
     return "\n".join([*(line for line in FUNCTIONS if _SYMBOL.findall(line)[0] in used), text])
 
 
@@ -438,13 +443,14 @@ def _compute(t: Text, called: list[str], workspace: int, failed: str, declined: 
     returns true to the block `declined`, "" for a kernel that returns nothing.
     """
     memory = ""
+    take, give = ("PyMem_RawMalloc", "PyMem_RawFree") if workspace < KEPT_FROM else (TAKE, GIVE)
     if workspace:
-        memory = t.put(f"call ptr @PyMem_RawMalloc(i64 {workspace})")
+        memory = t.put(f"call ptr @{take}(i64 {workspace})")
         t.require(t.put(f"icmp ne ptr {memory}, null"), failed)
         called = [*called, f"ptr {memory}"]
     call = f"call {'i1' if declined else 'void'} @kernel({', '.join(called)})"
     holds = t.put(call) if declined else ""
-    t.run(*([] if declined else [call]), *([f"call void @PyMem_RawFree(ptr {memory})"] if workspace else []))
+    t.run(*([] if declined else [call]), *([f"call void @{give}(ptr {memory})"] if workspace else []))
     if declined:
         t.require(t.put(f"xor i1 {holds}, true"), declined)
 
@@ -608,6 +614,8 @@ def name_addresses() -> None:
         add_machine_symbol(f"symdiff.{name}", id(thing))
     for line in FUNCTIONS:
         name = _SYMBOL.findall(line)[0].lstrip("@")
+        if name in (TAKE, GIVE):
+            continue
         slot = _ARRAY_FUNCTIONS.get(name)
         add_machine_symbol(name, python_api_address(name) if slot is None else numpy_api_address(slot))
 
