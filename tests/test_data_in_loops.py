@@ -319,3 +319,15 @@ def test_two_arrays_get_the_same_sum_over_rounds():
         sd.grad(f, argnums=(0, 1, 2))(u, v, w), sd.grad(f, argnums=(0, 1, 2), backend="numpy")(u, v, w), strict=True
     ):
         assert one == pytest.approx(other, rel=1e-12)
+
+
+def test_loops_of_functions_without_source_tell_why_they_are_written_out():
+    names = {}
+    exec(
+        compile("def f(x):\n    s = 0.0\n    for i in range(len(x)):\n        s += x[i]**2\n    return s\n", "<made>", "exec"),
+        names,
+    )
+    graph = sd.trace(names["f"], np.ones(N), loops="keep")
+    assert "loop at <made>:1: written out: the source of its function is not found" in str(graph)
+    with pytest.raises(sd.TraceError, match="the loop at <made>:1 is written out: the source"):
+        sd.trace(names["f"], sd.Spec(("n",)))

@@ -71,7 +71,7 @@ class _Merging:
             at = next((k for k, v in enumerate(values) if repr(v) != repr(values[0])), 0)
         told = [", ".join(f"{s.name} = {n}" for s, n in zip(self.sizes, self.rows[k], strict=True)) for k in (0, at)]
         text = f"{self.where}: {what} is {values[0]} where {told[0]}, and {values[at]} where {told[1]}"
-        loops = [f"; the loop at {place} is written out: {why}" for place, why in self.loops.items() if why != "kept"]
+        loops = [f"; the loop at {place} is {why}" for place, why in self.loops.items() if why != "kept"]
         return Differs(f"{text}: this is no graph for any size, give numbers for sizes{''.join(loops[:1])}")
 
     def same(self, what: str, values: Sequence[Any]) -> None:

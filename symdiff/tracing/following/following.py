@@ -8,6 +8,7 @@ user's line, library functions that cannot take traced values, and random number
 """
 
 import copy
+import dis
 import functools
 import inspect
 import operator
@@ -201,11 +202,20 @@ def _cloned(f: types.FunctionType, attempt: Attempt) -> Any:
         found = clone(f, KEPT | CELLS, True, _Keeping) if keeps else clone(f, CELLS, attempt.thorough)
         if found is None:
             attempt.known[Unfollowed(f)] = None
+            _note_loops(f.__code__, attempt)
         return found or _announced(substituted(f, _alone))
     found = clone(f, KEPT | LOADED, True, _KeepingLoads) if keeps else clone(f, LOADED, attempt.thorough, Loads)
     if found is None:
         attempt.reading.need_all()
+        _note_loops(f.__code__, attempt)
     return found
+
+
+def _note_loops(code: types.CodeType, attempt: Attempt) -> None:
+    """Loops of a function without source are written out."""
+    if attempt.keeping is not None and any("JUMP_BACKWARD" in i.opname for i in dis.get_instructions(code)):
+        place = code.co_filename, code.co_firstlineno, 0
+        attempt.keeping.reasons[place] = "the source of its function is not found; put that into a file or a notebook"
 
 
 class _Keeping(Kept, Rewriter):
