@@ -57,7 +57,7 @@ class Nest(Values):
                       for k, o in enumerate(loop.operands[: loop.params.carried])
                       if self.uses[o] == 1 and self.parts.get((p, k)) not in self.targets}  # fmt: skip
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
-        self.added = _added_parts(program, self.uses)
+        self.added = _added_parts(program, self.uses, [value for value, _ in sums])
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
@@ -196,18 +196,20 @@ class Nest(Values):
         for p, node in enumerate(nodes):
             roots[p] = roots[node.operands[0]] if roots[p] < 0 else p
         readers: dict[int, set[int]] = {}
-        reader, user = list(range(len(nodes))), [_END] * len(nodes)
+        reader, user = [{p} for p in range(len(nodes))], [_END] * len(nodes)
+        users: dict[int, set[int]] = {}
         self.user = user
         for end in ends:
             readers.setdefault(roots[end], set()).add(_END)
         for p in range(len(nodes) - 1, -1, -1):
             node = nodes[p]
             if p in self.added or self._is_late(p, roots[p] == p):
-                reader[p] = reader[user[p]] if user[p] != _END else _END
+                reader[p] = set().union(*(reader[u] for u in users.get(p, ()))) or {_END}
             for o in node.operands:
                 user[o] = p
+                users.setdefault(o, set()).add(p)
                 if roots[p] == p:
-                    readers.setdefault(roots[o], set()).add(reader[p])
+                    readers.setdefault(roots[o], set()).update(reader[p])
         return roots, readers
 
     def _written(self) -> set[int]:
@@ -307,8 +309,7 @@ class Nest(Values):
         return terms
 
     def _is_part(self, value: int) -> bool:
-        node = self.program.nodes[value]
-        return self.uses[value] == 1 and self._part(self.program, node) is not None
+        return value in self.added or (self.uses[value] == 1 and self._part(self.program, self.program.nodes[value]) is not None)
 
     def _is_total(self, value: int) -> bool:
         """Whether a value is an array that rounds of a loop add up."""
@@ -342,7 +343,11 @@ class Nest(Values):
             self._give_value(value, write, add)
 
     def _give_value(self, value: int, write: Write, add: bool) -> None:
-        if value in self.values:
+        if (part := self.added.get(value)) is not None:
+            assert isinstance(write, Writer)
+            shape = self.program.nodes[part].shape
+            self._give_part(part, Writer(self.words, write.buffer._replace(shape=shape)), add)
+        elif value in self.values:
             self.fill(self.values[value], write, add)
         else:
             self._give_part(value, write, add)
@@ -527,20 +532,26 @@ def _ends(loop: Any) -> list[int]:
     return [cell for output in outputs for cell in output.cells]
 
 
-def _added_parts(program: Program, uses: list[int]) -> dict[int, int]:
-    """Parts of arrays that are zero elsewhere, each added to another array and read by nobody else; and by their reshaped
-    forms the parts.
+def _added_parts(program: Program, uses: list[int], sums: Sequence[int]) -> dict[int, int]:
+    """Parts of arrays that are zero elsewhere, which are only added to other arrays and to `sums`; and by their reshaped forms
+    the parts.
     """
-    found: dict[int, int] = {}
-    for node in program.nodes:
+    adds: dict[int, list[int]] = {}
+    for position, node in enumerate(program.nodes):
         operands = [(o, program.nodes[o]) for o in node.operands]
         if node.op != "add" or not node.shape or any((x.shape, x.dtype) != (node.shape, node.dtype) for _, x in operands):
             continue
-        for o, x in operands:
-            part = x.operands[0] if x.op == "reshape" else o
-            if uses[o] == uses[part] == 1 and program.nodes[part].op in ADDING:
+        if operands[0][0] != operands[1][0]:
+            for o, _ in operands:
+                adds.setdefault(o, []).append(position)
+    found: dict[int, int] = {}
+    for o, positions in adds.items():
+        x = program.nodes[o]
+        part = x.operands[0] if x.op == "reshape" else o
+        known = part == o or uses[part] == 1
+        if known and program.nodes[part].op in ADDING and uses[o] == len(positions) + sums.count(o):
+            if not any(other in found for p in positions for other in program.nodes[p].operands):
                 found |= {o: part, part: part}
-                break
     return found
 
 
