@@ -3,6 +3,7 @@
 import functools
 import gc
 import itertools
+import math
 import os
 import subprocess
 import sys
@@ -624,3 +625,42 @@ def test_arguments_of_settings_are_told_apart_by_their_layout(kind, options):
         for z in order:
             assert [df(x, z)[0] for _ in range(3)] == [f(x, z)] * 3
             assert batch(x[None], z) == [f(x, z)]
+
+
+ORDERS = {
+    "C": lambda a: a,
+    "F": np.asfortranarray,
+    "backwards": lambda a: a[::-1],
+    "mixed": lambda a: np.ascontiguousarray(a.swapaxes(0, -1)).swapaxes(0, -1),
+    "repeated": lambda a: np.broadcast_to(a[:1], a.shape),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("method", ["reduce", "accumulate", "outer", "reduceat"])
+@pytest.mark.parametrize(
+    "ufunc", [np.add, np.multiply, np.maximum, np.fmax, np.logaddexp, np.subtract], ids=lambda u: u.__name__
+)
+def test_results_of_methods_of_ufuncs_lie_in_memory_as_numpys(name, method, order):
+    ufunc = getattr(np, name)
+    for shape in ((2, 3), (3, 2, 4), (4,)):
+        for axis in range(len(shape)):
+
+            def f(x, axis=axis):
+                r = {
+                    "outer": lambda: ufunc.outer(x, x[:2]),
+                    "reduceat": lambda: ufunc.reduceat(x, [0, 1], axis=axis),
+                }.get(method, lambda: getattr(ufunc, method)(x, axis=axis))()
+                if np.ndim(r):
+                    v = r.T.ravel()
+                    v[...] = v * 2
+                    w = r.ravel(order="C")
+                    w[...] = w + 1
+                return r
+
+            x = ORDERS[order](np.linspace(0.5, 1.5, math.prod(shape)).reshape(shape) ** 2)
+            try:
+                traced = sd.trace(f, x)(x)
+            except sd.TraceError:
+                continue
+            np.testing.assert_allclose(traced, f(x), rtol=1e-13)

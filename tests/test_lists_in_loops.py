@@ -589,3 +589,98 @@ def test_as_many_bindings_for_any_number_of_rounds():
     x = np.array([0.3, 0.4])
     counts = {len(sd.trace(f, x, n, loops="keep").bindings) for n in (100, 400)}
     assert len(counts) == 1
+
+
+def fluxes(x):
+    states = [np.array([v, v**2]) for v in x]
+    flux = []
+    for i in range(len(states) - 1):
+        mean = 0.5 * (states[i] + states[i + 1])
+        if mean[0] > 0.7:
+            flux.append(mean * states[i])
+        else:
+            flux.append(mean * states[i + 1])
+    s = 0.0
+    for i in range(len(flux) - 1):
+        d = flux[i + 1] - flux[i]
+        s += d @ d
+    return s
+
+
+def backwards(x):
+    rows = [np.array([v, v**2]) for v in x]
+    s = 0.0
+    for i in range(len(rows) - 1):
+        s += rows[-i - 1] @ rows[i]
+    return s
+
+
+def all_pairs(x):
+    rows = [np.array([v, v**2]) for v in x[:60]]
+    s = 0.0
+    for i in range(len(rows)):
+        for j in range(i + 1, len(rows)):
+            d = rows[i] - rows[j]
+            s += 1 / (d @ d + 1)
+    return s
+
+
+def of_data(x):
+    turns = [np.array([[0.5, 0.1], [0.2, 0.3]]), np.array([[0.4, 0.3], [0.1, 0.3]]), np.eye(2)]
+    s = np.zeros(2)
+    for i, v in enumerate(x):
+        s = turns[i % 3] @ s * 0.5 + v
+    return s @ s
+
+
+@pytest.mark.parametrize("f", [fluxes, backwards, all_pairs, of_data], ids=lambda f: f.__name__)
+def test_arrays_of_lists_by_traced_integers(f):
+    x = np.linspace(0.3, 1.2, 301)
+    graph = sd.trace(f, x, loops="keep")
+    assert set(graph.notes["loops"].values()) == {"kept"}
+    value, slopes = sd.value_and_grad(f)(x)
+    direction, h = np.cos(np.arange(len(x))), 1e-6
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+
+
+def in_place(x):
+    rows = [np.array([v, v**2]) for v in x]
+    for i in range(len(rows) - 1):
+        rows[i][0] = rows[i + 1][1] * 2
+    return sum(r @ r for r in rows)
+
+
+def added_in_place(x):
+    rows = [np.array([v, v**2]) for v in x]
+    for i in range(len(rows) - 1):
+        row = rows[i]
+        row += rows[i + 1]
+    return sum(r @ r for r in rows)
+
+
+def shared(x):
+    rows, others = [np.array([v, v**2]) for v in x], []
+    for i in range(len(rows)):
+        others.append(rows[i])
+    for row in others:
+        row *= 2
+    return sum(r @ r for r in rows)
+
+
+def by_another_name(x):
+    rows = [np.array([v, v**2]) for v in x]
+    first, s = rows[0], 0.0
+    for i in range(len(rows)):
+        s += rows[i] @ rows[i]
+        first[1] = 0.001 * s
+    return s
+
+
+@pytest.mark.parametrize("f", [in_place, added_in_place, shared, by_another_name], ids=lambda f: f.__name__)
+def test_arrays_of_lists_that_are_changed(f):
+    x = np.linspace(0.3, 1.2, 40)
+    value, slopes = sd.value_and_grad(f, loops="keep")(x)
+    direction, h = np.cos(np.arange(len(x))), 1e-6
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)

@@ -309,7 +309,9 @@ class Nest(Values):
         return terms
 
     def _is_part(self, value: int) -> bool:
-        return value in self.added or (self.uses[value] == 1 and self._part(self.program, self.program.nodes[value]) is not None)
+        return value in self.added or (
+            self.uses[value] == 1 and self._part(self.program, self.program.nodes[value]) is not None
+        )
 
     def _is_total(self, value: int) -> bool:
         """Whether a value is an array that rounds of a loop add up."""
@@ -548,10 +550,10 @@ def _added_parts(program: Program, uses: list[int], sums: Sequence[int]) -> dict
     for o, positions in adds.items():
         x = program.nodes[o]
         part = x.operands[0] if x.op == "reshape" else o
-        known = part == o or uses[part] == 1
-        if known and program.nodes[part].op in ADDING and uses[o] == len(positions) + sums.count(o):
-            if not any(other in found for p in positions for other in program.nodes[p].operands):
-                found |= {o: part, part: part}
+        only = uses[o] == len(positions) + sums.count(o) and (part == o or uses[part] == 1)
+        beside = any(other in found for p in positions for other in program.nodes[p].operands)
+        if only and not beside and program.nodes[part].op in ADDING:
+            found |= {o: part, part: part}
     return found
 
 

@@ -20,6 +20,7 @@ from symdiff.tracing.library.summing import traced_fsum
 from symdiff.tracing.loops.gates import check_kept_context
 from symdiff.tracing.loops.handing import made as note_made
 from symdiff.tracing.loops.handing import storing as check_kept_owner
+from symdiff.tracing.loops.items import item_by_number
 from symdiff.tracing.loops.keeping import paced
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.state.raising import handled, managed
@@ -221,7 +222,8 @@ def item(call: Call, owner: Any, key: Any) -> Any:
     if kind is np.ndarray and is_traced_key(key):
         return read(owner, key, user_line())
     if kind in (list, tuple) and isinstance(key, Integer):
-        return item_of(owner, key)
+        found = item_by_number(owner, key)
+        return item_of(owner, key) if found is None else found(key)
     if kind is dict and isinstance(key, Integer) and (found := value_of(owner, key)) is not None:
         return found
     method = _method(owner, "__getitem__")

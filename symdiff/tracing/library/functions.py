@@ -85,7 +85,10 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     if row is not None and ufunc.nin == 2 and ufunc.nout == 1:
         row = row._replace(name=f"np.{name}.{method}")
         found = call_standing(f"ufunc.{method}", row, (ufunc, *inputs), kwargs, origin)
-        return check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
+        found = check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
+        found = _alone([v for v in inputs if isinstance(v, Tracer)], found)
+        asks = any(map(has_traced_order, (*inputs, found)))
+        return turned(getattr(ufunc, method), inputs, kwargs, found) if asks else found
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
     kwargs = {k: v for k, v in kwargs.items() if v is not _DEFAULTS.get(k, _DEFAULTS)}

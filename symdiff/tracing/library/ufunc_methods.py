@@ -35,7 +35,7 @@ def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None) -> Any:
             later = ufunc(x[(*lead, slice(step, None))], x[(*lead, slice(None, n - step))])
             x = np.concatenate([x[(*lead, slice(None, step))], later], axis=axis)
             step *= 2
-        return x.copy() if n == 1 else x
+        return x
     lines = np.moveaxis(x, axis, 0)
     if ufunc in _EXPONENTIAL:
         return _shifted(lambda away: np.moveaxis(_running(ufunc, away), 0, axis), lines, axis)
@@ -86,7 +86,7 @@ def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims
     x = _first(ufunc, array, dtype)
     if not isinstance(axis, int) or not x.ndim or not x.shape[axis]:
         raise ValueError("of traced values it is taken along one axis with cells")
-    cells = np.moveaxis(x.copy() if x.shape[axis] == 1 else x, axis, 0)
+    cells = np.moveaxis(x, axis, 0)
     if initial is not None:
         own = ufunc.resolve_dtypes((x.own_dtype(), x.own_dtype(), None))[0]
         kind = int if own.kind in "iu" else x.dtype

@@ -166,6 +166,18 @@ def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
     return (found or [lambda k: None])[0] if len(found) < 2 else lambda k: found[item_of(which, k).decided()](k)
 
 
+def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None:
+    """What gives the arrays, or tuples of numbers and arrays, of a list by an integer of a round; None for others."""
+    path = k.builder.path
+    if not values or path is None or not path.is_round or not all(map(_is_fixed, values)):
+        return None
+    return None if all(map(is_cell, values)) and not any(map(np.shape, values)) else _column(values)
+
+
+def _is_fixed(value: Any) -> bool:
+    return is_cell(value) or (type(value) is tuple and all(map(_is_fixed, value)))
+
+
 def _structure(value: Any) -> Any:
     """What items have in common that are the same but for their numbers and arrays."""
     if is_cell(value):
