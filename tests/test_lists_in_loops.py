@@ -1,5 +1,6 @@
 """Lists to which rounds append numbers, arrays, tuples and objects, whoever holds them; against the plain functions."""
 
+import collections
 import copy
 import math
 from dataclasses import dataclass
@@ -684,3 +685,164 @@ def test_arrays_of_lists_that_are_changed(f):
     direction, h = np.cos(np.arange(len(x))), 1e-6
     assert value == pytest.approx(f(x), rel=1e-12)
     assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+
+
+TABLE = [[float((7 * i + 3 * j) % 11) for j in range(12)] for i in range(12)]
+RECORDS = [{"w": float(i % 5), "b": [1.0, float(i % 7)]} for i in range(200)]
+
+
+class Body:
+    def __init__(self, place, speed):
+        self.place, self.speed = place, speed
+
+
+def quadratic(x):
+    s = 0.0
+    for i in range(12):
+        for j in range(12):
+            s += TABLE[i][j] * x[i] * x[j]
+    return s
+
+
+def summed_rows(x):
+    s = 0.0
+    for i in range(len(x)):
+        s += sum(TABLE[i % 12]) * x[i] + len(TABLE[i % 12])
+    return s
+
+
+def recorded(x):
+    s = 0.0
+    for i in range(199):
+        s += RECORDS[i]["w"] * x[i] + RECORDS[i + 1]["b"][1] * x[i + 1]
+    return s
+
+
+def bodies(x):
+    all_ = [Body(v, v**2) for v in x]
+    s = 0.0
+    for i in range(len(all_) - 1):
+        other = all_[i + 1]
+        s += all_[i].place * other.speed
+    return s
+
+
+def traced_rows(x):
+    rows = [[x[10 * i + j] for j in range(10)] for i in range(10)]
+    s = 0.0
+    for i in range(10):
+        for j in range(10):
+            s += rows[i][j] * rows[j][i]
+    return s
+
+
+def pairs(x):
+    kinds = [(1, "a"), (2, "b"), (3, "a")]
+    s = 0.0
+    for i in range(len(x)):
+        n, kind = kinds[i % 3]
+        if kind == "a":
+            s += n * x[i]
+        else:
+            s -= x[i] ** n
+    return s
+
+
+@pytest.mark.parametrize("f", [quadratic, summed_rows, recorded, bodies, traced_rows, pairs], ids=lambda f: f.__name__)
+def test_items_of_lists_by_traced_integers(f):
+    x = np.linspace(0.3, 1.2, 200)
+    graph = sd.trace(f, x, loops="keep")
+    assert set(graph.notes["loops"].values()) == {"kept"}
+    value, slopes = sd.value_and_grad(f, loops="keep")(x)
+    direction, h = np.cos(np.arange(len(x))), 1e-6
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+
+
+def by_a_name_of_a_row(x):
+    table = [row[:] for row in TABLE]
+    row, s = table[3], 0.0
+    for i in range(len(x)):
+        s += table[i % 12][2] * x[i]
+        row[2] = 0.1 * s
+    return s
+
+
+def by_number(x):
+    table = [row[:] for row in TABLE]
+    s = 0.0
+    for i in range(len(x)):
+        table[i % 12][2] = x[i]
+        s += table[(i + 5) % 12][2]
+    return s + sum(map(sum, table))
+
+
+def of_an_object(x):
+    all_ = [Body(v, v**2) for v in x]
+    s = 0.0
+    for i in range(len(all_) - 1):
+        body = all_[i]
+        body.place = body.place + all_[i + 1].speed
+        s += body.place
+    return s + sum(b.place for b in all_)
+
+
+def of_the_best(x):
+    all_ = [Body(v, v**2) for v in x]
+    s, best = 0.0, all_[0]
+    for i in range(len(all_) - 1):
+        if all_[i].place > best.place:
+            best = all_[i]
+        s += best.speed * x[i]
+    best.place = 7.0
+    return s + sum(b.place for b in all_)
+
+
+def exchanged(x):
+    table = [row[:] for row in TABLE]
+    s = 0.0
+
+    def swap(i, j):
+        table[i], table[j] = table[j], table[i]
+
+    for i in range(len(x)):
+        swap(i % 12, (5 * i) % 12)
+        s += table[i % 12][1] * x[i]
+    return s
+
+
+CHANGED = [by_a_name_of_a_row, by_number, of_an_object, of_the_best, exchanged]
+
+
+@pytest.mark.parametrize("f", CHANGED, ids=lambda f: f.__name__)
+def test_lists_that_are_read_by_number_and_changed(f):
+    x = np.linspace(0.3, 1.2, 60)
+    value, slopes = sd.value_and_grad(f, loops="keep")(x)
+    direction, h = np.cos(np.arange(len(x))), 1e-6
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+
+
+def test_windows_get_their_length_in_the_first_rounds():
+    def mean(x):
+        window, s = [], 0.0
+        for v in x:
+            window.append(v)
+            if len(window) > 5:
+                window.pop(0)
+            s += (sum(window) / len(window)) ** 2
+        return s
+
+    def of_deque(x):
+        window, s = collections.deque(maxlen=12), 0.0
+        for i in range(len(x)):
+            window.append(x[i])
+            s += sum(window) * window[0]
+        return s
+
+    x = np.linspace(0.3, 1.2, 200)
+    for f in (mean, of_deque):
+        graph = sd.trace(f, x, loops="keep")
+        assert "kept" in graph.notes["loops"].values()
+        assert graph(x) == pytest.approx(f(x), rel=1e-13)
+        assert len(graph.bindings) < 400

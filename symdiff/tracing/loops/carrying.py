@@ -7,6 +7,7 @@ structures hand on which one it is.
 
 import math
 import types
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from symdiff.ir.node import Atom
 from symdiff.tracing.loops.assembling import zero_of
 from symdiff.tracing.loops.growing import Growing, Slot
 from symdiff.tracing.loops.indices import RoundPath
-from symdiff.tracing.loops.keeping import Again
+from symdiff.tracing.loops.keeping import FILLED, Again
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.states import parts_in
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore
@@ -201,6 +202,15 @@ class Carrying:
             return self.keeping.peel(1, 0, reason)
         return self._other(self._name, reason)
 
+    def _grown(self, before: Any, after: Parts) -> BaseException | None:
+        """What is to be raised where a round adds to a list or a deque, which may have its length after some rounds."""
+        same = isinstance(before, Parts) and before[:2] == after[:2] and issubclass(after.kind, (list, deque))
+        more = len(after.parts) - len(before.parts) if same else 0
+        if more <= 0 or self.asked:
+            return None
+        room = (after.names[0] or 0) - len(before.parts) if after.kind is deque else 0
+        return self.keeping.peel(max(1, -(-room // more)), 0, "rounds hand on values of different structures", FILLED)
+
     def _begun(self, value: Any, name: str) -> Any:
         """What a name holds before the loop, taken apart; the other structures that it may hold begin with zeros."""
         ways = self.keeping.several.get((self.place, name))
@@ -273,13 +283,13 @@ class Carrying:
         self._entered.append((spread, Tracer.argument(builder, symbol, kind)))
         return self._entered[-1][1]
 
-    def _standing(self, item: Any) -> Any:
+    def standing(self, item: Any) -> Any:
         """What a round runs over, whose parts stand for what was there before."""
         found = parts_of(item)
         if found is not None and found.kind is not tuple:
             self.copies[id(item)] = item, None
         for part in found.parts if found is not None else ():
-            self._standing(part)
+            self.standing(part)
         return item
 
     def _which(self) -> int:
@@ -373,7 +383,7 @@ class Carrying:
                 self._open(Same(before), spread)
                 alike = isinstance(before, Parts) and before[:2] == spread[:2] and len(before.parts) == len(spread.parts)
                 if not alike:
-                    raise self._peeled("rounds hand on values of different structures")
+                    raise self._grown(before, spread) or self._peeled("rounds hand on values of different structures")
                 parts = before.parts
             agrees = [self._compared(b, s, place, found) for b, s in zip(parts, spread.parts, strict=True)]
             return all(agrees)

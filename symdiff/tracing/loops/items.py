@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import active_builders
+from symdiff.ir.building import Builder, active_builders
 from symdiff.tracing.loops.collected import Collected, plain_list
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.iterators import written_in_python
-from symdiff.tracing.loops.parts import is_cell, parts_of
-from symdiff.tracing.values.integers import Integer, is_integer_value
+from symdiff.tracing.loops.parts import is_cell, leaves_of, parts_of
+from symdiff.tracing.loops.stores import Listed
+from symdiff.tracing.values.integers import Integer, is_integer_value, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
 from symdiff.tracing.values.selecting import is_same_mask
@@ -128,12 +129,14 @@ def _items(values: Any) -> Items | None:
     if type(values) is Growing:
         most, stop = values.reaches()
         return Items(most, lambda k: k, lambda found: found < stop, (0, most - 1), None, values.__getitem__, stop)
+    if isinstance(values, Listed):
+        return Items(len(values), values.__getitem__)
     if isinstance(values, Tracer):
         return Items(values.shape[0], lambda k: values[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
     listed = list(values) if type(values) in (*_VIEWS, str) else values
-    if type(listed) in (list, tuple) and (column := _column(listed)) is not None:
+    if type(listed) in (list, tuple) and (column := _column(listed, active_builders()[-1])) is not None:
         return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
     return None
 
@@ -150,7 +153,7 @@ def _of_rows(lists: Sequence[Collected], together: Callable[[list[Any]], Any]) -
     return Items(rows[0].mask.shape[0], lambda k: k, of=of, given=rows[0].mask.__getitem__)
 
 
-def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
+def _column(values: Sequence[Any], builder: Builder) -> Callable[[Any], Any] | None:
     """What gives the items of a list by a symbol of their number; None where they have too little in common."""
     ways: dict[Any, Any] = {}
     which = []
@@ -159,7 +162,8 @@ def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
         if len(ways) > _WAYS:
             return None
     found: list[Any] = [
-        _of_structure([v if w == way else first for v, w in zip(values, which, strict=True)]) for way, first in ways.values()
+        _of_structure([v if w == way else first for v, w in zip(values, which, strict=True)], builder)
+        for way, first in ways.values()
     ]
     if None in found:
         return None
@@ -167,15 +171,34 @@ def _column(values: Sequence[Any]) -> Callable[[Any], Any] | None:
 
 
 def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None:
-    """What gives the arrays, or tuples of numbers and arrays, of a list by an integer of a round; None for others."""
+    """What gives the items of a list by an integer that a round tells, where they have few structures; None for numbers, and
+    for lists of others, or of what the round has made.
+    """
     path = k.builder.path
-    if not values or path is None or not path.is_round or not all(map(_is_fixed, values)):
+    if path is None or not path.is_round or not values or k.shape:
         return None
-    return None if all(map(is_cell, values)) and not any(map(np.shape, values)) else _column(values)
+    if all(is_cell(v) and not np.shape(v) for v in values):
+        return None
+    opened, builder = path.keeping.open, k.builder.parent
+    known = opened[0].numbered
+    if (id(values), builder) not in known:
+        inside = any(isinstance(v, Tracer) and v.builder.level > builder.level for v in leaves_of(values))
+        made: Any = None if inside else Listed.read(path.loop, builder, values)
+        known[id(values), builder] = values, _column(values, builder) if made is None and not inside else made
+    found = known[id(values), builder][1]
+    if found is None:
+        return None
+    for loop in opened:
+        loop.read[id(values)] = values
+    if isinstance(found, Listed):
+        return found.__getitem__
+    return lambda k: opened[-1].standing(found(_within(k, len(values))))
 
 
-def _is_fixed(value: Any) -> bool:
-    return is_cell(value) or (type(value) is tuple and all(map(_is_fixed, value)))
+def _within(k: Any, count: int) -> Any:
+    """A place in a list, which raises where there is none, and counts from the front."""
+    known = traced_range(k)
+    return k if not known.nan and known.low >= 0 and known.high < count else item_of(range(count), k)
 
 
 def _structure(value: Any) -> Any:
@@ -188,16 +211,16 @@ def _structure(value: Any) -> Any:
     return id(value) if found is None else (found.kind, found.names, *map(_structure, found.parts))
 
 
-def _of_structure(values: Sequence[Any]) -> Callable[[Any], Any] | None:
+def _of_structure(values: Sequence[Any], builder: Builder) -> Callable[[Any], Any] | None:
     """What gives items of one structure; None where many of them are traced, and lie nowhere together."""
     found = parts_of(values[0])
     if found is not None:
-        columns: list[Any] = [_of_structure(c) for c in zip(*(parts_of(v).parts for v in values), strict=True)]  # type: ignore[union-attr]
+        columns: list[Any] = [_of_structure(c, builder) for c in zip(*(parts_of(v).parts for v in values), strict=True)]  # type: ignore[union-attr]
         return None if None in columns else lambda k: found.together([column(k) for column in columns])
     if not is_cell(values[0]):
         return lambda k: values[0]
     if len(values) > _SPREAD and any(isinstance(v, Tracer) and not v.shape for v in values):
-        atom = as_atom(values, active_builders()[-1], user_line())
+        atom = as_atom(values, builder, user_line())
         if atom.op == "array":
             return None
     return lambda k: _one_of(values, k)

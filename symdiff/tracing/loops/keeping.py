@@ -26,6 +26,7 @@ FEW = 4  # rounds up to which a loop is written out
 NESTED = FEW**3  # the same of loops in loops that are, together
 SHORT = 900  # work of a function, and of a loop's rounds together, up to which all is written out
 IN_FILES = 100  # the same for functions that are written into files, for people to read
+FILLED = 16  # rounds in which lists and deques may get their length
 PEELED = 3  # rounds at either end that may be others than those between
 Place = tuple[str, int, int]  # the file, line and column of a loop
 
@@ -155,12 +156,12 @@ class Keeping:
         self.kept.clear()
         return Again()
 
-    def peel(self, first: int, last: int, reason: str) -> Again:
-        """Peel more rounds off the innermost loop; what is to be raised."""
+    def peel(self, first: int, last: int, reason: str, most: int = PEELED) -> Again:
+        """Peel more rounds off the innermost loop, up to so many; what is to be raised."""
         place = self.open[-1].place
         before = self.peels.get(place, (0, 0))
         found = before[0] + first, before[1] + last
-        if max(found) > PEELED or self.open[-1].asked:
+        if max(found) > most or self.open[-1].asked:
             return self.refuse(reason)
         self.peels[place] = found
         return Again()
@@ -201,6 +202,7 @@ class Keeping:
 
     def check_change(self, owner: Any, grows: bool = False) -> None:
         """An object, list or dict is about to be changed in place; `grows`: items are appended to a list."""
+        name = type(owner).__name__
         for loop in reversed(self.open):
             if id(owner) in loop.fresh or loop.stands(owner):
                 return
@@ -211,10 +213,10 @@ class Keeping:
                 continue  # a name of the loop, or of a function that the round has called
             self._fill(owner)
             if not loop.states.take(owner, grows):
-                raise self.refuse(f"a round changes a {type(owner).__name__} that was there before")
+                raise self.refuse(f"a round changes a {name} that was there before")
         if id(owner) in self.doubtful:
             self.open.append(self.doubtful[id(owner)][1])
-            raise self.refuse(f"a {type(owner).__name__} is changed that the loop may have given another name")
+            raise self.refuse(f"a {name} is changed that the loop may have given another name")
 
     def check_raised(self, error: Exception, before: int, own: bool) -> None:
         """An exception passes a handler around which so many rounds were open: `own` ones of the function may, in one round."""

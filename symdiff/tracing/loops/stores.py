@@ -6,8 +6,8 @@ Python has there: its own cell, that of some rounds before, which are carried, o
 """
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -203,19 +203,19 @@ class Listed:
         """For a list, or one of lists of one length, which nothing else holds; None for one of other things than numbers, and
         for few integers or truths, which are handed on one by one.
         """
-        values, shape = items, (len(items),)
-        while values and all(type(v) is list for v in values) and _are_alone(values) and len(set(map(len, values))) == 1:
-            shape, values = (*shape, len(values[0])), [v for row in values for v in row]
-        which = {_sort(v) for v in values}
-        if len(which) != 1 or None in which or (which != {"floating"} and len(values) <= FEW):
+        found = _numbers_of(items, _are_alone)
+        if found is None or (found.sort != "floating" and len(found.values) <= FEW):
             return None
-        atom = array_of_objects(np.array([*values, None], dtype=object)[:-1].reshape(shape), loop.outer, user_line())
-        whole = which == {"whole"}
-        code = "d" if whole else dtype_of_atoms((atom,))
-        view = View.over(Storage(loop.outer, loop.outer.cast(atom, code) if whole else atom, code))
-        kinds = [*(traced_form(v).kind for v in values), *loop.keeping.kinds.get((loop.place, name), ())]
-        cells = (Integer if whole else Tracer).showing(loop.outer, view, np.dtype(code))
-        return cls(name, loop, cells, tuple(dict.fromkeys(kinds)))
+        kinds = loop.keeping.kinds.get((loop.place, name), ())
+        return cls(name, loop, found.cells(loop.outer), found.kinds(kinds))
+
+    @classmethod
+    def read(cls, loop: Any, builder: Builder, items: Sequence[Any]) -> "Listed | None":
+        """For a list of lists of one length, which rounds only read; None for one of other things than numbers."""
+        found = _numbers_of(items, lambda _: True)
+        if found is None or len(found.shape) < 2:
+            return None
+        return cls("", loop, found.cells(builder, "a list of lists that rounds read by number is changed"), found.kinds(()))
 
     def over(self, cells: Tracer) -> "Listed":
         """The same for other cells."""
@@ -262,6 +262,34 @@ class Listed:
         raise self.loop.keeping.refuse(f"{user_line()}: a round does more with a list than take and assign floating numbers")
 
     __bool__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
+
+
+class _Numbers(NamedTuple):
+    """The numbers of a list, or of lists of one length in it, of one sort."""
+
+    values: Sequence[Any]
+    shape: tuple[int, ...]
+    sort: str
+
+    def cells(self, builder: Builder, refusal: str = "") -> Tracer:
+        """The array of them."""
+        atom = array_of_objects(np.array([*self.values, None], dtype=object)[:-1].reshape(self.shape), builder, user_line())
+        whole = self.sort == "whole"
+        code = "d" if whole else dtype_of_atoms((atom,))
+        view = View.over(Storage(builder, builder.cast(atom, code) if whole else atom, code, refusal))
+        return (Integer if whole else Tracer).showing(builder, view, np.dtype(code))  # type: ignore[no-any-return]
+
+    def kinds(self, others: Iterable[Any]) -> tuple[Any, ...]:
+        """What they are for Python, and what others are."""
+        return tuple(dict.fromkeys([*(traced_form(v).kind for v in self.values), *others]))
+
+
+def _numbers_of(items: Sequence[Any], admits: Callable[[Sequence[Any]], bool]) -> _Numbers | None:
+    values, shape = items, (len(items),)
+    while values and all(type(v) is list for v in values) and admits(values) and len(set(map(len, values))) == 1:
+        shape, values = (*shape, len(values[0])), [v for row in values for v in row]
+    (sort, *others) = {_sort(v) for v in values} or {None}
+    return None if others or sort is None else _Numbers(values, shape, sort)
 
 
 def _are_alone(values: list[Any]) -> bool:
