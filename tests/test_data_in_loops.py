@@ -331,3 +331,26 @@ def test_loops_of_functions_without_source_tell_why_they_are_written_out():
     assert "loop at <made>:1: written out: the source of its function is not found" in str(graph)
     with pytest.raises(sd.TraceError, match="the loop at <made>:1 is written out: the source"):
         sd.trace(names["f"], sd.Spec(("n",)))
+
+
+WAVES, SORTED = np.sin(np.arange(120.0)), np.sort(np.cos(np.arange(10.0)))
+
+
+def test_captured_arrays_stand_where_they_are_among_the_arguments():
+    """A loop that NumPy's evaluator runs, as `searchsorted` is no machine code; tangents come behind captured arrays."""
+
+    def f(x):
+        s = 0.0
+        for i in range(120):
+            s = 0.9 * s + x[i % len(x)] ** 2 * WAVES[i] + x[int(np.searchsorted(SORTED, WAVES[i])) % len(x)]
+        return s
+
+    for n in (4, 120):
+        x = np.cos(np.arange(float(n)))
+        v, gradient = x + 0.1, sd.grad(f)(x)
+        for options in ({}, {"loops": "keep"}, {"loops": "keep", "backend": "numpy"}):
+            value, tangent = sd.jvp(f, **options)(x, v)
+            assert (value, tangent) == pytest.approx((f(x), gradient @ v), rel=1e-12)
+            assert sd.grad(f, **options)(x) == pytest.approx(gradient, rel=1e-12)
+            (pulled,) = sd.vjp(lambda x: x * f(x), **options)(x, v)[1:]
+            assert pulled == pytest.approx(f(x) * v + gradient * (x @ v), rel=1e-12)

@@ -390,15 +390,8 @@ def raising(x):
     return t
 
 
-def formatted(x):
-    n = 1.0
-    for _ in range(6):
-        n = n * x
-    return x * n if f"{n:.1f}" == "0.0" else x
-
-
 WRITTEN = {
-    left: (0.5,), aliased: (1.5,), consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),), formatted: (0.5,),
+    left: (0.5,), aliased: (1.5,), consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),),
 }  # fmt: skip
 
 

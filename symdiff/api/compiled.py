@@ -342,7 +342,7 @@ def plain_argument(name: str, expected: Any, dtype: np.dtype, leaf: Any) -> np.n
 
 def _evaluated(graph: Graph, *args: Any, out: Any = None) -> Any:
     """The results of a graph with loops by NumPy, round by round."""
-    values = binding_values(graph, args[: visible_input_count(graph)])
+    values = binding_values(graph, args)
     found = [np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, np.dtype(o.dtype))[()] for o in graph.outputs]
     several = len(found) > 1
     for target, value in zip(() if out is None else out if several else (out,), found, strict=False):
