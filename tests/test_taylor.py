@@ -402,3 +402,23 @@ def test_derivatives_of_what_is_given_up_are_given_up(backend):
         df = door(third, backend=backend)
         assert np.isnan(third(0.0)) and np.isnan(df(0.0)) and np.isfinite(df(1.3))
     np.testing.assert_allclose(sd.grad(third, backend=backend)(1.3), sd.derivative(f, order=4)(1.3), rtol=1e-9)
+
+
+def test_loops_that_are_kept_are_written_out():
+    def f(x):
+        s = 0.0
+        for i in range(120):
+            s = 0.9 * s + x[i % 4] * np.sin(x[0])
+        return s
+
+    x, v = np.array([0.3, 0.1, 0.2, 0.5]), np.array([1.0, 0.5, -0.2, 0.1])
+    assert sd.taylor(f, 3, loops="keep")(x, v) == pytest.approx(sd.taylor(f, 3)(x, v), rel=1e-13)
+
+    def newton(x):
+        y = x
+        while abs(y * y - x) > 1e-9:
+            y = 0.5 * (y + x / y)
+        return y
+
+    with pytest.raises(sd.TraceError, match="its number must be known"):
+        sd.taylor(newton, 2, loops="keep")(2.0, 1.0)

@@ -31,6 +31,7 @@ from symdiff.rulebooks.structural import rule_of, rule_pushforward
 from symdiff.simplification.activity import active_symbols
 from symdiff.simplification.facts import known_column
 from symdiff.simplification.removable import is_divided
+from symdiff.tracing.unrolling.rounds import unrolled
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
@@ -577,8 +578,10 @@ def _folded(a: Atom, b: Atom) -> Atom | None:
 
 
 def taylor_series(graph: Graph, wrt: list[int], order: int, rules: Any) -> Graph:
-    """Inputs, then a direction for each of `wrt`; outputs, then each one's coefficients 1 to `order`, an order at a time."""
-    open_ = Opened(graph, wrt, builder=Remembering())
+    """Inputs, then a direction for each of `wrt`; outputs, then each one's coefficients 1 to `order`, an order at a time. Loops
+    of known rounds are written out.
+    """
+    open_ = Opened(unrolled(graph), wrt, builder=Remembering())
     seeds: dict[Atom, Atom] = {}
     for leaf, parts in zip(open_.wrt, open_.inputs, strict=True):
         seeds.update(zip(parts, open_.input(f"{leaf.name}_dot", leaf.shape, leaf.dtype), strict=True))
