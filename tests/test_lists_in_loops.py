@@ -811,7 +811,51 @@ def exchanged(x):
     return s
 
 
-CHANGED = [by_a_name_of_a_row, by_number, of_an_object, of_the_best, exchanged]
+def of_its_own(x):
+    s = 0.0
+    for i in range(len(x)):
+        points = [(0.0, 1.0), (1.0, 2.0), (2.0, 0.5)]
+        a = points[i % 3]
+        points[1] = (5.0, 7.0)
+        b = points[i % 3]
+        s += a[0] * x[i] + b[1] * x[i]
+    return s
+
+
+def rows_of_its_own(x):
+    s = 0.0
+    for i in range(len(x)):
+        rows = [[0.0, 1.0], [1.0, 2.0], [2.0, 0.5]]
+        row = rows[i % 3]
+        rows[1][0] = x[i]
+        s += row[0] * x[i] + rows[i % 3][0]
+    return s
+
+
+def reversed_rows(x):
+    table = [row[:] for row in TABLE]
+    s = 0.0
+    for i in range(len(x)):
+        s += table[i % 12][0] * x[i]
+        for j in range(2):
+            table[j].reverse()
+    return s
+
+
+def replaced_by_rounds_around(x):
+    rows = [(x[i], x[i + 1]) for i in range(len(x) - 1)]
+    s = 0.0
+    for t in range(30):
+        for i in range(len(rows) - 1):
+            s += rows[i][0] * rows[i + 1][1]
+        rows[t] = (s * 1e-3, x[t])
+    return s
+
+
+CHANGED = [
+    by_a_name_of_a_row, by_number, of_an_object, of_the_best, exchanged, of_its_own, rows_of_its_own, reversed_rows,
+    replaced_by_rounds_around,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", CHANGED, ids=lambda f: f.__name__)
@@ -821,6 +865,26 @@ def test_lists_that_are_read_by_number_and_changed(f):
     direction, h = np.cos(np.arange(len(x))), 1e-6
     assert value == pytest.approx(f(x), rel=1e-12)
     assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+
+
+def test_products_of_lists_of_lists_are_loops_over_cells():
+    def f(x):
+        rows = [[x[20 * i + j] for j in range(20)] for i in range(20)]
+        made = [[0.0] * 20 for _ in range(20)]
+        for i in range(20):
+            for j in range(20):
+                for k in range(20):
+                    made[i][j] += rows[i][k] * rows[k][j]
+        return sum(made[i][i] for i in range(20))
+
+    x = np.linspace(0.3, 1.2, 400)
+    value, slopes = sd.value_and_grad(f)(x)
+    assert value == pytest.approx(f(x), rel=1e-13)
+    assert slopes == pytest.approx(2 * x.reshape(20, 20).T.ravel(), rel=1e-13)
+    loops = [b for b in sd.trace(f, x, loops="keep").bindings if b.op == "loop"]
+    (product,) = [b.params for b in loops if any(inner.op == "loop" for inner in b.params.body.bindings)][:1]
+    text = str(sd.trace(f, x, loops="keep"))
+    assert product.rounds == 20 and "gather" in text and "f64[20, 20] " in text
 
 
 def test_windows_get_their_length_in_the_first_rounds():

@@ -179,13 +179,18 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
         return None
     if all(is_cell(v) and not np.shape(v) for v in values):
         return None
-    opened, builder = path.keeping.open, k.builder.parent
+    opened = path.keeping.open
+    if any(id(part) in loop.fresh for part in run_over(values) for loop in opened):
+        return None  # a list of the round's own, which it may change
     known = opened[0].numbered
-    if (id(values), builder) not in known:
-        inside = any(isinstance(v, Tracer) and v.builder.level > builder.level for v in leaves_of(values))
-        made: Any = None if inside else Listed.read(path.loop, builder, values)
-        known[id(values), builder] = values, _column(values, builder) if made is None and not inside else made
-    found = known[id(values), builder][1]
+    if id(values) not in known:
+        builders = [v.builder for v in leaves_of(values) if isinstance(v, Tracer)]
+        builder = max(builders, key=lambda b: b.level, default=opened[0].outer)
+        made: Any = Listed.read(path.loop, builder, values)
+        known[id(values)] = values, builder.level, _column(values, builder) if made is None else made
+    _, level, found = known[id(values)]
+    if level >= k.builder.level:
+        return None
     if found is None:
         return None
     for loop in opened:

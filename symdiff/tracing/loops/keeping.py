@@ -148,6 +148,7 @@ class Keeping:
         self.reasons.update(dict.fromkeys(short, "it is short"))
         self.kept -= short
         if short:
+            self.lengths.clear()  # those in them have others outside rounds of symbols
             raise Again
 
     def unkept(self, reason: str) -> Again:

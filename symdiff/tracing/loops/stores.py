@@ -191,10 +191,11 @@ class Listed:
     __contains__ = None
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, name: str, loop: Any, cells: Tracer, kinds: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, loop: Any, cells: Tracer, kinds: tuple[Any, ...], row: tuple[Any, ...] = ()) -> None:
         self.name = name
         self.loop = loop
         self.cells = cells
+        self.row = row  # the places of the list among those around it
         self.kinds = kinds  # of which its items may be
         self.sort = "whole" if cells.whole else {"?": "truths"}.get(cells.dtype.char, "floating")
 
@@ -219,18 +220,23 @@ class Listed:
 
     def over(self, cells: Tracer) -> "Listed":
         """The same for other cells."""
-        return Listed(self.name, self.loop, cells, self.kinds)
+        return Listed(self.name, self.loop, cells, self.kinds, self.row)
 
     def into(self, owner: list[Any]) -> None:
         """The list has these items."""
         for k, part in enumerate(owner):
-            if self.cells.ndim > 1:
+            if self.holds_lists:
                 self[k].into(part)
             else:
                 owner[k] = self[k]
 
+    @property
+    def holds_lists(self) -> bool:
+        """Whether its items are lists."""
+        return self.cells.ndim > len(self.row) + 1
+
     def __len__(self) -> int:
-        return self.cells.shape[0]
+        return self.cells.shape[len(self.row)]
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
@@ -238,22 +244,22 @@ class Listed:
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, (int, Integer)):
             self._unknown()
-        found, kind = self.cells[key], self.kinds[0]
-        if np.shape(found):
-            return self.over(found)
+        if self.holds_lists:
+            return Listed(self.name, self.loop, self.cells, self.kinds, (*self.row, key))
+        found, kind = self.cells[(*self.row, key)], self.kinds[0]
         if not isinstance(found, Tracer):
             return found.item() if kind.python else found
         forms = [Form(found.dtype.char, found.form.whole, k, ()) for k in self.kinds]
         return found.of_kind(kind if len(forms) == 1 else kind_of_several(forms, self.loop._undecided))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(key, (int, Integer)) or _sort(value) != self.sort:
+        if not isinstance(key, (int, Integer)) or _sort(value) != self.sort or self.holds_lists:
             self._unknown()
         kind = traced_form(value).kind
         others = {f.kind for f in kind.several.forms} if kind.several else {kind}
         if others := others.difference(self.kinds):
             raise self.loop.also_of(self, others)
-        self.cells[key] = value
+        self.cells[(*self.row, key)] = value
 
     def _unknown(self, *_: Any) -> Any:
         if self.sort != "floating":  # it is handed on item by item

@@ -29,6 +29,8 @@ class _Run(NamedTuple):
 def array_of_cells(builder: Builder, cells: Sequence[Atom], shape: tuple[int, ...], code: str, origin: str) -> Atom:
     """Numbers as an array; its columns may lie in others."""
     arrays, columns = Arrays(builder, origin), shape[1] if len(shape) == 2 else 1
+    if columns >= _LONG and (whole := _line(arrays, cells, code)) is not None:
+        return arrays.reshape(whole, shape)
     lines = [_line(arrays, cells[k::columns], code) for k in range(columns)] if len(cells) >= _LONG and len(shape) <= 2 else []
     if not lines or None in lines:
         return builder.bind("array", tuple(cells), shape, code, None, origin)
