@@ -97,22 +97,15 @@ class _Maker:
         for binding in self.live:
             if binding not in added:
                 self._put(binding)
+        stacked = [s for s in self.stacked if not self._is_told(s.value)]
+        test = self.found.test
         rounds = Rounds(
             [(leaf, self._begin(c), self._output(c.name, c.end, c.symbol)) for leaf, c in zip(begun, kept, strict=True)],
-            [(leaf, source, place) for (source, place), leaf in self.rows.items()],
-            [],
-            [
-                (GraphOutput(s.name, self._inner(s.value)), Stack(s.place, s.size))
-                for s in self.stacked
-                if not self._is_told(s.value)
-            ],
-            [self._output(c.name, sums[c.symbol], c.symbol) for c in self.carried if c.symbol in sums],
+            stacks=[(GraphOutput(s.name, self._inner(s.value)), Stack(s.place, s.size)) for s in stacked],
+            sums=[self._output(c.name, sums[c.symbol], c.symbol) for c in self.carried if c.symbol in sums],
+            test=None if test is None else GraphOutput("goes_on", self._inner(test)),
         )
         rounds.rows = [(leaf, source, place) for (source, place), leaf in self.rows.items()]
-        rounds.others = [(leaf, source) for source, leaf in self.others.items()]
-        inputs = (self.inside.inputs[0], *(leaf for leaf, *_ in (*rounds.carried, *rounds.rows, *rounds.others)))
-        test = self.found.test
-        rounds.test = None if test is None else GraphOutput("goes_on", self._inner(test))
         rounds.others = [(leaf, source) for source, leaf in self.others.items()]
         inputs = (self.inside.inputs[0], *(leaf for leaf, *_ in (*rounds.carried, *rounds.rows, *rounds.others)))
         outputs = rounds.outputs()
