@@ -24,6 +24,7 @@ from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, 
 from symdiff.vocabulary.extents import Count, Extent, extent
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.steps import Steps
+from symdiff.vocabulary.walking import worked_out
 
 _END = -1  # reads the results
 
@@ -296,16 +297,29 @@ class Nest(Values):
         return self.words.cells(memory)
 
     def _terms(self, value: int) -> list[int]:
-        """What is added to memory for a value: the terms of a sum one by one, where some are parts of arrays."""
-        node = self.program.nodes[value]
-        if node.op != "add" or not node.shape or self.uses[value] > 1 or self.words.ordered:
-            return [value]
-        if any((self.program.nodes[o].shape, self.program.nodes[o].dtype) != (node.shape, node.dtype) for o in node.operands):
-            return [value]
-        terms = [term for o in node.operands for term in self._terms(o)]
-        if not any(self._is_part(term) or self._is_total(term) for term in terms):
-            return [value]
-        self.late.add(value)
+        """What is added to memory for a value: the terms of a sum one by one, as far as parts of arrays are among them."""
+        known: dict[int, bool] = {}
+
+        def adds(v: int) -> tuple[int, ...]:
+            node = self.program.nodes[v]
+            alone = node.op == "add" and bool(node.shape) and self.uses[v] == 1 and not self.words.ordered
+            alike = all(
+                (x.shape, x.dtype) == (node.shape, node.dtype) for x in map(self.program.nodes.__getitem__, node.operands)
+            )
+            return node.operands if alone and alike else ()
+
+        def holds(v: int) -> bool:
+            return any(known[o] for o in adds(v)) or self._is_part(v) or self._is_total(v)
+
+        terms, waiting = [], [value]
+        while waiting:
+            term = waiting.pop()
+            inside = adds(term) if worked_out(term, known, adds, holds) else ()
+            waiting += reversed(inside)
+            if inside:
+                self.late.add(term)
+            else:
+                terms.append(term)
         return terms
 
     def _is_part(self, value: int) -> bool:

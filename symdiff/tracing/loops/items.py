@@ -180,18 +180,16 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
     if all(is_cell(v) and not np.shape(v) for v in values):
         return None
     opened = path.keeping.open
-    if any(id(part) in loop.fresh for part in run_over(values) for loop in opened):
-        return None  # a list of the round's own, which it may change
     known = opened[0].numbered
     if id(values) not in known:
+        if any(id(part) in loop.fresh for part in run_over(values) for loop in opened):
+            return None  # a list of the round's own, which it may change
         builders = [v.builder for v in leaves_of(values) if isinstance(v, Tracer)]
         builder = max(builders, key=lambda b: b.level, default=opened[0].outer)
         made: Any = Listed.read(path.loop, builder, values)
         known[id(values)] = values, builder.level, _column(values, builder) if made is None else made
     _, level, found = known[id(values)]
-    if level >= k.builder.level:
-        return None
-    if found is None:
+    if found is None or level >= k.builder.level:
         return None
     for loop in opened:
         loop.read[id(values)] = values
