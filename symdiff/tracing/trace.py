@@ -276,7 +276,7 @@ def trace_leaves(
                     if keeping is not None:
                         keeping.check_lengths()
                         outside.restore()  # the probe begins with what the trace has begun with
-                    if keeping is None or _agrees_with_plain(f, leaves, tree, traced, made.graph):
+                    if keeping is None or not keeping.kept or _agrees_with_plain(f, leaves, tree, traced, made.graph):
                         break
                     keeping.unkept("a probe of kept loops gives another value than the plain function")
                 except Stuck:
@@ -345,7 +345,7 @@ def _agrees_with_plain(f: Callable[..., Any], leaves: list[Any], tree: Any, trac
     """Whether a graph with loops of few operations has the function's value at the arguments, where these are known."""
     loops = [b.params for b in graph.bindings if b.op == "loop"]
     given = [leaves[place] for place in traced]
-    if not loops or len(given) != len(graph.inputs) or any(isinstance(v, (Tracer, Spec)) for v in given):
+    if len(given) != len(graph.inputs) or any(isinstance(v, (Tracer, Spec)) for v in given):
         return True
     operations, steps = graph.operations(), repeated_bindings(graph.bindings)
     if any(loop.sizes() for loop in loops) or max(steps, operations if isinstance(operations, int) else 0) > PROBED:

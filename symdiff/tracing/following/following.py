@@ -94,6 +94,10 @@ _Dispatcher = type(np.linspace)
 _HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
 _SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _Cached = type(functools.lru_cache(len))
+_TELLING = frozenset(
+    """get count index remove pop setdefault fromkeys getitem __getitem__ contains __contains__ countOf indexOf is_ is_not hash
+        id set frozenset dict Counter""".split()
+)  # what may tell objects apart by their identity
 
 
 def follow(f: Any) -> Any:
@@ -103,6 +107,19 @@ def follow(f: Any) -> Any:
         return f
     if attempt.keeping is not None:
         check_kept_call(attempt.keeping, f)
+        tells = type(f) is _Cached or getattr(f, "__name__", "") in _TELLING
+        if tells and attempt.keeping.open and not _is_users_own(getattr(f, "__func__", f)):
+            return functools.partial(_telling, attempt.keeping.check_told_apart, _followed(f, attempt))
+    return _followed(f, attempt)
+
+
+def _telling(check: Any, found: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call of what may tell objects apart by their identity."""
+    check(args, [*kwargs.values()])
+    return found(*args, **kwargs)
+
+
+def _followed(f: Any, attempt: Attempt) -> Any:
     kind = type(f)
     if kind is types.FunctionType and ".call" in f.__code__.co_freevars and attempt.rules is None:
         return f  # made inside a clone

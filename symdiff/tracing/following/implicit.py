@@ -53,7 +53,16 @@ def _within(text: Any, values: Any) -> bool:
     """`text in values`."""
     if type(text) is Text and isinstance(values, str):
         return text.__contains__(values)  # refused, as for all that depends on its letters
+    _looking_for(text)
     return text in values
+
+
+def _looking_for(value: Any) -> Any:
+    """What is looked up by its identity, where it is an object."""
+    attempt = current()
+    if attempt is not None and attempt.keeping is not None and attempt.keeping.open:
+        attempt.keeping.check_told_apart(value)
+    return value
 
 
 _ASKING = {
@@ -219,6 +228,8 @@ def _number(value: Any) -> type | None:
 def item(call: Call, owner: Any, key: Any) -> Any:
     """`owner[key]`."""
     kind = type(owner)
+    if kind is dict:
+        _looking_for(key)
     if kind is np.ndarray and is_traced_key(key):
         return read(owner, key, user_line())
     if kind in (list, tuple) and isinstance(key, Integer):

@@ -16,6 +16,7 @@ from symdiff.tracing.library.mathematics import as_cmath_number, pythons, real, 
 from symdiff.tracing.library.ordering import largest, least, sorted_list
 from symdiff.tracing.loops.collected import Collected
 from symdiff.tracing.loops.growing import Growing, Unknown
+from symdiff.tracing.loops.stores import Listed
 from symdiff.tracing.state.late import Late
 from symdiff.tracing.values.exact_numbers import check_number
 from symdiff.tracing.values.integers import Integer, as_int
@@ -140,7 +141,7 @@ def is_instance(value: Any, classes: Any, /) -> bool:
 def kind_of(*args: Any, **kwargs: Any) -> Any:
     """`type(x)`."""
     if len(args) != 1 or not isinstance(args[0], Tracer):
-        return args[0].__class__ if len(args) == 1 and type(args[0]) in (Late, Collected) else type(*args, **kwargs)
+        return args[0].__class__ if len(args) == 1 and type(args[0]) in (Late, Collected, Listed) else type(*args, **kwargs)
     return args[0].asked(type)
 
 

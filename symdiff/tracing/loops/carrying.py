@@ -24,7 +24,7 @@ from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.keeping import FILLED, Again
 from symdiff.tracing.loops.parts import Parts, leaves_of, parts_of
 from symdiff.tracing.loops.states import parts_in
-from symdiff.tracing.loops.stores import ArrayStore, CarriedStore
+from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import Form, kind_of_several, traced_form
 from symdiff.tracing.values.spans import moves, reach
@@ -284,9 +284,9 @@ class Carrying:
         return self._entered[-1][1]
 
     def standing(self, item: Any) -> Any:
-        """What a round runs over, whose parts stand for what was there before."""
+        """What a round runs over, or reads by number, whose parts stand for what was there before."""
         found = parts_of(item)
-        if found is not None and found.kind is not tuple:
+        if found is not None or isinstance(item, Listed) or getattr(item, "shape", ()):
             self.copies[id(item)] = item, None
         for part in found.parts if found is not None else ():
             self.standing(part)

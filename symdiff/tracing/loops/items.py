@@ -104,7 +104,9 @@ def run_over(values: Any) -> Iterator[Any]:
         if id(value) in seen:
             continue
         seen[id(value)] = value
-        if isinstance(value, (Header, *_VIEWS, *_STEPPING)):
+        if type(value) is Growing:
+            yield value.owner
+        elif isinstance(value, (Header, *_VIEWS, *_STEPPING)):
             stack += value.args if isinstance(value, Header) else gc.get_referents(value)
         elif not is_cell(value) and (found := parts_of(value)) is not None:
             yield value
@@ -187,15 +189,14 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
         builders = [v.builder for v in leaves_of(values) if isinstance(v, Tracer)]
         builder = max(builders, key=lambda b: b.level, default=opened[0].outer)
         made: Any = Listed.read(path.loop, builder, values)
-        known[id(values)] = values, builder.level, _column(values, builder) if made is None else made
-    _, level, found = known[id(values)]
+        made = _column(values, builder) if made is None else made
+        known[id(values)] = {id(part): part for part in run_over(values)}, builder.level, made
+    read, level, found = known[id(values)]
     if found is None or level >= k.builder.level:
         return None
     for loop in opened:
-        loop.read[id(values)] = values
-    if isinstance(found, Listed):
-        return found.__getitem__
-    return lambda k: opened[-1].standing(found(_within(k, len(values))))
+        loop.read.update(read)
+    return lambda k: opened[-1].standing(found[k] if isinstance(found, Listed) else found(_within(k, len(values))))
 
 
 def _within(k: Any, count: int) -> Any:

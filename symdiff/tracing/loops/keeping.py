@@ -168,17 +168,33 @@ class Keeping:
         return Again()
 
     def check_identity(self, *operands: Any) -> None:
-        """What a round works on is none of the objects, lists and dicts that it stands for."""
-        for loop in self.open[-1:]:
-            if any(id(o) in loop.copies for o in operands):
-                raise self.refuse("a round asks which of several objects a value is")
+        """What a round works on is none of the objects, lists and arrays that it stands for."""
+        if self.open and not any(o is None for o in operands):
+            self._check_alone(operands)
         for o in operands if not self.open else ():
             self.check_change(o)
+
+    def check_told_apart(self, *values: Any) -> None:
+        """What is looked up by its identity, also in a tuple or list, is none of the objects that stand for others."""
+        found, waiting = [], [*values]
+        while waiting:
+            value = waiting.pop()
+            if type(value) in (tuple, list, set, frozenset, dict):
+                waiting += value
+            elif type(value).__hash__ is object.__hash__:
+                found.append(value)
+        self._check_alone(found)
+
+    def _check_alone(self, values: Iterable[Any]) -> None:
+        if any(id(v) in loop.copies for v in values for loop in self.open):
+            raise self.refuse("a round asks which of several objects a value is")
 
     def made(self, value: Any) -> Any:
         """What is made here a round may change."""
         if self.open:
             self.open[-1].fresh[id(value)] = value
+            if type(value) in (dict, set):
+                self.check_told_apart(value)
         return value
 
     def fills(self, array: np.ndarray) -> bool:

@@ -358,4 +358,4 @@ class Kept:
         shown = self.thorough and not isinstance(getattr(node, "ctx", None), ast.Store)
         return self.through(NAMES[5], node, node) if shown else node
 
-    visit_List = visit_Dict = visit_DictComp = _made
+    visit_List = visit_Dict = visit_DictComp = visit_Set = visit_SetComp = _made

@@ -118,7 +118,7 @@ class KeptRounds(Carrying, Closing):
         self._path: Any = None
         self.copies: dict[int, tuple[Any, Any]] = {}  # what stands for lists, dicts and objects from before, and these
         self.numbered: dict[Any, Any] = {}  # what gives the items of lists by integers that rounds tell
-        self.read: dict[int, Any] = {}  # such lists
+        self.read: dict[int, Any] = {}  # such lists, and those in them
         self._doubted = self.tested  # whether others may have what rounds hand on
         self._rounds = self._run()
 
@@ -297,11 +297,13 @@ class KeptRounds(Carrying, Closing):
             raise self.keeping.refuse("the types of what rounds hand on do not settle")
         lists = [part for items in self.items_of.values() for part in (items, *run_over(items))]
         changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *lists)}
-        read = {"what the loop runs over": [self.items.over], "a list of which it takes items by number": self.read.values()}
-        for what, lists in read.items() if changed else ():
-            if any(id(value) in changed for values in lists for value in run_over(values)):
-                self.keeping.open.append(self)
-                raise self.keeping.refuse(f"a round changes {what}")
+        changed.update(self.states.growing)
+        if changed and any(id(value) in changed for value in run_over(self.items.over)):
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("a round changes what the loop runs over")
+        if not changed.isdisjoint(self.read):
+            self.keeping.open.append(self)
+            raise self.keeping.refuse("a round changes a list of which it takes items by number")
         self._finish(outer, count, found, skeletons)
 
     def takers(self) -> Iterator[Taker]:

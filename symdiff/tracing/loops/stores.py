@@ -185,11 +185,13 @@ class CarriedStore:
         self.storage.become(atom)
 
 
+@Sequence.register
 class Listed:
     """Stands for a list of floating numbers, of integers or of truths whose items rounds assign to: the cells of an array."""
 
     __contains__ = None
     __hash__ = None  # type: ignore[assignment]
+    __class__ = property(lambda self: list)  # type: ignore[assignment]
 
     def __init__(self, name: str, loop: Any, cells: Tracer, kinds: tuple[Any, ...], row: tuple[Any, ...] = ()) -> None:
         self.name = name
@@ -266,6 +268,11 @@ class Listed:
             self.loop.keeping.unlisted.add((self.loop.place, self.name))
             raise Again
         raise self.loop.keeping.refuse(f"{user_line()}: a round does more with a list than take and assign floating numbers")
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(list, name):
+            raise AttributeError(name)
+        return self._unknown()
 
     __bool__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
 
