@@ -78,6 +78,7 @@ class _Batch:
         self.builder = builder
         self.points: dict[Atom, Atom] = {k: v for k, v in seeds.items() if not isinstance(v, Sparse)}
         self.sums: dict[Atom, Atom | None] = {}  # over the points
+        self.parts: dict[Atom, bool] = {}  # whether parts of arrays are among the terms of sums
         self.sparse: dict[Atom, Sparse] = {k: v for k, v in seeds.items() if isinstance(v, Sparse)}
         self.count = count
 
@@ -121,7 +122,13 @@ class _Batch:
         """The sum over the points without one array of all terms: products as products of matrices, factors and moves that
         are the same at all points taken out; None where the terms are added up as they are.
         """
-        return worked_out(atom, self.sums, self._terms, self._regrouped)  # type: ignore[no-any-return]
+        return worked_out(atom, self.sums, lambda x: self._terms(x) if self._adds_parts(x) else (), self._regrouped)  # type: ignore[no-any-return]
+
+    def _adds_parts(self, atom: Atom) -> bool:
+        """Whether parts of arrays are among the terms of a sum, which would fill whole arrays for each point."""
+        return worked_out(  # type: ignore[no-any-return]
+            atom, self.parts, self._terms, lambda x: x.op == "scatter_at" or any(self.parts[o] for o in self._terms(x))
+        )
 
     def _terms(self, atom: Atom) -> tuple[Atom, ...]:
         return tuple(o for o in atom.operands if o in self.points) if atom.op in ("add", "sub") else ()
@@ -132,9 +139,7 @@ class _Batch:
         if atom.dtype == "?" or op == "cast":
             return None
         if op in ("add", "sub"):
-            if all(self.sums[o] is None for o in self._terms(atom)):
-                return None
-            return a.emit(op, *map(self.total, operands))
+            return a.emit(op, *map(self.total, operands)) if self._adds_parts(atom) else None
         if op in _PICKING or (op == "select" and moving == [False, True, False] and is_constant(operands[2], 0)):
             inside = self.regrouped(operands[moving.index(True)])
             if inside is None:
