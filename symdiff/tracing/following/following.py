@@ -109,13 +109,15 @@ def follow(f: Any) -> Any:
         check_kept_call(attempt.keeping, f)
         tells = type(f) is _Cached or getattr(f, "__name__", "") in _TELLING
         if tells and attempt.keeping.open and not _is_users_own(getattr(f, "__func__", f)):
-            return functools.partial(_telling, attempt.keeping.check_told_apart, _followed(f, attempt))
+            alone = f in (id, operator.is_, operator.is_not)
+            check = attempt.keeping.check_identity if alone else attempt.keeping.check_told_apart
+            return functools.partial(_telling, check, _followed(f, attempt))
     return _followed(f, attempt)
 
 
 def _telling(check: Any, found: Any, *args: Any, **kwargs: Any) -> Any:
     """A call of what may tell objects apart by their identity."""
-    check(args, [*kwargs.values()])
+    check(*args, *kwargs.values())
     return found(*args, **kwargs)
 
 
