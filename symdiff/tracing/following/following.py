@@ -96,7 +96,7 @@ _SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _Cached = type(functools.lru_cache(len))
 _TELLING = frozenset(
     """get count index remove pop setdefault fromkeys getitem __getitem__ contains __contains__ countOf indexOf is_ is_not hash
-        id set frozenset dict Counter""".split()
+        id set frozenset dict Counter str repr format""".split()
 )  # what may tell objects apart by their identity
 
 

@@ -7,6 +7,7 @@ then the right one. `__getattr__`, `__contains__` and the special methods behind
 import functools
 import operator
 import types
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ _LOST = {(total, term): sum([total(1e16), term(1), term(1)]) != 1e16 for total, 
 COMPENSATED = frozenset(total for (total, term), lost in _LOST.items() if lost and total is term)
 _STEPS = {(int, int), (int, float), (int, complex), (float, complex)}
 _END = object()  # of an iterator of the user's
+_COMPARED = (tuple, list, dict, deque, types.MethodType)  # with what they hold
 _UNCHANGED = (Tracer, int, float, complex, str, tuple, np.generic)  # by what an operator does in place, or seen to be
 _IN_PLACE = frozenset("iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor".split())
 
@@ -57,12 +59,11 @@ def _within(text: Any, values: Any) -> bool:
     return text in values
 
 
-def _looking_for(value: Any) -> Any:
-    """What is looked up by its identity, where it is an object."""
+def _looking_for(*values: Any) -> None:
+    """What is looked up, compared or shown by its identity, where it is an object."""
     attempt = current()
     if attempt is not None and attempt.keeping is not None and attempt.keeping.open:
-        attempt.keeping.check_told_apart(value)
-    return value
+        attempt.keeping.check_told_apart(*values)
 
 
 _ASKING = {
@@ -120,6 +121,8 @@ def attribute(call: Call, owner: Any, name: str) -> Any:
         return attribute_of(owner, name)
     if kind in PLAIN:
         return getattr(owner, name)
+    if name == "__dict__":
+        _looking_for(owner)
     found = _looked_up(owner, name)
     if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
         return call(found.fget)(owner.__self__ if kind is super else owner)
@@ -141,6 +144,8 @@ def _cached(call: Call, owner: Any, name: str, found: Any) -> Any:
         return getattr(owner, name)
     key = (id(owner), name)
     if key not in attempt.memo:
+        if attempt.keeping is not None:
+            attempt.keeping.check_first(owner)
         attempt.memo[key] = (call(found.func)(owner), owner)
     return attempt.memo[key][0]
 
@@ -159,7 +164,11 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     if name in _ASKING:
         if name in ("is_", "is_not") and (attempt := current()) is not None and attempt.keeping is not None:
             attempt.keeping.check_identity(*operands)
+        if name == "formatted":
+            _looking_for(*operands)
         return _ASKING[name](*operands)
+    if name in ("eq", "ne") and isinstance(operands[0], _COMPARED):
+        _looking_for(*operands)
     if name == "mod" and isinstance(operands[0], str):
         return of_text(operator.mod, *operands)
     if name in _IN_PLACE and not isinstance(operands[0], _UNCHANGED):
@@ -228,7 +237,7 @@ def _number(value: Any) -> type | None:
 def item(call: Call, owner: Any, key: Any) -> Any:
     """`owner[key]`."""
     kind = type(owner)
-    if kind is dict:
+    if isinstance(owner, dict):
         _looking_for(key)
     if kind is np.ndarray and is_traced_key(key):
         return read(owner, key, user_line())

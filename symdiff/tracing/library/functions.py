@@ -611,7 +611,10 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
 
 def minds_memory(function: Any) -> bool:
     """Whether a function's result may be a view of its argument, or its argument is changed."""
-    return STANDING.get(function, _UNKNOWN_ROW).memory in ("view", "itself")
+    return STANDING.get(function, _UNKNOWN_ROW).memory in ("view", "itself") or function in (
+        np.shares_memory,
+        np.may_share_memory,
+    )
 
 
 def _is_of_atoms(function: Any) -> bool:

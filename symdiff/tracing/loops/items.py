@@ -25,6 +25,7 @@ from symdiff.tracing.values.integers import Integer, is_integer_value, traced_ra
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
 from symdiff.tracing.values.selecting import is_same_mask
+from symdiff.tracing.values.storage import Storage, View
 from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -110,6 +111,7 @@ def run_over(values: Any) -> Iterator[Any]:
             stack += value.args if isinstance(value, Header) else gc.get_referents(value)
         elif not is_cell(value) and (found := parts_of(value)) is not None:
             yield value
+            yield from (own for own in (getattr(value, "__dict__", None),) if type(own) is dict)
             stack += found.parts
 
 
@@ -236,7 +238,12 @@ def _one_of(values: Sequence[Any], k: Any) -> Any:
     found = traced_result(Arrays(builder, origin), as_atom(values, builder, origin))
     whole = all(map(is_integer_value, values)) and found.dtype.kind != "b"
     one = read(Integer.of(found) if whole else found, k, origin)
-    return one if np.shape(values[0]) else one.of_kind(kind_of_several([traced_form(v) for v in values], k.decided))
+    if not np.shape(values[0]):
+        return one.of_kind(kind_of_several([traced_form(v) for v in values], k.decided))
+    if isinstance(found, Tracer):
+        return one  # a part of that array
+    view = View.over(Storage(one.builder, one.atom, one.dtype.char, "a round changes an array that is an item of a list"))
+    return type(one).showing(one.builder, view, one.dtype)
 
 
 def is_number(value: Any) -> bool:

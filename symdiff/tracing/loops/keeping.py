@@ -8,13 +8,14 @@ whoever catches it, ends the attempt.
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import CellType
+from types import CellType, MethodType
 from typing import Any
 
 import numpy as np
 
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
+from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.state.attempt import Contents
 from symdiff.tracing.state.raising import is_defect
 from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
@@ -176,14 +177,24 @@ class Keeping:
 
     def check_told_apart(self, *values: Any) -> None:
         """What is looked up by its identity, also in a tuple or list, is none of the objects that stand for others."""
-        found, waiting = [], [*values]
+        waiting, seen = [*values], dict[int, Any]()
         while waiting:
             value = waiting.pop()
-            if type(value) in (tuple, list, set, frozenset, dict):
+            if id(value) in seen or is_cell(value):
+                continue
+            seen[id(value)] = value
+            if type(value) in (list, tuple, set, frozenset, dict):
                 waiting += value
-            elif type(value).__hash__ is object.__hash__:
-                found.append(value)
-        self._check_alone(found)
+            elif isinstance(value, MethodType):
+                waiting.append(value.__self__)
+            elif (found := parts_of(value)) is not None:
+                waiting += found.parts
+        self._check_alone(v for v in seen.values() if type(v) not in (list, tuple, dict))
+
+    def check_first(self, owner: Any) -> None:
+        """An object is about to keep what it is asked for: one of the round's own."""
+        if self.open and not any(id(owner) in loop.fresh for loop in self.open):
+            raise self.refuse("a round asks for a cached property of an object that was there before")
 
     def _check_alone(self, values: Iterable[Any]) -> None:
         if any(id(v) in loop.copies for v in values for loop in self.open):

@@ -46,7 +46,7 @@ def is_traced_key(key: Any) -> bool:
 
 def item_of(cells: Any, key: Integer) -> Any:
     """`cells[key]` of a list or tuple: of numbers a traced one, of anything else the item at the key, which must be known."""
-    numbers = all(isinstance(c, (int, float, complex, np.number, np.bool_)) or _is_number(c) for c in cells)
+    numbers = all(type(c) in _NUMBERS or isinstance(c, (np.number, np.bool_)) or _is_number(c) for c in cells)
     truths = all(type(c) is bool or (isinstance(c, Tracer) and c.dtype.kind == "b" and not c.shape) for c in cells)
     if not cells or not (numbers or truths):
         return cells[key.decided()]
@@ -219,6 +219,7 @@ def _loaded(x: Any, bounded: list[Any], builder: Any, origin: str) -> Any:
     return bind_item(arrays, found, grid.rest) if any(p != slice(None) for p in grid.rest) else found
 
 
+_NUMBERS = (int, float, complex, bool)
 _SPARSE = 8  # integers among which one is a key
 
 
