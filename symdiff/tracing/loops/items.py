@@ -240,8 +240,6 @@ def _one_of(values: Sequence[Any], k: Any) -> Any:
     one = read(Integer.of(found) if whole else found, k, origin)
     if not np.shape(values[0]):
         return one.of_kind(kind_of_several([traced_form(v) for v in values], k.decided))
-    if isinstance(found, Tracer):
-        return one  # a part of that array
     view = View.over(Storage(one.builder, one.atom, one.dtype.char, "a round changes an array that is an item of a list"))
     return type(one).showing(one.builder, view, one.dtype)
 

@@ -19,6 +19,7 @@ from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.state.attempt import Contents
 from symdiff.tracing.state.raising import is_defect
 from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
+from symdiff.tracing.values.storage import root_of
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -174,6 +175,9 @@ class Keeping:
             self._check_alone(operands)
         for o in operands if not self.open else ():
             self.check_change(o)
+            watch = root_of(o.held.storage).watch if isinstance(o, Tracer) and o.held is not None else None
+            if watch is not None:
+                watch()  # a loop may have given it another name
 
     def check_told_apart(self, *values: Any) -> None:
         """What is looked up by its identity, also in a tuple or list, is none of the objects that stand for others."""
