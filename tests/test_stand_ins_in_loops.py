@@ -4,6 +4,8 @@ Conditions are false where functions are traced, so that no comparison of values
 """
 
 import collections
+import dataclasses
+import enum
 import functools
 import operator
 
@@ -18,6 +20,19 @@ ROUNDS = 400
 class Body:
     def __init__(self, mass):
         self.mass = mass
+
+    def go(self):
+        return self.mass
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    held: object
+
+
+class Hashed(Body):
+    def __hash__(self):
+        return 7
 
 
 def rows_of():
@@ -41,9 +56,9 @@ def asks_of_rows(asks):
     return f
 
 
-def asks_of_bodies(asks):
+def asks_of_bodies(asks, kind=Body):
     def f(x):
-        all_ = bodies()
+        all_ = [kind(1.0), kind(2.0), kind(3.0)]
         kept = {all_[0]: 1.0}
         s = 0.0
         for k in range(ROUNDS):
@@ -93,6 +108,14 @@ BODIES = {
     "a tuple": lambda b, all_, kept: 1.0 if (b, 1) in {(all_[0], 1)} else 0.0,
     "equal": lambda b, all_, kept: 1.0 if b == all_[0] else 0.0,
     "none": lambda b, all_, kept: 1.0 if b is None else 2.0,
+    "equal tuples": lambda b, all_, kept: 1.0 if (b, 1) == (all_[0], 1) else 0.0,
+    "equal lists": lambda b, all_, kept: 1.0 if [b] == all_[:1] else 0.0,
+    "a method": lambda b, all_, kept: 1.0 if b.go == all_[0].go else 0.0,
+    "its dict": lambda b, all_, kept: 1.0 if b.__dict__ is all_[0].__dict__ else 0.0,
+    "its text": lambda b, all_, kept: 1.0 if str(b) == str(all_[0]) else 0.0,
+    "a text with it": lambda b, all_, kept: 1.0 if f"{b}" == f"{all_[0]}" else 0.0,
+    "a defaultdict": lambda b, all_, kept: collections.defaultdict(float, kept)[b],
+    "a holder of it": lambda b, all_, kept: 1.0 if Holder(b) in {Holder(all_[0])} else 0.0,
 }
 
 
@@ -117,6 +140,7 @@ def test_rows_by_number(asks):
 @pytest.mark.parametrize("asks", BODIES)
 def test_objects_by_number(asks):
     check(asks_of_bodies(BODIES[asks]))
+    check(asks_of_bodies(BODIES[asks], Hashed))
 
 
 @pytest.mark.parametrize("kind", ["arrays", "tuples", "objects"])
@@ -209,3 +233,138 @@ def test_a_loop_that_is_computed_away_is_compared_with_the_plain_function():
         return s
 
     check(f)
+
+
+def halved(row):
+    row *= 0.5
+
+
+def assigned(row):
+    row[0] *= 0.5
+
+
+def filled(row):
+    row[:] = row * 0.5
+
+
+def multiplied(row):
+    np.multiply(row, 0.5, out=row)
+
+
+@pytest.mark.parametrize("change", [halved, assigned, filled, multiplied], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("way", ["number", "items", "object", "tuple"])
+def test_arrays_that_are_items_are_changed(way, change):
+    def f(x):
+        rows = [np.array([1.0, 2.0]) for _ in range(ROUNDS)]
+        held = {"object": [Body(r) for r in rows], "tuple": [(r, 1.0) for r in rows]}.get(way, rows)
+        s = 0.0
+        for k, item in enumerate(held):
+            row = held[k] if way == "number" else item.mass if way == "object" else item[0] if way == "tuple" else item
+            s = 0.5 * s + row[0] * x[0]
+            if x[0] > 0.5:
+                change(row)
+        return s + rows[3][0]
+
+    check(f)
+
+
+@pytest.mark.parametrize("way", ["number", "items"])
+def test_arrays_that_a_loop_gives_another_name(way):
+    def written(x):
+        rows, s = [np.array([1.0, 2.0])] * ROUNDS, 0.0
+        for k, row in enumerate(rows):
+            r = rows[k] if way == "number" else row
+            s = 0.5 * s + r[0] * x[0]
+        if x[0] > 0.5:
+            r[0] = 9.0
+        return s + rows[1][0]
+
+    def asked(x):
+        rows, s = [np.array([1.0, 2.0])] * ROUNDS, 0.0
+        for k, row in enumerate(rows):
+            r = rows[k] if way == "number" else row
+            s = 0.5 * s + r[0] * x[0]
+        return s + (1.0 if x[0] > 0.5 and r is rows[0] else 0.0)
+
+    check(written)
+    check(asked)
+
+
+@pytest.mark.parametrize("dict_of", [vars, lambda b: b.__dict__], ids=["vars", "__dict__"])
+def test_attributes_by_the_dict_of_an_object(dict_of):
+    def f(x):
+        all_, s = bodies(), 0.0
+        for k in range(ROUNDS):
+            s = 0.5 * s + all_[k % 3].mass * x[0]
+            if x[0] > 0.5:
+                dict_of(all_[1])["mass"] = 0.1 * s
+        return s
+
+    def before(x):
+        all_, s = bodies() * 100, 0.0
+        told = dict_of(all_[1])
+        for b in all_:
+            s = 0.5 * s + b.mass * x[0]
+            if x[0] > 0.5:
+                told["mass"] = 0.1 * s
+        return s
+
+    check(f)
+    check(before)
+
+
+class Cached(Body):
+    @functools.cached_property
+    def thrice(self):
+        return self.mass * 3
+
+
+def test_cached_properties_that_rounds_ask_for_first():
+    def f(x):
+        o, s = Cached(x[0]), 0.0
+        for k in range(ROUNDS):
+            o.mass = 0.9 * o.mass + 0.1
+            if k > 50 and x[0] > 0.5:
+                s = 0.5 * s + o.thrice
+        return s + o.mass
+
+    check(f)
+
+
+class Colour(enum.IntEnum):
+    RED, GREEN, BLUE = 1, 2, 3
+
+
+def test_integers_of_classes():
+    def of_tuples(x):
+        items, s = [(Colour.RED, 1.0), (Colour.GREEN, 2.0), (Colour.BLUE, 0.5)], 0.0
+        for k in range(ROUNDS):
+            colour, v = items[k % 3]
+            s = 0.5 * s + v * x[0]
+            if x[0] > 0.5 and isinstance(colour, Colour) and getattr(colour, "name", "") == "GREEN":
+                s = s + 1.0
+        return s
+
+    def alone(x):
+        items, s = [Colour.RED, Colour.GREEN, Colour.BLUE], 0.0
+        for k in range(ROUNDS):
+            s = 0.5 * s + items[k % 3] * x[0]
+            if x[0] > 0.5 and type(items[k % 3]) is Colour:
+                s = s + 1.0
+        return s
+
+    check(of_tuples)
+    check(alone)
+
+
+def test_arrays_that_share_memory():
+    def f(x):
+        rows, s = [np.array([1.0, 2.0]), np.array([1.0, 2.0])], x[0]
+        for k in range(ROUNDS):
+            s = s * 0.5
+            if x[0] > 0.5 and np.may_share_memory(rows[k % 2], rows[0]):
+                s = s + 1.0
+        return s
+
+    check(f)
+    check(lambda x: x[0] + (1.0 if np.shares_memory(rows := np.array([1.0, 2.0]), rows) else 0.0))
