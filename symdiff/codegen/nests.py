@@ -24,7 +24,6 @@ from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, 
 from symdiff.vocabulary.extents import Count, Extent, extent
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.steps import Steps
-from symdiff.vocabulary.walking import worked_out
 
 _END = -1  # reads the results
 
@@ -62,8 +61,8 @@ class Nest(Values):
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
-        self.terms = [(term, buffer) for value, buffer in sums for term in self._terms(value)]
-        for term, buffer in self.terms:
+        self.terms = list(sums)
+        for term, buffer in sums:
             self._note_term(term, buffer)
 
     def run(self, positions: Iterable[int] | None = None) -> None:
@@ -295,32 +294,6 @@ class Nest(Values):
             self.fill(self.values[node.operands[1 - place]], Writer(self.words, memory))
         self._give_part(part, Writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
         return self.words.cells(memory)
-
-    def _terms(self, value: int) -> list[int]:
-        """What is added to memory for a value: the terms of a sum one by one, as far as parts of arrays are among them."""
-        known: dict[int, bool] = {}
-
-        def adds(v: int) -> tuple[int, ...]:
-            node = self.program.nodes[v]
-            alone = node.op == "add" and bool(node.shape) and self.uses[v] == 1 and not self.words.ordered
-            alike = all(
-                (x.shape, x.dtype) == (node.shape, node.dtype) for x in map(self.program.nodes.__getitem__, node.operands)
-            )
-            return node.operands if alone and alike else ()
-
-        def holds(v: int) -> bool:
-            return any(known[o] for o in adds(v)) or self._is_part(v) or self._is_total(v)
-
-        terms, waiting = [], [value]
-        while waiting:
-            term = waiting.pop()
-            inside = adds(term) if worked_out(term, known, adds, holds) else ()
-            waiting += reversed(inside)
-            if inside:
-                self.late.add(term)
-            else:
-                terms.append(term)
-        return terms
 
     def _is_part(self, value: int) -> bool:
         return value in self.added or (
