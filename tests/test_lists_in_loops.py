@@ -592,6 +592,14 @@ def test_as_many_bindings_for_any_number_of_rounds():
     assert len(counts) == 1
 
 
+def check_along(f, x, **options):
+    """The value, and the slope along a direction against differences."""
+    value, slopes = sd.value_and_grad(f, **options)(x)
+    direction, h = np.cos(np.arange(len(x))), 1e-6
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+
+
 def fluxes(x):
     states = [np.array([v, v**2]) for v in x]
     flux = []
@@ -639,10 +647,7 @@ def test_arrays_of_lists_by_traced_integers(f):
     x = np.linspace(0.3, 1.2, 301)
     graph = sd.trace(f, x, loops="keep")
     assert set(graph.notes["loops"].values()) == {"kept"}
-    value, slopes = sd.value_and_grad(f)(x)
-    direction, h = np.cos(np.arange(len(x))), 1e-6
-    assert value == pytest.approx(f(x), rel=1e-12)
-    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+    check_along(f, x)
 
 
 def in_place(x):
@@ -681,10 +686,7 @@ def by_another_name(x):
 @pytest.mark.parametrize("f", [in_place, added_in_place, shared, by_another_name], ids=lambda f: f.__name__)
 def test_arrays_of_lists_that_are_changed(f):
     x = np.linspace(0.3, 1.2, 40)
-    value, slopes = sd.value_and_grad(f, loops="keep")(x)
-    direction, h = np.cos(np.arange(len(x))), 1e-6
-    assert value == pytest.approx(f(x), rel=1e-12)
-    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+    check_along(f, x, loops="keep")
 
 
 TABLE = [[float((7 * i + 3 * j) % 11) for j in range(12)] for i in range(12)]
@@ -753,10 +755,7 @@ def test_items_of_lists_by_traced_integers(f):
     x = np.linspace(0.3, 1.2, 200)
     graph = sd.trace(f, x, loops="keep")
     assert set(graph.notes["loops"].values()) == {"kept"}
-    value, slopes = sd.value_and_grad(f, loops="keep")(x)
-    direction, h = np.cos(np.arange(len(x))), 1e-6
-    assert value == pytest.approx(f(x), rel=1e-12)
-    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+    check_along(f, x, loops="keep")
 
 
 def by_a_name_of_a_row(x):
@@ -861,10 +860,7 @@ CHANGED = [
 @pytest.mark.parametrize("f", CHANGED, ids=lambda f: f.__name__)
 def test_lists_that_are_read_by_number_and_changed(f):
     x = np.linspace(0.3, 1.2, 60)
-    value, slopes = sd.value_and_grad(f, loops="keep")(x)
-    direction, h = np.cos(np.arange(len(x))), 1e-6
-    assert value == pytest.approx(f(x), rel=1e-12)
-    assert slopes @ direction == pytest.approx((f(x + h * direction) - f(x - h * direction)) / (2 * h), rel=1e-6)
+    check_along(f, x, loops="keep")
 
 
 def test_products_of_lists_of_lists_are_loops_over_cells():

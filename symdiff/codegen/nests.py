@@ -42,8 +42,6 @@ class Nest(Values):
         super().__init__(words, program, leaves, given)
         self.targets = targets or {}
         self.renewed = {target.name for target in self.targets.values()} if self.arrays else set()  # it gets other values
-        self.totals: dict[int, Buffer] = {}  # sums of loops, by what they are added to
-        self.late: set[int] = set()  # what is computed as it is added
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
         self.costly: set[int] = set()  # such arrays, of which each cell takes long
         self.uses = uses_of(program)
@@ -61,9 +59,9 @@ class Nest(Values):
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
-        self.terms = list(sums)
-        for term, buffer in sums:
-            self._note_term(term, buffer)
+        self.sums = sums
+        self.late = {value for value, _ in sums if self._is_part(value)}  # what is computed as it is added
+        self.totals = {value: buffer for value, buffer in sums if self._is_total(value, buffer)}  # what loops add there
 
     def run(self, positions: Iterable[int] | None = None) -> None:
         """Say what is computed."""
@@ -296,23 +294,16 @@ class Nest(Values):
         return self.words.cells(memory)
 
     def _is_part(self, value: int) -> bool:
-        return value in self.added or (
-            self.uses[value] == 1 and self._part(self.program, self.program.nodes[value]) is not None
-        )
+        alone = self.uses[value] == 1 and self._part(self.program, self.program.nodes[value]) is not None
+        return alone or value in self.added
 
-    def _is_total(self, value: int) -> bool:
-        """Whether a value is an array that rounds of a loop add up."""
+    def _is_total(self, value: int, buffer: Buffer) -> bool:
+        """Whether a value is an array that rounds of a loop add up, which they may do in a buffer."""
         node = self.program.nodes[value]
-        loop = self.program.nodes[node.operands[0]].params if node.op == "part" else None
-        return (
-            loop is not None and bool(node.shape) and self.uses[value] == 1 and node.params >= loop.carried + len(loop.stacks)
-        )
-
-    def _note_term(self, value: int, buffer: Buffer) -> None:
-        if self._is_part(value):
-            self.late.add(value)
-        elif self._is_total(value) and not self.words.ordered and self.program.nodes[value].dtype == buffer.dtype:
-            self.totals[value] = buffer
+        if node.op != "part" or not node.shape or self.uses[value] > 1 or self.words.ordered or node.dtype != buffer.dtype:
+            return False
+        loop = self.program.nodes[node.operands[0]].params
+        return bool(node.params >= loop.carried + len(loop.stacks))
 
     def _give_part(self, position: int, write: Write, add: bool) -> None:
         node = self.program.nodes[position]
@@ -439,9 +430,9 @@ class Nest(Values):
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             if whole_value(body, output) < 0:
                 inner.give(output, Writer(words, buffer), True)
-        for term, buffer in inner.terms:
-            if term not in inner.totals:
-                inner._give_value(term, Writer(words, buffer), True)
+        for value, buffer in inner.sums:
+            if value not in inner.totals:
+                inner._give_value(value, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
 
     def _stack(

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.tracing.values.tracer import Tracer
+from symdiff.tracing.values.tracer import PLAIN_NUMBERS, Tracer
 from symdiff.vocabulary.libraries import is_users, module_of
 
 _KEYS = (str, int, bytes, type(None))
-_NUMBERS = (int, float, complex, bool)
 _WITHOUT_STATE = ("abc", "typing")  # modules of classes to inherit from
 
 
@@ -97,7 +96,7 @@ def leaves_of(value: Any, beside: Container[Any] = ()) -> Iterator[Any]:
 
 def is_cell(value: Any) -> bool:
     """Whether a value is a number, a truth or an array, traced or not."""
-    return type(value) in _NUMBERS or isinstance(value, (np.number, np.bool_, np.ndarray, Tracer))
+    return type(value) in PLAIN_NUMBERS or isinstance(value, (np.number, np.bool_, np.ndarray, Tracer))
 
 
 def replaced_in(holder: Any, old: Any, new: Any) -> bool:

@@ -22,7 +22,7 @@ from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
 from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
 from symdiff.tracing.values.storage import Lens, Storage, View, read_late, same_key, storage_memory
 from symdiff.tracing.values.stretches import Stretch, as_it_is, indexed, stretched_key
-from symdiff.tracing.values.tracer import Tracer, lying_as, raises_behind, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import PLAIN_NUMBERS, Tracer, lying_as, raises_behind, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import loses_digits
 
@@ -46,7 +46,7 @@ def is_traced_key(key: Any) -> bool:
 
 def item_of(cells: Any, key: Integer) -> Any:
     """`cells[key]` of a list or tuple: of numbers a traced one, of anything else the item at the key, which must be known."""
-    numbers = all(type(c) in _NUMBERS or isinstance(c, (np.number, np.bool_)) or _is_number(c) for c in cells)
+    numbers = all(type(c) in PLAIN_NUMBERS or isinstance(c, (np.number, np.bool_)) or _is_number(c) for c in cells)
     truths = all(type(c) is bool or (isinstance(c, Tracer) and c.dtype.kind == "b" and not c.shape) for c in cells)
     if not cells or not (numbers or truths):
         return cells[key.decided()]
@@ -219,7 +219,6 @@ def _loaded(x: Any, bounded: list[Any], builder: Any, origin: str) -> Any:
     return bind_item(arrays, found, grid.rest) if any(p != slice(None) for p in grid.rest) else found
 
 
-_NUMBERS = (int, float, complex, bool)
 _SPARSE = 8  # integers among which one is a key
 
 

@@ -141,7 +141,7 @@ def traced_atom(value: Any, builder: Builder, origin: str, rounds: bool = False)
         return value.atom if value.builder is builder else _captured(value, builder, origin)
     if not rounds:
         check_digits(origin, value)
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN_NUMBERS:
         return Constant(value)
     check_plain(origin, value)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -878,7 +878,7 @@ class Flat:
 
 
 NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic, Fraction)
-_PLAIN = frozenset({int, float, complex, bool})
+PLAIN_NUMBERS = frozenset({int, float, complex, bool})
 _UNLIKE = (str, bytes, type(None))  # which no number is equal to
 _WIDE = {"f": "d", "F": "D"}
 _NARROW = {"d": "f", "D": "F"}
@@ -925,7 +925,7 @@ def kind_after(op: str, *operands: Any) -> Kind:
     for value in operands:
         if type(value) is Tracer and not value._shape and not value.kind.several:
             key.append((value._dtype.char, value.kind))
-        elif type(value) in _PLAIN:
+        elif type(value) in PLAIN_NUMBERS:
             key.append(type(value))
         else:
             return _kind_after(op, operands)
@@ -951,7 +951,7 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
     origin = user_line()
     of = left if isinstance(left, Tracer) else right
     other = right if of is left else left
-    if isinstance(of, Tracer) and (type(other) in _PLAIN or (isinstance(other, Tracer) and other.builder is of.builder)):
+    if isinstance(of, Tracer) and (type(other) in PLAIN_NUMBERS or (isinstance(other, Tracer) and other.builder is of.builder)):
         builder = of.builder
         if isinstance(other, Tracer):
             operands: tuple[Atom, ...] = (of.atom, other.atom)
@@ -993,7 +993,7 @@ def narrow_traced(builder: Builder, operands: tuple[Atom, ...], *values: Any) ->
     """Operands, numbers of Python's and short integers in single precision where they meet NumPy's numbers and arrays of it
     alone.
     """
-    if len(values) < 2 or any(type(v) in _PLAIN for v in values):
+    if len(values) < 2 or any(type(v) in PLAIN_NUMBERS for v in values):
         return operands
     if all(type(v) is Tracer and v._dtype.char in "dD" for v in values):
         return operands
