@@ -308,8 +308,18 @@ def test_attributes_by_the_dict_of_an_object(dict_of):
                 told["mass"] = 0.1 * s
         return s
 
+    def both(x):
+        b, s = Body(1.0), 0.0
+        for _ in range(ROUNDS):
+            b.mass = 0.5 * b.mass + 0.25 * x[0]
+            s = 0.5 * s + b.mass * x[0]
+            if x[0] > 0.5:
+                dict_of(b).update(mass=0.25 * s)
+        return s + b.mass
+
     check(f)
     check(before)
+    check(both)
 
 
 class Cached(Body):

@@ -5,6 +5,7 @@ kept for a reason is not tried again in this trace, and that nothing which happe
 whoever catches it, ends the attempt.
 """
 
+import gc
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -109,6 +110,7 @@ class Keeping:
         self.counted: dict[Any, int] = {}  # loops whose rounds are counted, by the ways to them
         self.opened: set[type] = set()  # classes of which rounds hand on other objects
         self.doubtful: dict[int, Any] = {}  # what a loop gave that other names may have, too, with the loop
+        self.attributes: dict[int, tuple[Any, Any]] = {}  # dicts that rounds change, and the objects whose attributes they are
         self._within: dict[Place, tuple[Place, ...]] = {}
 
     def is_few(self, count: int | None) -> bool:
@@ -234,7 +236,7 @@ class Keeping:
 
     def check_change(self, owner: Any, grows: bool = False) -> None:
         """An object, list or dict is about to be changed in place; `grows`: items are appended to a list."""
-        name = type(owner).__name__
+        name, owner = type(owner).__name__, self._owner(owner)
         for loop in reversed(self.open):
             if id(owner) in loop.fresh or loop.stands(owner):
                 return
@@ -249,6 +251,15 @@ class Keeping:
         if id(owner) in self.doubtful:
             self.open.append(self.doubtful[id(owner)][1])
             raise self.refuse(f"a {name} is changed that the loop may have given another name")
+
+    def _owner(self, value: Any) -> Any:
+        """The object of which a dict has the attributes; other values as they are."""
+        if type(value) is not dict or any(id(value) in loop.fresh for loop in self.open):
+            return value
+        if id(value) not in self.attributes:
+            found = (held for held in gc.get_referrers(value) if getattr(held, "__dict__", None) is value)
+            self.attributes[id(value)] = value, next(found, value)
+        return self.attributes[id(value)][1]
 
     def check_raised(self, error: Exception, before: int, own: bool) -> None:
         """An exception passes a handler around which so many rounds were open: `own` ones of the function may, in one round."""
