@@ -896,3 +896,20 @@ def test_lines_of_decorated_functions_are_the_users(op, line):
     assert name == "test_following.py"
     with open(__file__) as file:
         assert file.read().split("\n")[int(number) - 1].strip() == line
+
+
+def test_objects_that_have_items_are_compared_themselves():
+    class Pair(collections.namedtuple("Pair", "a b")):
+        def total(self):
+            return self.a + self.b
+
+    def f(x):
+        best = Pair(x[0], 2.0)
+        for k in range(40):
+            best = max(best, Pair(1.0 + 0.1 * k, x[0]))
+        return max(best, Pair(x[0], 2.0)).total() + min(Pair(3.0, x[0]))
+
+    for at in (0.25, 7.5):
+        value, (slope,) = sd.value_and_grad(f)(np.array([at]))
+        assert value == pytest.approx(f(np.array([at])))
+        assert slope == pytest.approx(2.0 if at < 1 else 1.0)

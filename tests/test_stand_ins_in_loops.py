@@ -142,6 +142,37 @@ def test_objects_by_number(asks):
     check(asks_of_bodies(BODIES[asks], Hashed))
 
 
+@pytest.mark.parametrize("asks", BODIES)
+def test_objects_behind_a_loop(asks):
+    def f(x):
+        all_ = bodies() * 4
+        kept = {all_[0]: 1.0, all_[-1]: 2.0}
+        s = 0.0
+        for b in all_:
+            s = 0.5 * s + b.mass * x[0]
+            last = b
+        if x[0] > 0.5:
+            s = s + BODIES[asks](last, all_, kept)
+        return s
+
+    check(f)
+
+
+@pytest.mark.parametrize("asks", ["is", "any"])
+def test_arrays_that_rounds_hand_on(asks):
+    def f(x):
+        first, s = np.array([1.0, 2.0]), x[0]
+        v = first
+        for _ in range(ROUNDS):
+            s = 0.5 * s + v[0] * x[0]
+            if x[0] > 0.5 and (v is first if asks == "is" else any(w is v for w in [s, first])):
+                s = s + 0.25
+            v = np.array([0.5 * s, 2.0])
+        return s
+
+    check(f)
+
+
 @pytest.mark.parametrize("kind", ["arrays", "tuples", "objects"])
 def test_identity_of_what_a_loop_runs_over(kind):
     items = {

@@ -108,7 +108,7 @@ def follow(f: Any) -> Any:
     if attempt.keeping is not None:
         check_kept_call(attempt.keeping, f)
         tells = type(f) is _Cached or getattr(f, "__name__", "") in _TELLING
-        if tells and attempt.keeping.open and not _is_users_own(getattr(f, "__func__", f)):
+        if tells and attempt.keeping.stands and not _is_users_own(getattr(f, "__func__", f)):
             alone = f in (id, operator.is_, operator.is_not)
             check = attempt.keeping.check_identity if alone else attempt.keeping.check_told_apart
             return functools.partial(_telling, check, _followed(f, attempt))
@@ -580,7 +580,13 @@ _CARRIED = (
 
 def _iterating(f: Anything) -> Anything:
     """A function that runs over its arguments: the user's own iterators are followed."""
-    return lambda *args, **kwargs: f(*(iterated(follow, a) for a in args), **kwargs)
+
+
+    def iterating(*args: Any, **kwargs: Any) -> Any:
+        compares = len(args) > 1 and getattr(f, "__name__", "") in ("max", "min")
+        return f(*(args if compares else [iterated(follow, a) for a in args]), **kwargs)
+
+    return iterating
 
 
 def _written(f: Any, found: Anything) -> Anything:

@@ -62,7 +62,7 @@ def _within(text: Any, values: Any) -> bool:
 def _looking_for(*values: Any) -> None:
     """What is looked up, compared or shown by its identity, where it is an object."""
     attempt = current()
-    if attempt is not None and attempt.keeping is not None and attempt.keeping.open:
+    if attempt is not None and attempt.keeping is not None and attempt.keeping.stands:
         attempt.keeping.check_told_apart(*values)
 
 
@@ -275,7 +275,7 @@ def iterated(call: Call, values: Any) -> Any:
     if attempt is not None and not attempt.thorough:
         return values
     method = _method(values, "__iter__")
-    found = values if method is None else call(method)(values)
+    found = call(method)(values) if isinstance(method, types.FunctionType) else values
     step = _method(found, "__next__")
     return found if step is None else iter(functools.partial(_next, call(step), found), _END)
 

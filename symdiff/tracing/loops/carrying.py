@@ -281,10 +281,10 @@ class Carrying:
         if not form.shape:
             return Tracer(builder, symbol, kind)
         self._entered.append((spread, Tracer.argument(builder, symbol, kind)))
-        return self._entered[-1][1]
+        return self.standing(self._entered[-1][1])
 
     def standing(self, item: Any) -> Any:
-        """What a round runs over, or reads by number, whose parts stand for what was there before."""
+        """What a round runs over, reads by number or is handed, whose parts stand for what was there before."""
         found = parts_of(item)
         if found is not None or isinstance(item, Listed) or getattr(item, "shape", ()):
             self.copies[id(item)] = item, None

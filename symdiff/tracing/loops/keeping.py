@@ -171,22 +171,22 @@ class Keeping:
         self.peels[place] = found
         return Again()
 
+    @property
+    def stands(self) -> bool:
+        """Whether there may be what stands for others."""
+        return bool(self.open or self.kept)
+
     def check_identity(self, *operands: Any) -> None:
-        """What a round works on is none of the objects, lists and arrays that it stands for."""
-        if self.open and not any(o is None for o in operands):
+        """What is looked at is none of the objects, lists and arrays that stand for others in a round, or behind a loop."""
+        if not any(o is None for o in operands):
             self._check_alone(operands)
-        for o in operands if not self.open else ():
-            self.check_change(o)
-            watch = root_of(o.held.storage).watch if isinstance(o, Tracer) and o.held is not None else None
-            if watch is not None:
-                watch()  # a loop may have given it another name
 
     def check_told_apart(self, *values: Any) -> None:
         """What is looked up by its identity, also in a tuple or list, is none of the objects that stand for others."""
         waiting, seen = [*values], dict[int, Any]()
         while waiting:
             value = waiting.pop()
-            if id(value) in seen or is_cell(value):
+            if id(value) in seen or (is_cell(value) and not np.shape(value)):
                 continue
             seen[id(value)] = value
             if type(value) in (list, tuple, set, frozenset, dict):
@@ -203,8 +203,19 @@ class Keeping:
             raise self.refuse("a round asks for a cached property of an object that was there before")
 
     def _check_alone(self, values: Iterable[Any]) -> None:
-        if any(id(v) in loop.copies for v in values for loop in self.open):
-            raise self.refuse("a round asks which of several objects a value is")
+        for value in values:
+            if any(id(value) in loop.copies for loop in self.open):
+                raise self.refuse("a round asks which of several objects a value is")
+            if id(value) in self.doubtful:
+                raise self._doubt(value, "it is asked which of several objects is meant that a loop may have given another name")
+            watch = root_of(value.held.storage).watch if isinstance(value, Tracer) and value.held is not None else None
+            if watch is not None:
+                watch()
+
+    def _doubt(self, value: Any, reason: str) -> BaseException:
+        """The loop that may have given a value another name is not kept; what is to be raised."""
+        self.open.append(self.doubtful[id(value)][1])
+        return self.refuse(reason)
 
     def made(self, value: Any) -> Any:
         """What is made here a round may change."""
@@ -249,8 +260,7 @@ class Keeping:
             if not loop.states.take(owner, grows):
                 raise self.refuse(f"a round changes a {name} that was there before")
         if id(owner) in self.doubtful:
-            self.open.append(self.doubtful[id(owner)][1])
-            raise self.refuse(f"a {name} is changed that the loop may have given another name")
+            raise self._doubt(owner, f"a {name} is changed that the loop may have given another name")
 
     def _owner(self, value: Any) -> Any:
         """The object of which a dict has the attributes; other values as they are."""
