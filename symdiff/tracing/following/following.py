@@ -581,7 +581,6 @@ _CARRIED = (
 def _iterating(f: Anything) -> Anything:
     """A function that runs over its arguments: the user's own iterators are followed."""
 
-
     def iterating(*args: Any, **kwargs: Any) -> Any:
         compares = len(args) > 1 and getattr(f, "__name__", "") in ("max", "min")
         return f(*(args if compares else [iterated(follow, a) for a in args]), **kwargs)

@@ -207,7 +207,7 @@ class Keeping:
             if any(id(value) in loop.copies for loop in self.open):
                 raise self.refuse("a round asks which of several objects a value is")
             if id(value) in self.doubtful:
-                raise self._doubt(value, "it is asked which of several objects is meant that a loop may have given another name")
+                raise self._doubt(value, "it is asked which object is meant that a loop may have given another name")
             watch = root_of(value.held.storage).watch if isinstance(value, Tracer) and value.held is not None else None
             if watch is not None:
                 watch()
