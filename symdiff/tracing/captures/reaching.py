@@ -582,7 +582,8 @@ class Reach:
             if not COMPUTED.isdisjoint(self._mentioned):
                 self._of_namespace(space, module.__name__)
             return
-        absent = () if COMPUTED.isdisjoint(self._mentioned) else (name for name in self._mentioned if name not in space)
+        asked = self._mentioned if not COMPUTED.isdisjoint(names) else () if COMPUTED.isdisjoint(self._mentioned) else names
+        absent = (name for name in asked if name not in space)
         self._of_names(space, [*absent, *(name for name in names if _is_put(module, space.get(name)))], prefix)
         for name in names:
             value = space.get(name)
