@@ -170,7 +170,18 @@ def test_arrays_that_rounds_hand_on(asks):
             v = np.array([0.5 * s, 2.0])
         return s
 
+    def changed(x):
+        all_, s = [np.array([1.0, 2.0]), np.array([1.0, 2.0])], 0.0
+        v = all_[0]
+        for _ in range(ROUNDS):
+            v[0] = 0.5 * v[0] + 0.25 * x[0]
+            s = 0.5 * s + v[0] * x[0]
+            if x[0] > 0.5 and (v is all_[0] if asks == "is" else any(w is v for w in all_)):
+                s = s + 0.25
+        return s + v[0]
+
     check(f)
+    check(changed)
 
 
 @pytest.mark.parametrize("kind", ["arrays", "tuples", "objects"])

@@ -372,7 +372,7 @@ class KeptRounds(Carrying, Closing):
                 self.symbols.append((c.value, symbol))
                 if c.value.reach is not None:
                     path.reaches(symbol, *c.value.reach)
-                self.values.update(c.copied(builder, symbol))
+                self.values.update({name: self.standing(v) for name, v in c.copied(builder, symbol).items()})
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left, self._raised = True, False, {}
             self.moved = True
