@@ -14,7 +14,7 @@ from symdiff.ir.arrays import moving, products, reducing
 from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
@@ -62,20 +62,19 @@ _slogdet, _diagonal = of_atoms(products.bind_slogdet), of_atoms(moving.bind_diag
 
 
 @stands_for(np.cross, memory="own")
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
+def cross(a: Array, b: Array, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
-    return np.moveaxis(_cross(np.moveaxis(as_array(a), axisa, -1), np.moveaxis(as_array(b), axisb, -1)), -1, axisc)
+    return np.moveaxis(_cross(np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)), -1, axisc)
 
 
 @stands_for(np.average, memory="own")
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
+def average(a: Array, axis: Any = None, weights: Array = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     found = _average(a, axis, weights, keepdims)
     if not returned:
         return found
-    a, kind = as_array(a), found.dtype
+    kind = found.dtype
     if weights is None:
         return found, np.full(found.shape, a.size / max(found.size, 1), dtype=kind)
-    weights = as_array(weights)
     total = np.sum(weights, axis=axis, keepdims=keepdims) if weights.shape == a.shape else np.sum(weights)
     return found, np.broadcast_to(total.astype(kind), found.shape).copy()
 
@@ -181,8 +180,8 @@ stands_for(np.std, memory="own")(_spread(True))
 
 
 @stands_for(np.ptp, memory="own")
-def ptp(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return _ptp(np.atleast_1d(as_array(a)), axis, keepdims)
+def ptp(a: Array, axis: Any = None, keepdims: bool = False) -> Any:
+    return _ptp(np.atleast_1d(a), axis, keepdims)
 
 
 def _running(bind: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symdiff.tracing.values.operands import as_array, holds_traced
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 
 
 def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
@@ -21,8 +21,7 @@ def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 
 
 @stands_for(np.diff, memory="itself")
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    a = as_array(a)
+def diff(a: Array, n: int = 1, axis: int = -1, prepend: Array = None, append: Array = None) -> Any:
     if n == 0:
         return a
     axis = normalize_axis_index(axis, a.ndim)
@@ -40,21 +39,19 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 def _beside(part: Any, a: Any, axis: int) -> Any:
     if part is None:
         return None
-    part = as_array(part)
     return part if part.ndim else np.broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
 
 
 @stands_for(np.ediff1d, memory="own")
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    found = np.diff(np.ravel(as_array(ary)))
-    parts = [None if p is None else np.ravel(as_array(p)).astype(found.dtype) for p in (to_begin, to_end)]
+def ediff1d(ary: Array, to_end: Array = None, to_begin: Array = None) -> Any:
+    found = np.diff(np.ravel(ary))
+    parts = [None if p is None else np.ravel(p).astype(found.dtype) for p in (to_begin, to_end)]
     parts = [p for p in (parts[0], found, parts[1]) if p is not None]
     return np.concatenate(parts) if len(parts) > 1 else found
 
 
 @stands_for(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    f = as_array(f)
+def gradient(f: Array, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
     spacings: list[Any] = [v if isinstance(v, (int, float)) else as_array(v) for v in varargs] if varargs else [1.0]
     if len(spacings) == 1:
@@ -104,10 +101,9 @@ def _end(f: Any, steps: Any, axis: int, last: int, edge_order: int) -> Any:
 
 
 @stands_for(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: Array, x: Array = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """By NumPy's own rules of broadcasting: an x with one axis lies along that of y, others have the axes that they have."""
-    y = as_array(y)
-    width = dx if x is None else np.diff(as_array(x), axis=axis if np.ndim(x) > 1 else -1)
+    width = dx if x is None else np.diff(x, axis=axis if x.ndim > 1 else -1)
     along = normalize_axis_index(axis, y.ndim)
     if x is not None and width.ndim == 1:
         width = np.reshape(width, (-1,) + (1,) * (y.ndim - along - 1))
@@ -122,9 +118,9 @@ _CHAINED = 100
 
 
 @stands_for(np.interp, memory="own")
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+def interp(x: Array, xp: Array, fp: Array, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear: every point is compared with all nodes, so that nodes may be traced, too."""
-    x, xp, fp = (y.astype(np.result_type(y.dtype, np.float64)) for y in map(as_array, (x, xp, fp)))
+    x, xp, fp = (y.astype(np.result_type(y.dtype, np.float64)) for y in (x, xp, fp))
     if xp.ndim != 1 or xp.shape != fp.shape or not xp.shape[0]:
         raise ValueError(f"nodes of shape {xp.shape} and values of shape {fp.shape}; one axis with cells is needed")
     if period is not None:
@@ -182,8 +178,7 @@ def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
 
 
 @stands_for(np.unwrap)
-def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Any:
-    p = as_array(p)
+def unwrap(p: Array, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Any:
     axis = normalize_axis_index(axis, p.ndim)
     steps = np.diff(p, axis=axis)
     half = period / 2
@@ -194,17 +189,17 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
 
 
 @stands_for(np.cumulative_sum)
-def cumulative_sum(x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_sum(x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     return _running(np.cumsum, 0.0, x, axis, dtype, include_initial)
 
 
 @stands_for(np.cumulative_prod)
-def cumulative_prod(x: Any, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+def cumulative_prod(x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     return _running(np.cumprod, 1.0, x, axis, dtype, include_initial)
 
 
 def _running(function: Any, first: float, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
-    x = np.atleast_1d(as_array(x))
+    x = np.atleast_1d(x)
     if axis is None and x.ndim > 1:
         raise ValueError("for arrays with more than one axis, axis must be given")
     axis = normalize_axis_index(0 if axis is None else axis, x.ndim)

@@ -10,7 +10,7 @@ import numpy as np
 
 from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operands import as_array
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.tracer import Tracer, narrow_traced, real_by_value, record, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
@@ -29,8 +29,7 @@ def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan
 
 
 @stands_for(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
-    a1, a2 = as_array(a1), as_array(a2)
+def array_equal(a1: Array, a2: Array, equal_nan: bool = False) -> Any:
     if a1.shape != a2.shape:
         return False
     same = a1 == a2
@@ -38,19 +37,19 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
 
 
 @stands_for(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> Any:
-    return np.all(as_array(a1) == as_array(a2))
+def array_equiv(a1: Array, a2: Array) -> Any:
+    return np.all(a1 == a2)
 
 
 @stands_for(np.isin)
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
-    found = np.any(as_array(element)[..., None] == np.ravel(as_array(test_elements)), axis=-1)
+def isin(element: Array, test_elements: Array, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
+    found = np.any(element[..., None] == np.ravel(test_elements), axis=-1)
     return ~found if invert else found
 
 
 @stands_for(np.astype, memory="itself")
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    return as_array(x).astype(dtype, copy=copy)
+def astype(x: Array, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    return x.astype(dtype, copy=copy)
 
 
 # -- choices and parts of numbers
@@ -84,14 +83,12 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
 
 
 @stands_for(np.round, np.around, memory="own")
-def around(a: Any, decimals: int = 0) -> Any:
-    a = as_array(a)
+def around(a: Array, decimals: int = 0) -> Any:
     return np.rint(a) if decimals == 0 else np.rint(a * 10.0**decimals) / 10.0**decimals
 
 
-def is_complex_object(x: Any) -> bool:
+def is_complex_object(x: Array) -> bool:
     """Whether the numbers are complex, also by their values."""
-    x = as_array(x)
     real = real_by_value(x.builder, [x.atom]) if isinstance(x, Tracer) and x.dtype.kind == "c" else None
     return x.dtype.kind == "c" and not (real is not None and bool(real))
 
@@ -104,27 +101,36 @@ def _typed(value: Any) -> Any:
 
 
 for _function, _stand in {
-    np.fix: lambda x: np.trunc(as_array(x)),
-    np.signbit: lambda x: np.copysign(1.0, as_array(x)) < 0,
-    np.isposinf: lambda x: as_array(x) == np.inf,
-    np.isneginf: lambda x: as_array(x) == -np.inf,
-    np.isreal: lambda x: np.imag(as_array(x)) == 0,
-    np.iscomplex: lambda x: np.imag(as_array(x)) != 0,
+    np.fix: lambda x: np.trunc(x),
+    np.signbit: lambda x: np.copysign(1.0, x) < 0,
+    np.isposinf: lambda x: x == np.inf,
+    np.isneginf: lambda x: x == -np.inf,
+    np.isreal: lambda x: np.imag(x) == 0,
+    np.iscomplex: lambda x: np.imag(x) != 0,
     np.tril_indices_from: lambda arr, k=0: np.tril_indices(arr.shape[-2], k, arr.shape[-1]),
     np.triu_indices_from: lambda arr, k=0: np.triu_indices(arr.shape[-2], k, arr.shape[-1]),
     np.diag_indices_from: lambda arr: np.diag_indices(arr.shape[0], arr.ndim),
-    np.shape: lambda a: as_array(a).shape,
-    np.ndim: lambda a: as_array(a).ndim,
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
     np.iscomplexobj: is_complex_object,
     np.isrealobj: lambda x: not is_complex_object(x),
     np.result_type: lambda *xs: np.result_type(*map(_typed, xs)),
-    np.copy: lambda a, order="K", subok=False: as_array(a).copy(order),
+    np.copy: lambda a, order="K", subok=False: a.copy(order),
 }.items():
+    _stand.__annotations__[_stand.__code__.co_varnames[0]] = Array
     stands_for(_function)(_stand)
-stands_for(np.real, memory="itself")(lambda val: as_array(val).real)
-stands_for(np.imag, memory="itself")(lambda val: as_array(val).imag)
+
+
+@stands_for(np.real, memory="itself")
+def real(val: Array) -> Any:
+    return val.real
+
+
+@stands_for(np.imag, memory="itself")
+def imag(val: Array) -> Any:
+    return val.imag
 
 
 @stands_for(np.size)
-def size(a: Any, axis: Any = None) -> Any:
-    return np.size(np.empty(as_array(a).shape, np.int8), axis)
+def size(a: Array, axis: Any = None) -> Any:
+    return np.size(np.empty(a.shape, np.int8), axis)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from symdiff.tracing.values.operands import as_array, traced_operands, traced_result
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.operands import traced_operands, traced_result
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.heads import half_weights
 
 _BACKWARDS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -31,7 +31,6 @@ def _sized(x: Any, n: int | None, axis: int) -> Any:
 
 def _transformed(head: str, x: Any, n: int | None, axis: int, norm: str | None) -> Any:
     """The transform, divided as the norm of a forward one says."""
-    x = as_array(x)
     axis = normalize_axis_index(axis, x.ndim)
     x = _sized(x, n, axis)
     n = x.shape[axis]
@@ -50,12 +49,12 @@ def _scale(n: int, norm: str | None) -> float:
 
 
 @stands_for(np.fft.fft, "scipy.fft.fft")
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def fft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     return _transformed("fft", a, n, axis, norm)
 
 
 @stands_for(np.fft.ifft, "scipy.fft.ifft")
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ifft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     return _transformed("bfft", a, n, axis, _other(norm))
 
 
@@ -64,17 +63,15 @@ def _other(norm: str | None) -> str | None:
 
 
 @stands_for(np.fft.rfft, "scipy.fft.rfft")
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    x = as_array(a)
-    if x.dtype.kind == "c":
+def rfft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    if a.dtype.kind == "c":
         raise ValueError("real numbers are needed; fft transforms complex ones")
-    return _transformed("rfft", x, n, axis, norm)
+    return _transformed("rfft", a, n, axis, norm)
 
 
 @stands_for(np.fft.irfft, "scipy.fft.irfft")
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def irfft(z: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The real part of a transform in which all but the ends of the half spectrum count twice."""
-    z = as_array(a)
     axis = normalize_axis_index(axis, z.ndim)
     n = 2 * (z.shape[axis] - 1) if n is None else int(n)
     if n < 1:
@@ -87,12 +84,12 @@ def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 
 @stands_for(np.fft.hfft, "scipy.fft.hfft")
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    return irfft(np.conj(as_array(a)), n, axis, _other(norm))
+def hfft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    return irfft(np.conj(a), n, axis, _other(norm))
 
 
 @stands_for(np.fft.ihfft, "scipy.fft.ihfft")
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     return np.conj(rfft(a, n, axis, _other(norm)))
 
 
@@ -109,13 +106,13 @@ def _axes(x: Any, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int | None,
 
 
 @stands_for(np.fft.fftn, "scipy.fft.fftn")
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    return _over(fft, as_array(a), s, axes, norm)
+def fftn(a: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    return _over(fft, a, s, axes, norm)
 
 
 @stands_for(np.fft.ifftn, "scipy.fft.ifftn")
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    return _over(ifft, as_array(a), s, axes, norm)
+def ifftn(a: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+    return _over(ifft, a, s, axes, norm)
 
 
 def _over(one: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
@@ -126,8 +123,7 @@ def _over(one: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
 
 
 @stands_for(np.fft.rfftn, "scipy.fft.rfftn")
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    x = as_array(a)
+def rfftn(x: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     places, sizes = _axes(x, s, axes)
     x = rfft(x, sizes[-1], places[-1], norm)
     for axis, n in zip(places[:-1], sizes[:-1], strict=True):
@@ -136,8 +132,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> A
 
 
 @stands_for(np.fft.irfftn, "scipy.fft.irfftn")
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    x = as_array(a)
+def irfftn(x: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
     places, sizes = _axes(x, s, axes)
     for axis, n in zip(places[:-1], sizes[:-1], strict=True):
         x = ifft(x, n, axis, norm)
@@ -145,7 +140,10 @@ def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> 
 
 
 def _of_planes(one: Any) -> Any:
-    return lambda a, s=None, axes=(-2, -1), norm=None: one(a, s, axes, norm)
+    def planes(a: Array, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
+        return one(a, s, axes, norm)
+
+    return planes
 
 
 for _function in (fftn, ifftn, rfftn, irfftn):
@@ -154,8 +152,7 @@ for _function in (fftn, ifftn, rfftn, irfftn):
 
 
 def _shifted(sign: int) -> Any:
-    def shifted(x: Any, axes: Any = None) -> Any:
-        x = as_array(x)
+    def shifted(x: Array, axes: Any = None) -> Any:
         places = range(x.ndim) if axes is None else np.atleast_1d(axes).tolist()
         return np.roll(x, [sign * (x.shape[axis] // 2) for axis in places], places)
 

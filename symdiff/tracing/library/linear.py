@@ -11,7 +11,6 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.operands import as_array
 from symdiff.vocabulary.libraries import user_line
 
 LARGEST = 16_000_000
@@ -19,14 +18,12 @@ LARGEST = 16_000_000
 
 def along(matrix: np.ndarray, x: Any, axis: int) -> Any:
     """The product of a matrix with the lines of x along an axis."""
-    x = as_array(x)
     axis = normalize_axis_index(axis, x.ndim)
     return np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
 
 
 def linear_along_axis(function: Callable[[np.ndarray], np.ndarray], x: Any, axis: int, name: str) -> Any:
     """`function`, linear and acting on the first axis, of the lines of x along an axis."""
-    x = as_array(x)
     n = x.shape[axis]
     if n * n > LARGEST:
         raise TraceError(f"{user_line()}: {name} of {n} traced cells would be a matrix of {n}x{n} numbers; use shorter lines")

@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import products
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -148,9 +148,9 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 
 @stands_for(np.linalg.lstsq, "scipy.linalg.lstsq")
-def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+def lstsq(a: Any, y: Array, rcond: Any = None) -> Any:
     """Residuals are those of full rank, and NaN where a singular value vanishes."""
-    x, y = _matrices(a), as_array(b)
+    x = _matrices(a)
     if not x.size:
         raise ValueError("matrices without cells")
     m, n = x.shape
@@ -196,8 +196,7 @@ def _letters(sublist: Any) -> str:
 
 
 @stands_for(np.linalg.tensorsolve)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
-    a, b = as_array(a), as_array(b)
+def tensorsolve(a: Array, b: Array, axes: Any = None) -> Any:
     if axes is not None:
         rest = [i for i in range(a.ndim) if i not in axes]
         a = np.transpose(a, (*rest, *axes))
@@ -207,8 +206,7 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 
 
 @stands_for(np.linalg.tensorinv)
-def tensorinv(a: Any, ind: int = 2) -> Any:
-    a = as_array(a)
+def tensorinv(a: Array, ind: int = 2) -> Any:
     shape = (*a.shape[ind:], *a.shape[:ind])
     n = int(np.prod(a.shape[ind:], dtype=int))
     return np.reshape(np.linalg.inv(np.reshape(a, (-1, n))), shape)
@@ -218,8 +216,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
 
 
 @stands_for(np.linalg.norm, "scipy.linalg.norm")
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    x = as_array(x)
+def norm(x: Array, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     places = None if axis is None else normalize_axis_tuple(axis, x.ndim)
     if ord in (2, -2, "nuc") and (x.ndim if places is None else len(places)) == 2:
         return _of_singular_values(x, ord, places or (0, 1), keepdims)

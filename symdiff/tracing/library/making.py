@@ -22,7 +22,7 @@ from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
 from symdiff.tracing.values.selecting import Selected
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.storage import View, numbers, storage_memory
 from symdiff.tracing.values.tracer import Tracer, in_traced_order, is_traced, traced_builder, traced_memory
 from symdiff.tracing.values.truths import is_truth
@@ -265,8 +265,7 @@ for _maker in (np.arange, np.zeros, np.ones, np.empty, np.eye, np.identity):
 
 
 @stands_for(np.zeros_like, np.empty_like)
-def zeros_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
-    a = as_array(a)
+def zeros_like(a: Array, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
     kind = a.form.whole or a.dtype
     found = filled(a.builder, np.zeros_like(a._place(), dtype or kind, order, subok, shape))  # type: ignore[call-overload]
     if dtype is None and a.is_of_integers():

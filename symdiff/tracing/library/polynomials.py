@@ -11,13 +11,12 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import as_array, holds_traced
-from symdiff.tracing.values.standing import follows_source, stands_for
+from symdiff.tracing.values.standing import Array, follows_source, stands_for
 from symdiff.vocabulary.libraries import user_line
 
 
 @stands_for(np.polyval, memory="own")
-def polyval(p: Any, x: Any) -> Any:
-    p, x = as_array(p), as_array(x)
+def polyval(p: Array, x: Array) -> Any:
     y = x * 0
     for k in range(p.shape[0]):
         y = y * x + p[k]
@@ -25,8 +24,7 @@ def polyval(p: Any, x: Any) -> Any:
 
 
 @stands_for(np.polyder, memory="itself")
-def polyder(p: Any, m: int = 1) -> Any:
-    p = as_array(p)
+def polyder(p: Array, m: int = 1) -> Any:
     for _ in range(m):
         n = p.shape[0]
         p = p[: n - 1] * np.arange(n - 1, 0, -1)
@@ -34,9 +32,8 @@ def polyder(p: Any, m: int = 1) -> Any:
 
 
 @stands_for(np.polyint, memory="itself")
-def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
-    p = as_array(p)
-    constants = np.zeros(m) if k is None else as_array(k)
+def polyint(p: Array, m: int = 1, k: Array = None) -> Any:
+    constants = np.zeros(m) if k is None else k
     constants = np.broadcast_to(constants, (m,)) if constants.ndim == 0 or constants.shape == (1,) else constants
     for step in range(m):
         n = p.shape[0]
@@ -45,31 +42,31 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 
 
 def _matched(a1: Any, a2: Any) -> tuple[Any, Any]:
-    first, second = np.atleast_1d(as_array(a1)), np.atleast_1d(as_array(a2))
+    first, second = np.atleast_1d(a1), np.atleast_1d(a2)
     n = max(first.shape[0], second.shape[0])
     return np.pad(first, (n - first.shape[0], 0)), np.pad(second, (n - second.shape[0], 0))
 
 
 @stands_for(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: Array, a2: Array) -> Any:
     first, second = _matched(a1, a2)
     return first + second
 
 
 @stands_for(np.polysub)
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: Array, a2: Array) -> Any:
     first, second = _matched(a1, a2)
     return first - second
 
 
 @stands_for(np.polymul)
-def polymul(a1: Any, a2: Any) -> Any:
-    return np.convolve(np.atleast_1d(as_array(a1)), np.atleast_1d(as_array(a2)))
+def polymul(a1: Array, a2: Array) -> Any:
+    return np.convolve(np.atleast_1d(a1), np.atleast_1d(a2))
 
 
 @stands_for(np.polydiv)
-def polydiv(u: Any, v: Any) -> Any:
-    u, v = np.atleast_1d(as_array(u)), np.atleast_1d(as_array(v))
+def polydiv(u: Array, v: Array) -> Any:
+    u, v = np.atleast_1d(u), np.atleast_1d(v)
     n, m = u.shape[0], v.shape[0]
     rest = [u[i] for i in range(n)]
     quotient = []
@@ -83,8 +80,7 @@ def polydiv(u: Any, v: Any) -> Any:
 
 
 @stands_for(np.poly)
-def poly(seq_of_zeros: Any) -> Any:
-    zeros = as_array(seq_of_zeros)
+def poly(zeros: Array) -> Any:
     if not zeros.size:
         return 1.0
     if zeros.ndim == 2:
@@ -96,9 +92,8 @@ def poly(seq_of_zeros: Any) -> Any:
 
 
 @stands_for(np.roots, memory="own")
-def roots(p: Any) -> Any:
+def roots(p: Array) -> Any:
     """The eigenvalues of the companion matrix, complex ones always; the first coefficient is not zero."""
-    p = as_array(p)
     n = p.shape[0] - 1
     if n < 1:
         return np.zeros(0)
@@ -107,8 +102,7 @@ def roots(p: Any) -> Any:
 
 
 @stands_for(np.vander)
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    x = as_array(x)
+def vander(x: Array, N: int | None = None, increasing: bool = False) -> Any:
     if x.ndim != 1:
         raise ValueError("an array with one axis is needed")
     count = x.shape[0] if N is None else N
@@ -121,7 +115,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 
 @stands_for(np.polyfit, memory="own")
-def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
+def polyfit(x: Array, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
     if full or cov:
         raise TraceError(f"{user_line()}: np.polyfit(full=True or cov=True) of traced values; leave them away")
     return _fitted(vander(x, deg + 1), y, w)

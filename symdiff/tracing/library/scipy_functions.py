@@ -14,7 +14,7 @@ from symdiff.errors import TraceError
 from symdiff.tracing.library import fourier, linear_algebra
 from symdiff.tracing.library.linear import linear_along_axis
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
 
@@ -26,8 +26,7 @@ def _symmetric(a: Any, lower: bool) -> Any:
 
 
 @stands_for("scipy.linalg.solve")
-def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
-    a = as_array(a)
+def solve(a: Array, b: Array, lower: bool = False, assume_a: str | None = None, transposed: bool = False) -> Any:
     if assume_a in ("sym", "symmetric") and a.dtype.kind == "c":
         raise TraceError(f"{user_line()}: scipy.linalg.solve(assume_a={assume_a!r}) of a complex matrix; leave assume_a away")
     if assume_a in ("sym", "her", "pos", "symmetric", "hermitian", "positive definite"):
@@ -37,17 +36,17 @@ def solve(a: Any, b: Any, lower: bool = False, assume_a: str | None = None, tran
     elif assume_a in ("diagonal", "tridiagonal"):
         beside = int(assume_a == "tridiagonal")
         a = np.triu(np.tril(a, beside), -beside)
-    return np.linalg.solve(a.T if transposed else a, as_array(b))
+    return np.linalg.solve(a.T if transposed else a, b)
 
 
 @stands_for("scipy.linalg.solve_triangular")
-def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
-    a = np.tril(as_array(a)) if lower else np.triu(as_array(a))
+def solve_triangular(a: Array, b: Array, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Any:
+    a = np.tril(a) if lower else np.triu(a)
     if unit_diagonal:
         n = a.shape[-1]
         a = np.where(np.eye(n, dtype=bool), np.ones((), dtype=a.dtype), a)
     turned = a if trans in (0, "N") else np.swapaxes(a, -1, -2)
-    return np.linalg.solve(np.conj(turned) if trans in (2, "C") else turned, as_array(b))
+    return np.linalg.solve(np.conj(turned) if trans in (2, "C") else turned, b)
 
 
 @stands_for("scipy.linalg.cholesky")
@@ -56,10 +55,10 @@ def cholesky(a: Any, lower: bool = False) -> Any:
 
 
 @stands_for("scipy.linalg.cho_factor")
-def cho_factor(a: Any, lower: bool = False) -> Any:
+def cho_factor(a: Array, lower: bool = False) -> Any:
     import scipy.linalg
 
-    factor, a = cholesky(a, lower), as_array(a)
+    factor = cholesky(a, lower)
     if (
         scipy.linalg.cho_factor(np.array([[2.0, 1.0], [1.0, 2.0]]))[0][1, 0] == 0.0
     ):  # SciPy 1.18; before, LAPACK leaves it as it is
@@ -68,10 +67,10 @@ def cho_factor(a: Any, lower: bool = False) -> Any:
 
 
 @stands_for("scipy.linalg.cho_solve")
-def cho_solve(c_and_lower: Any, b: Any) -> Any:
+def cho_solve(c_and_lower: Any, b: Array) -> Any:
     factor, lower = c_and_lower
     factor = np.tril(as_array(factor)) if lower else np.conj(np.swapaxes(np.triu(as_array(factor)), -1, -2))
-    return np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), np.linalg.solve(factor, as_array(b)))
+    return np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), np.linalg.solve(factor, b))
 
 
 @stands_for("scipy.linalg.eigh")
@@ -108,24 +107,23 @@ def qr(a: Any, mode: str = "full", pivoting: bool = False) -> Any:
 
 
 @stands_for("scipy.linalg.eig")
-def eig(a: Any, b: Any = None, left: bool = False, right: bool = True) -> Any:
+def eig(a: Array, b: Any = None, left: bool = False, right: bool = True) -> Any:
     if left or b is not None:
         raise TraceError(f"{user_line()}: scipy.linalg.eig(a, b) or with left=True of traced matrices; use eig(solve(b, a))")
-    found = np.linalg.eig(as_array(a))
+    found = np.linalg.eig(a)
     return tuple(found) if right else found[0]
 
 
 @stands_for("scipy.linalg.eigvals")
-def eigvals(a: Any, b: Any = None) -> Any:
-    return np.linalg.eigvals(as_array(a) if b is None else np.linalg.solve(as_array(b), as_array(a)))
+def eigvals(a: Array, b: Array = None) -> Any:
+    return np.linalg.eigvals(a if b is None else np.linalg.solve(b, a))
 
 
 @stands_for("scipy.linalg.pinv")
-def pinv(a: Any, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
-    x = as_array(a)
+def pinv(a: Array, *, atol: Any = None, rtol: Any = None, return_rank: bool = False) -> Any:
     if atol is not None or return_rank:
         raise TraceError(f"{user_line()}: scipy.linalg.pinv with atol or return_rank of a traced matrix; rtol is possible")
-    return linear_algebra.pinv(x, max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if rtol is None else rtol)
+    return linear_algebra.pinv(a, max(a.shape[-2:]) * float(np.finfo(a.dtype).eps) if rtol is None else rtol)
 
 
 @stands_for("scipy.linalg.expm")
@@ -136,72 +134,66 @@ def expm(A: Any) -> Any:
 
 
 @stands_for("scipy.linalg.null_space")
-def null_space(A: Any, rcond: Any = None) -> Any:
+def null_space(A: Array, rcond: Any = None) -> Any:
     """Of matrices of full rank, which is a condition."""
-    x = as_array(A)
-    _, s, vh = np.linalg.svd(x)
-    least = np.finfo(x.dtype).eps * max(x.shape[-2:]) if rcond is None else rcond
+    _, s, vh = np.linalg.svd(A)
+    least = np.finfo(A.dtype).eps * max(A.shape[-2:]) if rcond is None else rcond
     if s.size and np.any(s[..., -1] <= least * s[..., 0]):
         raise TraceError(f"{user_line()}: null_space of a matrix without full rank, whose shape depends on its values")
-    return np.swapaxes(vh[..., min(x.shape[-2:]) :, :], -1, -2)
+    return np.swapaxes(vh[..., min(A.shape[-2:]) :, :], -1, -2)
 
 
 @stands_for("scipy.linalg.polar")
-def polar(a: Any, side: str = "right") -> Any:
-    u, s, vh = np.linalg.svd(as_array(a), full_matrices=False)
+def polar(a: Array, side: str = "right") -> Any:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
     s = s[..., None, :]
     return u @ vh, (np.swapaxes(vh, -1, -2) * s) @ vh if side == "right" else (u * s) @ np.swapaxes(u, -1, -2)
 
 
 @stands_for("scipy.linalg.solve_sylvester")
-def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
+def solve_sylvester(a: Array, b: Array, q: Array) -> Any:
     """By one system for all cells of the solution, of size n*m."""
-    a, b, q = as_array(a), as_array(b), as_array(q)
     system = np.kron(a, np.eye(b.shape[0])) + np.kron(np.eye(a.shape[0]), b.T)
     return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
 
 
 @stands_for("scipy.linalg.solve_continuous_lyapunov")
-def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
-    a = as_array(a)
-    return solve_sylvester(a, np.conj(a.T), np.reshape(q, np.shape(q) or a.shape))
+def solve_continuous_lyapunov(a: Array, q: Array) -> Any:
+    return solve_sylvester(a, np.conj(a.T), np.reshape(q, q.shape or a.shape))
 
 
 @stands_for("scipy.linalg.solve_discrete_lyapunov")
-def solve_discrete_lyapunov(a: Any, q: Any, method: Any = None) -> Any:
-    a, q = as_array(a), as_array(q)
+def solve_discrete_lyapunov(a: Array, q: Array, method: Any = None) -> Any:
     q = np.reshape(q, q.shape or a.shape)
     system = np.eye(q.size) - np.kron(a, np.conj(a))
     return np.reshape(np.linalg.solve(system, np.ravel(q)), q.shape)
 
 
 @stands_for("scipy.linalg.circulant")
-def circulant(c: Any) -> Any:
-    c = as_array(c)
+def circulant(c: Array) -> Any:
     n = c.shape[-1]
     return np.take(c, (np.arange(n)[:, None] - np.arange(n)) % n, axis=-1)
 
 
 @stands_for("scipy.linalg.inv")
-def inv(a: Any) -> Any:
-    return np.linalg.inv(as_array(a))
+def inv(a: Array) -> Any:
+    return np.linalg.inv(a)
 
 
 @stands_for("scipy.linalg.det")
-def det(a: Any) -> Any:
-    return np.linalg.det(as_array(a))
+def det(a: Array) -> Any:
+    return np.linalg.det(a)
 
 
 # -- scipy.integrate
 
 
 @stands_for("scipy.integrate.simpson")
-def simpson(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
+def simpson(y: Array, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
     from scipy import integrate  # type: ignore[import-untyped]
 
     if holds_traced(x):
         raise TraceError(f"{user_line()}: scipy.integrate.simpson at traced points; np.trapezoid(y, x) takes them")
-    y = as_array(y)
     axis = normalize_axis_index(axis, y.ndim)
     if np.ndim(x) > 1:
         raise TraceError(f"{user_line()}: scipy.integrate.simpson of traced values takes points with one axis")
@@ -213,13 +205,12 @@ def simpson(y: Any, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
 
 
 def _cosines(name: str) -> Callable[..., Any]:
-    def transformed(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
+    def transformed(x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
                     orthogonalize: bool | None = None) -> Any:  # fmt: skip
         from scipy import fft
 
-        if orthogonalize and as_array(x).dtype.kind == "c":
+        if orthogonalize and x.dtype.kind == "c":
             raise ValueError("orthogonalize=True of complex numbers; transform x.real and x.imag")
-        x = as_array(x)
         x = x if n is None else x[(*(slice(None),) * normalize_axis_index(axis, x.ndim), slice(n))]
         return linear_along_axis(
             lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}"
@@ -236,8 +227,7 @@ for _name in ("dct", "idct", "dst", "idst"):
 
 
 @stands_for("scipy.signal.convolve")
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    x, y = as_array(in1), as_array(in2)
+def convolve(x: Array, y: Array, mode: str = "full", method: str = "auto") -> Any:
     if x.ndim != y.ndim:
         raise ValueError("arrays with the same number of axes are needed")
     if x.ndim == 0:
@@ -247,22 +237,19 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
 
 
 @stands_for("scipy.signal.correlate")
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
-    y = as_array(in2)
-    return convolve(in1, np.conj(np.flip(y)) if y.dtype.kind == "c" else np.flip(y), mode)
+def correlate(x: Array, y: Array, mode: str = "full", method: str = "auto") -> Any:
+    return convolve(x, np.conj(np.flip(y)) if y.dtype.kind == "c" else np.flip(y), mode)
 
 
 @stands_for("scipy.signal.fftconvolve", "scipy.signal.oaconvolve")
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    x, y = as_array(in1), as_array(in2)
+def fftconvolve(x: Array, y: Array, mode: str = "full", axes: Any = None) -> Any:
     places = tuple(range(x.ndim)) if axes is None else tuple(normalize_axis_index(int(i), x.ndim) for i in np.atleast_1d(axes))
     return _centred(_spectral(x, y, places), x.shape, y.shape, mode, places)
 
 
 @stands_for("scipy.signal.convolve2d")
-def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: float = 0) -> Any:
+def convolve2d(x: Array, y: Array, mode: str = "full", boundary: str = "fill", fillvalue: float = 0) -> Any:
     """By shifted copies for each cell of the smaller array."""
-    x, y = as_array(in1), as_array(in2)
     if boundary != "fill" or holds_traced(fillvalue) or fillvalue != 0:
         raise TraceError(
             f"{user_line()}: scipy.signal.convolve2d of traced values beyond zeros at the edges; pad with np.pad first"
@@ -299,34 +286,34 @@ def _centred(whole: Any, first: Shape, second: Shape, mode: str, axes: tuple[int
 
 
 @stands_for("scipy.signal.lfilter")
-def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
+def lfilter(b: Any, a: Any, x: Array, axis: int = -1, zi: Any = None) -> Any:
     if zi is not None:
         raise TraceError(f"{user_line()}: scipy.signal.lfilter(zi=...) of traced values; write the recursion as a loop")
     return _filtered("signal", "lfilter", lambda f, e: f(b, a, e, axis=0), x, axis, (a, b))
 
 
 @stands_for("scipy.signal.filtfilt")
-def filtfilt(b: Any, a: Any, x: Any, axis: int = -1, **options: Any) -> Any:
+def filtfilt(b: Any, a: Any, x: Array, axis: int = -1, **options: Any) -> Any:
     return _filtered("signal", "filtfilt", lambda f, e: f(b, a, e, axis=0, **options), x, axis, (a, b))
 
 
 @stands_for("scipy.signal.sosfilt")
-def sosfilt(sos: Any, x: Any, axis: int = -1) -> Any:
+def sosfilt(sos: Any, x: Array, axis: int = -1) -> Any:
     return _filtered("signal", "sosfilt", lambda f, e: f(sos, e, axis=0), x, axis, (sos,))
 
 
 @stands_for("scipy.signal.sosfiltfilt")
-def sosfiltfilt(sos: Any, x: Any, axis: int = -1, **options: Any) -> Any:
+def sosfiltfilt(sos: Any, x: Array, axis: int = -1, **options: Any) -> Any:
     return _filtered("signal", "sosfiltfilt", lambda f, e: f(sos, e, axis=0, **options), x, axis, (sos,))
 
 
 @stands_for("scipy.signal.detrend")
-def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0) -> Any:
+def detrend(data: Array, axis: int = -1, type: str = "linear", bp: Any = 0) -> Any:
     return _filtered("signal", "detrend", lambda f, e: f(e, axis=0, type=type, bp=bp), data, axis, (bp,))
 
 
 @stands_for("scipy.signal.savgol_filter")
-def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
+def savgol_filter(x: Array, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
                   mode: str = "interp", cval: float = 0.0) -> Any:  # fmt: skip
     if mode == "constant" and cval:
         raise TraceError(f"{user_line()}: scipy.signal.savgol_filter with cval={cval} of traced values; pad with np.pad first")
@@ -338,14 +325,14 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
 
 
 @stands_for("scipy.signal.hilbert")
-def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:
+def hilbert(x: Array, N: int | None = None, axis: int = -1) -> Any:
     return _filtered("signal", "hilbert", lambda f, e: f(e, N, axis=0), x, axis, ())
 
 
 def _along_axis(name: str) -> Callable[..., Any]:
     """A filter of `scipy.ndimage` along one axis."""
 
-    def filtered(input: Any, *args: Any, axis: int = -1, **options: Any) -> Any:
+    def filtered(input: Array, *args: Any, axis: int = -1, **options: Any) -> Any:
         if options.get("mode") == "constant" and options.get("cval"):
             raise TraceError(f"{user_line()}: scipy.ndimage.{name} with cval of traced values; pad with np.pad first")
         return _filtered("ndimage", name, lambda f, e: f(e, *args, axis=0, **options), input, axis, args)
@@ -356,9 +343,8 @@ def _along_axis(name: str) -> Callable[..., Any]:
 def _along_axes(name: str) -> Callable[..., Any]:
     """A filter of `scipy.ndimage` that works along one axis after the other, with a parameter for each."""
 
-    def filtered(input: Any, parameter: Any = None, **options: Any) -> Any:
-        x = as_array(input)
-        key = {"gaussian_filter": "sigma", "uniform_filter": "size"}[name]
+    def filtered(input: Array, parameter: Any = None, **options: Any) -> Any:
+        x, key = input, {"gaussian_filter": "sigma", "uniform_filter": "size"}[name]
         parameter = options.pop(key, parameter)
         for axis, own in enumerate(np.broadcast_to(parameter, (x.ndim,)).tolist()):
             x = _along_axis(f"{name}1d")(x, own, axis=axis, **options)

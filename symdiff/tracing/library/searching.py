@@ -17,9 +17,9 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.tracing.state.attempt import note_stuck
 from symdiff.tracing.values.assigning import array_dtype
 from symdiff.tracing.values.integers import Integer, integer
-from symdiff.tracing.values.operands import as_array, traced_operands
+from symdiff.tracing.values.operands import traced_operands
 from symdiff.tracing.values.selecting import count_mask, pattern, truths_of
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.traced_keys import read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -34,13 +34,12 @@ def _along(name: str, x: Any, axis: int) -> Any:
 
 
 def _extreme(name: str) -> Callable[..., Any]:
-    def place(x: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        given = as_array(x)
-        x = np.atleast_1d(given)
+    def place(a: Array, axis: int | None = None, *, keepdims: bool = False) -> Any:
+        x = np.atleast_1d(a)
         if math.prod(x.shape if axis is None else (x.shape[axis],)) == 0:
             raise ValueError(f"{user_line()}: attempt to get {name} of an empty sequence")
         found = _along(name, np.ravel(x) if axis is None else x, 0 if axis is None else axis)
-        if not keepdims or not given.ndim:
+        if not keepdims or not a.ndim:
             return found
         return np.reshape(found, (1,) * x.ndim) if axis is None else np.expand_dims(found, axis)
 
@@ -52,8 +51,7 @@ for _function in (np.argmax, np.argmin):
 
 
 def _extreme_without_nan(name: str, nothing: float) -> Callable[..., Any]:
-    def place(a: Any, axis: int | None = None, *, keepdims: bool = False) -> Any:
-        a = as_array(a)
+    def place(a: Array, axis: int | None = None, *, keepdims: bool = False) -> Any:
         missing = np.isnan(a)
         if np.any(np.all(missing, axis=axis)):
             raise ValueError("All-NaN slice encountered")
@@ -67,14 +65,14 @@ stands_for(np.nanargmin, memory="own")(_extreme_without_nan("argmin", np.inf))
 
 
 @stands_for(np.argsort, memory="own")
-def argsort(x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+def argsort(x: Array, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The places in sorted order; equal cells keep theirs."""
-    x = np.atleast_1d(as_array(x))
+    x = np.atleast_1d(x)
     return _along("order", np.ravel(x), 0) if axis is None else _along("order", x, axis)
 
 
 @stands_for(np.argpartition, memory="own")
-def argpartition(x: Any, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
+def argpartition(x: Array, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """The places in sorted order, in which every part is in its place."""
     return argsort(x, axis)
 
@@ -112,15 +110,15 @@ def nonzero(x: Any) -> Any:
 
 
 @stands_for(np.flatnonzero, memory="own")
-def flatnonzero(a: Any) -> Any:
+def flatnonzero(a: Array) -> Any:
     """The places in the flattened array."""
-    return np.nonzero(np.ravel(as_array(a)))[0]
+    return np.nonzero(np.ravel(a))[0]
 
 
 @stands_for(np.argwhere, memory="own")
-def argwhere(a: Any) -> Any:
+def argwhere(a: Array) -> Any:
     """The places, one a row."""
-    return np.transpose(np.nonzero(as_array(a)))
+    return np.transpose(np.nonzero(a))
 
 
 @stands_for(np.count_nonzero, memory="own")

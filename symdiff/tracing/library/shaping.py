@@ -20,7 +20,7 @@ from symdiff.tracing.library.searching import check_own
 from symdiff.tracing.values.assigning import array_dtype, check_integers
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.traced_keys import written_where
 from symdiff.tracing.values.tracer import Tracer, in_traced_order
 from symdiff.vocabulary.libraries import user_line
@@ -58,12 +58,10 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
 
 
 @stands_for(np.linspace, memory="own")
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+def linspace(start: Array, stop: Array, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0) -> Any:  # fmt: skip
-    start, stop = as_array(start), as_array(stop)
     count = max(num - 1 if endpoint else num, 1)
-    rank = max(np.ndim(start), np.ndim(stop))
-    steps = np.arange(num, dtype=float).reshape((num,) + (1,) * rank) / count
+    steps = np.arange(num, dtype=float).reshape((num,) + (1,) * max(start.ndim, stop.ndim)) / count
     found = start + steps * (stop - start)
     found = _ending(found, stop) if endpoint and num > 1 else found
     found = found if axis == 0 else np.moveaxis(found, 0, axis)
@@ -88,8 +86,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
 
 
 @stands_for(np.geomspace, memory="own")
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    start, stop = as_array(start), as_array(stop)
+def geomspace(start: Array, stop: Array, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     exponents = np.linspace(0.0, 1.0, num, endpoint).reshape((num,) + (1,) * max(start.ndim, stop.ndim))
     found = start * (stop / start) ** exponents
     found = np.moveaxis(_ending(found, stop) if endpoint and num > 1 else found, 0, axis)
@@ -123,8 +120,7 @@ def _joined(nested: Any, level: int, depth: int, rank: int) -> Any:
 
 
 @stands_for(np.split, memory="view")
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    ary = as_array(ary)
+def split(ary: Array, indices_or_sections: Any, axis: int = 0) -> Any:
     count = ary.shape[axis]
     if isinstance(indices_or_sections, (int, np.integer)) and count % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
@@ -132,8 +128,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 @stands_for(np.array_split, memory="view")
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    ary = as_array(ary)
+def array_split(ary: Array, indices_or_sections: Any, axis: int = 0) -> Any:
     axis = normalize_axis_index(axis, ary.ndim)
     pieces = np.array_split(np.arange(ary.shape[axis]), indices_or_sections)
     lead = (slice(None),) * axis
@@ -141,18 +136,17 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 
 @stands_for(np.hsplit, memory="view")
-def hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    ary = as_array(ary)
+def hsplit(ary: Array, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
 @stands_for(np.vsplit, memory="view")
-def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+def vsplit(ary: Array, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 0)
 
 
 @stands_for(np.dsplit, memory="view")
-def dsplit(ary: Any, indices_or_sections: Any) -> Any:
+def dsplit(ary: Array, indices_or_sections: Any) -> Any:
     return split(ary, indices_or_sections, 2)
 
 
@@ -162,14 +156,12 @@ def unstack(x: Any, *, axis: int = 0) -> Any:
 
 
 @stands_for(np.resize)
-def resize(a: Any, new_shape: Any) -> Any:
-    a = as_array(a)
+def resize(a: Array, new_shape: Any) -> Any:
     shape = tuple(int(n) for n in np.atleast_1d(new_shape))
     count = int(np.prod(shape, dtype=int))
-    flat = np.ravel(a)
     if count == 0 or a.size == 0:
         return np.zeros(shape, dtype=a.dtype)
-    return np.reshape(np.take(flat, np.arange(count) % a.size), shape)
+    return np.reshape(np.take(np.ravel(a), np.arange(count) % a.size), shape)
 
 
 @stands_for(np.lib.stride_tricks.sliding_window_view, memory="view")
@@ -192,13 +184,13 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
 
 
 @stands_for(np.put, memory="itself")
-def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+def put(a: Any, ind: Any, v: Array, mode: str = "raise") -> None:
     check_own(a, "put")
     places = np.atleast_1d(_static(ind, "the places of np.put"))
     if mode != "raise":
         places = places % a.size if mode == "wrap" else np.clip(places, 0, a.size - 1)
     if np.size(v):
-        a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = np.resize(as_array(v), places.shape)
+        a[np.unravel_index(np.where(places < 0, places + a.size, places), a.shape)] = np.resize(v, places.shape)
 
 
 @stands_for(np.fill_diagonal, memory="itself")
@@ -213,8 +205,8 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 @stands_for(np.pad)
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
-    x = as_array(array)
+def pad(array: Array, pad_width: Any, mode: Any = "constant", **options: Any) -> Any:
+    x = array
     if isinstance(pad_width, dict):
         pad_width = [pad_width.get(i, pad_width.get(i - x.ndim, (0, 0))) for i in range(x.ndim)]
         pad_width = [(w, w) if np.ndim(w) == 0 else w for w in pad_width]

@@ -15,7 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.tracing.library.arrays import typed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.tracer import Tracer, in_traced_order
 from symdiff.vocabulary.libraries import user_line
 
@@ -160,7 +160,6 @@ def _counted(a: Any, axis: Any, keepdims: bool, where: Any = True) -> Any:
 
 
 def _filled(a: Any, value: float) -> Any:
-    a = as_array(a)
     return np.where(np.isnan(a), value, a)
 
 
@@ -168,9 +167,9 @@ def _skipping(name: str, nothing: float, extreme: bool = False) -> Callable[...,
     """A reduction or a running one in which NaN is what changes nothing; an extreme of nothing else is NaN."""
     reduced = getattr(np, name)
 
-    def stand(a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = np._NoValue, initial: Any = np._NoValue,
+    def stand(a: Array, axis: Any = None, dtype: Any = None, keepdims: Any = np._NoValue, initial: Any = np._NoValue,
               where: Any = np._NoValue) -> Any:  # fmt: skip
-        a, given = as_array(a), {"keepdims": keepdims, "initial": initial, "where": where}
+        given = {"keepdims": keepdims, "initial": initial, "where": where}
         given = {key: value for key, value in given.items() if value is not np._NoValue}
         found = reduced(_filled(a if dtype is None else a.astype(dtype), nothing), axis=axis, **given)
         if not extreme or "initial" in given:
@@ -214,8 +213,7 @@ stands_for(np.nanstd)(_spread(np.std))
 
 
 @stands_for(np.nan_to_num, memory="itself")
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    x = as_array(x)
+def nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     if not copy and isinstance(x, Tracer):
         x[...] = nan_to_num(x, True, nan, posinf, neginf)
         return x
@@ -236,9 +234,9 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
 
 
 @stands_for(np.cov)
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
-        fweights: Any = None, aweights: Any = None, *, dtype: Any = None) -> Any:  # fmt: skip
-    kind = np.result_type(*(as_array(v).dtype for v in (m, y) if v is not None), np.float64) if dtype is None else dtype
+def cov(m: Array, y: Array = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+        fweights: Array = None, aweights: Array = None, *, dtype: Any = None) -> Any:  # fmt: skip
+    kind = np.result_type(*(v.dtype for v in (m, y) if v is not None), np.float64) if dtype is None else dtype
     x = _variables(m, rowvar).astype(kind)
     x = x if y is None else np.concatenate([x, _variables(y, rowvar).astype(kind)], axis=0)
     ddof = (0 if bias else 1) if ddof is None else ddof
@@ -246,24 +244,23 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     if fweights is None and aweights is None:
         away = x - np.mean(x, axis=1, keepdims=True)
         return np.squeeze(away @ np.conj(away.T) / max(n - ddof, 0))
-    whole = np.ones(n) if fweights is None else as_array(fweights)
-    weights = whole if aweights is None else whole * as_array(aweights)
+    whole = np.ones(n) if fweights is None else fweights
+    weights = whole if aweights is None else whole * aweights
     total = np.sum(weights)
     away = x - np.sum(x * weights, axis=1, keepdims=True) / total
-    freedom = total - ddof if aweights is None or ddof == 0 else total - ddof * np.sum(weights * as_array(aweights)) / total
+    freedom = total - ddof if aweights is None or ddof == 0 else total - ddof * np.sum(weights * aweights) / total
     return np.squeeze((away * weights) @ np.conj(away.T) / freedom)
 
 
-def _variables(m: Any, rowvar: bool) -> Any:
+def _variables(x: Any, rowvar: bool) -> Any:
     """One variable a row."""
-    x = as_array(m)
     if x.ndim > 2:
         raise ValueError("an array with one or two axes is needed")
     return np.atleast_2d(x) if rowvar or x.ndim < 2 or x.shape[0] == 1 else x.T
 
 
 @stands_for(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(x: Array, y: Array = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
@@ -277,12 +274,12 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 
 def _added_up(places: np.ndarray, size: int, weights: Any) -> Any:
     """Weights added up where integers say."""
-    a, (atom,) = traced_operands(as_array(weights))
+    a, (atom,) = traced_operands(weights)
     return traced_result(a, a.bind("scatter", atom, indices=places.astype(np.intp), size=size))
 
 
 @stands_for(np.bincount)
-def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(x: Any, weights: Array = None, minlength: int = 0) -> Any:
     if holds_traced(x):
         raise TraceError(f"{user_line()}: np.bincount of traced places; pass them as integers, the weights may be traced")
     places = np.asarray(x)
@@ -290,7 +287,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 @stands_for(np.histogram)
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Array = None) -> Any:
     if any(map(holds_traced, (a, bins, range))):
         raise TraceError(
             f"{user_line()}: np.histogram of traced values counts them, so that its derivative is 0; "
@@ -300,5 +297,5 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     inside = np.asarray(a).ravel()
     kept = (inside >= edges[0]) & (inside <= edges[-1])
     places = np.minimum(np.searchsorted(edges, inside[kept], "right") - 1, len(edges) - 2)
-    found = _added_up(places, len(edges) - 1, np.ravel(as_array(weights))[kept])
+    found = _added_up(places, len(edges) - 1, np.ravel(weights)[kept])
     return (found / np.diff(edges) / np.sum(found) if density else found), edges

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.operands import as_array, holds_traced
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.operands import holds_traced
+from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.libraries import user_line
 
 _RUNNING = {np.add: np.cumsum, np.multiply: np.cumprod}
@@ -20,7 +20,7 @@ _EXPONENTIAL = frozenset({np.logaddexp, np.logaddexp2})
 
 
 @stands_for("ufunc.accumulate")
-def accumulate(ufunc: Any, array: Any, axis: int = 0, dtype: Any = None) -> Any:
+def accumulate(ufunc: Any, array: Array, axis: int = 0, dtype: Any = None) -> Any:
     x = _first(ufunc, array, dtype)
     axis = normalize_axis_index(axis, x.ndim)
     if ufunc in _RUNNING:
@@ -57,13 +57,12 @@ def _shifted(function: Any, lines: Any, axis: int | None) -> Any:
 
 
 @stands_for("ufunc.outer")
-def outer(ufunc: Any, a: Any, b: Any) -> Any:
-    a, b = as_array(a), as_array(b)
+def outer(ufunc: Any, a: Array, b: Array) -> Any:
     return ufunc(np.reshape(a, a.shape + (1,) * b.ndim), b)
 
 
 @stands_for("ufunc.reduceat")
-def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
+def reduceat(ufunc: Any, array: Array, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
     if holds_traced(indices):
         raise TraceError(f"{user_line()}: np.{ufunc.__name__}.reduceat at traced places; pass them as integers")
     x = _first(ufunc, array, dtype)
@@ -81,7 +80,7 @@ def reduceat(ufunc: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = N
 
 
 @stands_for("ufunc.reduce")
-def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims: bool = False, initial: Any = None) -> Any:
+def reduce(ufunc: Any, array: Array, axis: Any = 0, dtype: Any = None, *, keepdims: bool = False, initial: Array = None) -> Any:
     """Along one axis that has cells, one operand after the other."""
     x = _first(ufunc, array, dtype)
     if not isinstance(axis, int) or not x.ndim or not x.shape[axis]:
@@ -90,7 +89,7 @@ def reduce(ufunc: Any, array: Any, axis: Any = 0, dtype: Any = None, *, keepdims
     if initial is not None:
         own = ufunc.resolve_dtypes((x.own_dtype(), x.own_dtype(), None))[0]
         kind = int if own.kind in "iu" else x.dtype
-        first = np.broadcast_to(as_array(initial).astype(kind), (1, *cells.shape[1:]))
+        first = np.broadcast_to(initial.astype(kind), (1, *cells.shape[1:]))
         cells = np.concatenate([first, cells])
     if ufunc in _EXPONENTIAL and len(cells) > 1:
         found = _shifted(lambda away: functools.reduce(ufunc, away), cells, None)
@@ -107,8 +106,7 @@ def _is_changed(ufunc: np.ufunc, dtype: np.dtype) -> bool:
     return bool(ufunc.reduce(one) != one[0])
 
 
-def _first(ufunc: Any, array: Any, dtype: Any) -> Any:
+def _first(ufunc: Any, x: Any, dtype: Any) -> Any:
     """The operands, of the dtype in which the ufunc computes: a single one is a result as it is."""
-    x = as_array(array)
     found = ufunc.resolve_dtypes((x.dtype, x.dtype, None))[2] if dtype is None else np.dtype(dtype)
     return x if found == x.dtype else x != 0 if found == np.bool_ else x.astype(found)

@@ -7,15 +7,17 @@ Guarantees that every other argument has its default or is refused by name, with
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.rulebooks.book import functions_instead
 from symdiff.tracing.values.answers import STEERING, check_read, raises_itself, signature_of, unread
+from symdiff.tracing.values.operands import as_array
 
 Anything = TypeVar("Anything", bound=Callable[..., Any])
+Array = Annotated[Any, "as an array"]  # of parameters that stand-ins are given as NumPy's arrays or traced ones
 _UNLIKE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -75,11 +77,20 @@ def call_standing(function: Any, row: Row, args: tuple[Any, ...], kwargs: dict[s
     if row.calls:
         return row.stand(*taken, **named)
     try:
-        return row.stand(*taken, **named)
+        found = _arrays(row.stand)
+        taken = tuple(as_array(v) if k in found and v is not None else v for k, v in enumerate(taken))
+        return row.stand(*taken, **{k: as_array(v) if k in found and v is not None else v for k, v in named.items()})
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         own = isinstance(error, np.linalg.LinAlgError) or str(error).startswith(origin)  # what NumPy raises, too
         kind = IndexError if isinstance(error, IndexError) and raises_itself(function, args, kwargs) else TraceError
         raise (error if own else kind(f"{origin}: {row.name}: {error}")) from None
+
+
+@functools.cache
+def _arrays(stand: Callable[..., Any]) -> frozenset[int | str]:
+    """The places and names of the parameters that are given as arrays."""
+    own = enumerate(signature_of(stand).parameters.values())
+    return frozenset(way for k, p in own if p.annotation is Array and p.kind is not p.VAR_POSITIONAL for way in (k, p.name))
 
 
 def _given(
