@@ -16,7 +16,8 @@ from symdiff.errors import ShapeError, TraceError
 from symdiff.runtime.guards import Given
 from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static, traced_argument_paths
 from symdiff.tracing.values.kinds import NUMPY, PYTHON
-from symdiff.tracing.values.tracer import Tracer, traced_order
+from symdiff.tracing.values.layouts import traced_order
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_call
 from symdiff.vocabulary.extents import Extent, numbers

@@ -31,7 +31,8 @@ from symdiff.tracing.replaying import innermost, replay
 from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
-from symdiff.tracing.values.tracer import Tracer, lies_apart, traced_order, traced_points_order
+from symdiff.tracing.values.layouts import lies_apart, traced_order, traced_points_order
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_digits, check_plain, check_targets

@@ -70,7 +70,8 @@ from symdiff.tracing.state.attempt import need_all_contents
 from symdiff.tracing.trace import OwnArray, definition_line, function_name, function_signature, signature_of_input, trace_leaves
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, INTEGERS, LAYOUT, SCALARS, traced_argument_kind
-from symdiff.tracing.values.tracer import Tracer, traced_layout, traced_order
+from symdiff.tracing.values.layouts import traced_layout, traced_order
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option, target_of
 from symdiff.vocabulary.libraries import hide_frames, is_library, user_line

@@ -42,8 +42,9 @@ from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.unrolling.choosing import WORK
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, Kind, traced_argument_kind
+from symdiff.tracing.values.layouts import traced_order
 from symdiff.tracing.values.storage import CELLS
-from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_order
+from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options, is_integer_option
 from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
@@ -313,7 +314,7 @@ def trace_leaves(
             wary = watch.asks
             watch.compare([c for c in watch.large if not hide or c.now() is None])
             reading = Reading(watch) if watch.large else None
-            with noticed(wary, watch.outside):
+            with noticed(watch.outside) if wary else nullcontext():
                 result = _read(tried, reading)
             if result is not None:
                 watch.require_unmoved(definition_line(f))

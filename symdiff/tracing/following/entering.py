@@ -36,12 +36,12 @@ _FURTHEST = 10_000  # objects that are looked at
 
 
 @contextlib.contextmanager
-def noticed(wanted: bool, outside: bool) -> Iterator[None]:
+def noticed(outside: bool) -> Iterator[None]:
     """A block in which this thread looks at each function that starts; a profiler is told, too. `outside`: whether some code
     may call what finds something outside its arguments.
     """
     outer = sys.getprofile()
-    if not wanted or getattr(outer, "notices", False):
+    if getattr(outer, "notices", False):
         yield
         return
 

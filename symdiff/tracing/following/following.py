@@ -12,7 +12,6 @@ import dis
 import functools
 import inspect
 import operator
-import os
 import random
 import sys
 import traceback
@@ -23,33 +22,47 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError, forgive_error
-from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import outside_word
 from symdiff.rulebooks.sites import OWN
 from symdiff.tracing.captures.mentioning import calls_outside
-from symdiff.tracing.captures.reaching import HOLDING, Found
-from symdiff.tracing.captures.telling import Asked, Cache, File, Imported, Unfollowed, Used, is_opaque_capture
+from symdiff.tracing.captures.reaching import Found
+from symdiff.tracing.captures.telling import Cache, Unfollowed, is_opaque_capture
 from symdiff.tracing.following import reading
 from symdiff.tracing.following.cloning import OPERATORS, Rewriter, clone
 from symdiff.tracing.following.constructing import constructor, follow_replace
-from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed, opened, without_traced
+from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed
+from symdiff.tracing.following.guarding import guarded, of_scipy, public_name, told
 from symdiff.tracing.following.implicit import (
     COMPENSATED,
     PLAIN,
     SPECIAL,
     cells,
-    check_kept_owner,
     follow_special_method,
     follow_sum,
     iterated,
     operate,
 )  # fmt: skip
 from symdiff.tracing.following.loads import Loads
+from symdiff.tracing.following.numpys import DISPATCHER, Made, OfCells, answering, of_lists, takes_lists
+from symdiff.tracing.following.outside import (
+    OUTSIDE,
+    RANDOM_MODULES,
+    SEEDED,
+    UNSEEDED,
+    asked_again,
+    dated,
+    drawing,
+    drawn,
+    noting_use,
+    opening,
+    reading_file,
+    refuse_clock,
+    seeding,
+)  # fmt: skip
 from symdiff.tracing.following.substitution import substituted
 from symdiff.tracing.library.builtin_functions import kind_of
-from symdiff.tracing.library.cupy_names import instead_of_cupy, is_cupy_function
+from symdiff.tracing.library.cupy_names import instead_of_cupy
 from symdiff.tracing.library.distributions import formula_part, of_distribution
-from symdiff.tracing.library.functions import call_library_function, minds_memory
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
@@ -59,16 +72,14 @@ from symdiff.tracing.loops.handing import given_to, listed, made, rounds, storin
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.iterators import WRITTEN, written_in_python
 from symdiff.tracing.loops.rewriting import NAMES, Kept
-from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents, note_stuck
+from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents
 from symdiff.tracing.state.raising import handled
-from symdiff.tracing.values.answers import check_answer
-from symdiff.tracing.values.assigning import untraced
-from symdiff.tracing.values.operands import as_array, holds_traced, takes_traced
-from symdiff.tracing.values.standing import STANDING, call_standing, name_of, way_out
+from symdiff.tracing.values.operands import takes_traced
+from symdiff.tracing.values.standing import STANDING, way_out
 from symdiff.tracing.values.texts import method
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.libraries import is_library, is_users, line_unless_library, module_of, user_line
+from symdiff.vocabulary.libraries import is_library, is_users, line_unless_library, module_of, root_of_class
 from symdiff.vocabulary.seams import Seam
 
 Anything = Callable[..., Any]
@@ -85,13 +96,10 @@ _NEW = ("list", "dict", "set", "sorted")  # what gives a new object
 _ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
 _DISPATCHING = frozenset(c for c in functools.singledispatchmethod.__get__.__code__.co_consts if isinstance(c, types.CodeType))
 _DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place of that function, from Python 3.14 on
-_RANDOM = ("random", "numpy.random.mtrand", "numpy.random._generator")
-_SEEDED = ("default_rng", "RandomState", "Random")
-_UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
+_CUPY = frozenset({"cupy", "cupyx"})
 _INERT = ("math", "cmath", "symdiff")  # modules whose functions call no argument
 _HARMLESS = ("builtins", "math", "cmath", "_operator", "itertools", "_functools", "functools", "collections", "numpy", "abc")
-_Dispatcher = type(np.linspace)
-_HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, _Dispatcher)  # kinds told apart by identity
+_HASHED = (types.FunctionType, types.BuiltinFunctionType, np.ufunc, DISPATCHER)  # kinds told apart by identity
 _SLOTS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 _Cached = type(functools.lru_cache(len))
 _TELLING = frozenset(
@@ -162,7 +170,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
     rule = None if attempt.rules is None else attempt.rules.of(f)
     if rule is not None:
         return _ruled(f, rule, attempt)
-    if is_cupy_function(f):
+    if not (isinstance(f, type) or _CUPY.isdisjoint(map(root_of_class, (f, kind)))):
         return instead_of_cupy(f, follow)
     if kind is types.FunctionType and (f in WRITTEN or not is_library(f.__code__.co_filename)):
         return _cloned(f, attempt)
@@ -175,7 +183,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return _written(f, found) if f is list and attempt.keeping is not None else found
     if key in _CALLING or found is not f:
         found = _calling(found, _CALLING[key]) if key in _CALLING else found
-        found = _Made(found) if attempt.thorough and key[0] == "numpy" else found
+        found = Made(found) if attempt.thorough and key[0] == "numpy" else found
         return follow_special_method(key[1], found, follow) if asks else found
     if asks:
         return follow_special_method(key[1], _handing(f), follow)
@@ -189,9 +197,9 @@ def _found(f: Any, attempt: Attempt) -> Any:
         return functools.partial(operate, follow, key[1])
     public = public_name(f)
     if public in STANDING:
-        return _of_scipy(f, public)
+        return of_scipy(f, public)
     if way_out(public, ""):
-        return _told(f, public)
+        return told(f, public)
     if kind is _DISPATCHED:
         return _dispatched(f, f._obj, f._cls)
     if kind is types.FunctionType:
@@ -248,12 +256,12 @@ class _KeepingLoads(Kept, Loads):
 def _alone(f: Any) -> Any:
     """What code without source calls in place of f: what a random generator draws is not followed, so it needs a seed."""
     found = follow(f)
-    if not any(f is made for made in _UNSEEDED):
+    if not any(f is made for made in UNSEEDED):
         return found
 
     def seeded(*args: Any, **kwargs: Any) -> Any:
         if f is random.SystemRandom or all(v is None for v in (*args, *kwargs.values())):
-            raise TraceError(_drawn(f))
+            raise TraceError(drawn(f))
         return found(*args, **kwargs)
 
     return seeded
@@ -320,8 +328,8 @@ def _method(f: types.MethodType, attempt: Attempt) -> Any:
     found = attempt.known.get(inner) if type(inner) is types.FunctionType else None
     if found is None:
         module = module_of(type(f.__self__))
-        if module in _RANDOM:
-            return _drawing(f, f.__self__, attempt)
+        if module in RANDOM_MODULES:
+            return drawing(f, f.__self__, attempt)
         if module.startswith("scipy.stats."):
             return _of_distribution(f, attempt)
         found = follow(inner) if type(inner) in (types.FunctionType, _Cached) else inner
@@ -333,7 +341,7 @@ def _of_distribution(f: types.MethodType, attempt: Attempt) -> Any:
     if f.__name__.startswith("_") and f.__name__ != "__call__" and type(f.__func__) is types.FunctionType:
         attempt.followed.add("SciPy")
         return types.MethodType(_cloned(f.__func__, attempt), f.__self__)
-    plain = _guarded(f)
+    plain = _handing(guarded(f))
 
     def method(*args: Any, **kwargs: Any) -> Any:
         if not holds_traced_inside((args, kwargs, f.__self__)):
@@ -355,120 +363,16 @@ def _bound(f: Any, attempt: Attempt) -> Any:
     if isinstance(owner, np.ndarray):
         return _of_array(f, owner, attempt)
     if isinstance(owner, np.ufunc):
-        return _OfCells(f)
-    if module_of(type(owner)) in _RANDOM:
-        return _drawing(f, owner, attempt)
+        return OfCells(f)
+    if module_of(type(owner)) in RANDOM_MODULES:
+        return drawing(f, owner, attempt)
     if outside_word(module_of(owner), f.__name__) == "clock":
-        return _clocked(f)
+        return refuse_clock(f)
     if isinstance(owner, type) and f.__name__ == "__subclasses__":
-        return _asking(f, attempt)
+        return asked_again(f, attempt)
     if is_opaque_capture(owner):
-        return _used(f, owner, attempt)
-    return _guarded(f) if is_door_closed(f) else f if type(owner) in PLAIN else _handing(f)
-
-
-def _used(f: Any, owner: Any, attempt: Attempt) -> Anything:
-    """A method of an object that the trace may not be able to compare."""
-
-    def used(*args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or f.__name__ not in HOLDING:
-            attempt.known[Used(owner, f.__name__, user_line())] = None
-        return f(*args, **kwargs)
-
-    return _handing(used)
-
-
-def _asking(f: Any, attempt: Attempt) -> Anything:
-    """A library's function that reads the state of the process: it is asked again before each call."""
-
-    def asking(*args: Any, **kwargs: Any) -> Any:
-        try:
-            result = f(*args, **kwargs)
-        except Exception:
-            if not holds_traced_inside((args, kwargs)):
-                attempt.known[Asked(f, args, kwargs, None)] = None
-            raise
-        if (result is not None or f.__name__.startswith("get")) and not holds_traced_inside((args, kwargs)):
-            asked = Asked(f, args, kwargs, result)
-            if asked.is_settled:
-                attempt.known[asked] = None
-            elif isinstance(result, (int, float, str, bytes)):
-                _clocked(f)
-        return result
-
-    return asking
-
-
-def _dated(cls: Any) -> Anything:
-    """NumPy's dates: not those of the clock."""
-
-    def dated(*args: Any, **kwargs: Any) -> Any:
-        if any(isinstance(a, (str, bytes)) and a in _NOW for a in args):
-            _clocked(cls)
-        return cls(*args, **kwargs)
-
-    return dated
-
-
-_NOW = ("now", "today", b"now", b"today")
-
-
-def _clocked(f: Any, *_: Any) -> Any:
-    raise TraceError(
-        f"{user_line()}: {f.__name__} gives another value at every call, which would become a constant of the traced function; "
-        "read it outside and pass it as an argument"
-    )
-
-
-def _reading(f: Any, attempt: Attempt) -> Anything:
-    """A function that reads a file: the file is watched."""
-
-    def reading(*args: Any, **kwargs: Any) -> Any:
-        for value in (*args[:1], *kwargs.values()):
-            if isinstance(value, (str, bytes, os.PathLike)):
-                attempt.known[File(value)] = None
-        return f(*args, **kwargs)
-
-    return reading
-
-
-def _refusing(what: str) -> Anything:
-    """A function that is refused where it is called."""
-
-    def refusing(f: Any, *_: Any) -> Anything:
-        def refused(*_: Any, **__: Any) -> Any:
-            raise TraceError(f"{user_line()}: {f.__name__} {what}")
-
-        return refused
-
-    return refusing
-
-
-def _importing(f: Any, attempt: Attempt) -> Anything:
-    """A function that imports a module: this is watched."""
-
-    def importing(*args: Any, **kwargs: Any) -> Any:
-        result = f(*args, **kwargs)
-        name = str(args[0] if args else kwargs["name"])
-        attempt.known[Imported(result.__name__ if name.startswith(".") else name)] = None
-        return result
-
-    return importing
-
-
-_OUTSIDE: dict[str, Anything] = {
-    "frames": _refusing(
-        "looks at the running code or the objects of this process, which are others in a trace; pass what it gives as an "
-        "argument"
-    ),
-    "elsewhere": _refusing(
-        "reads from outside this process, which would become a constant of the traced function; read it outside and pass it as "
-        "an argument, or read a file by open"
-    ),
-    "clock": _clocked,
-    "file": _reading,
-    "import": _importing,
-}
+        return _handing(noting_use(f, owner, attempt))
+    return _handing(guarded(f)) if is_door_closed(f) else f if type(owner) in PLAIN else _handing(f)
 
 
 def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
@@ -491,23 +395,23 @@ def _library(f: Any, attempt: Attempt) -> Any:
     name = getattr(f, "__name__", "")
     root = module.partition(".")[0]
     outside = outside_word(module, name)
-    if outside in _OUTSIDE:
-        return _OUTSIDE[outside](f, attempt)
-    if name in _SEEDED or (name == "seed" and module == "numpy.random"):
-        return _seeding(f, attempt)
-    if module in (*_RANDOM, "numpy.random", "secrets"):
-        return _drawing(f, None, attempt)
+    if outside in OUTSIDE:
+        return OUTSIDE[outside](f, attempt)
+    if name in SEEDED or (name == "seed" and module == "numpy.random"):
+        return seeding(f, attempt)
+    if module in (*RANDOM_MODULES, "numpy.random", "secrets"):
+        return drawing(f, None, attempt)
     if root == "numpy" and type(f) is types.FunctionType and not module.startswith("numpy.testing"):
-        f = _answering(f, f"{module}.{name}", attempt)
+        f = answering(f, f"{module}.{name}", attempt)
     if outside == "state":
-        return _asking(f, attempt)
+        return asked_again(f, attempt)
     if root == "numpy" or type(f) is np.ufunc:
-        if type(f) is _Dispatcher and _takes_lists(f):
-            f = _of_lists(f)
-        elif type(f) is np.ufunc or type(f) is _Dispatcher:
-            f = _OfCells(f)
-        return _Made(f) if attempt.thorough else f
-    return f if root in _INERT else _handing(f) if root in _HARMLESS else _guarded(f)
+        if type(f) is DISPATCHER and takes_lists(f):
+            f = of_lists(f)
+        elif type(f) is np.ufunc or type(f) is DISPATCHER:
+            f = OfCells(f)
+        return Made(f) if attempt.thorough else f
+    return f if root in _INERT else _handing(f) if root in _HARMLESS else _handing(guarded(f))
 
 
 def _object(f: Any, attempt: Attempt) -> Any:
@@ -524,7 +428,7 @@ def _object(f: Any, attempt: Attempt) -> Any:
         return functools.partial(_vectorized, f)
     public = public_name(kind)
     if way_out(public, ""):
-        return _told(f, public)
+        return told(f, public)
     if module_of(kind).startswith("scipy.stats."):
         return follow(f.__call__)
     compiled = getattr(f, "py_func", None)  # numba's functions keep their Python one
@@ -533,9 +437,9 @@ def _object(f: Any, attempt: Attempt) -> Any:
     method = getattr(kind, "__call__", None)  # noqa: B004
     if isinstance(method, types.FunctionType) and (method in STANDING or not is_library(method.__code__.co_filename)):
         return types.MethodType(follow(method), f)
-    if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in _SEEDED:
+    if getattr(f, "__module__", None) == "numpy.random" or getattr(f, "__name__", None) in SEEDED:
         return _library(f, attempt)
-    return _guarded(f) if is_door_closed(f) or is_door_closed(kind) else _handing(f)
+    return _handing(guarded(f)) if is_door_closed(f) or is_door_closed(kind) else _handing(f)
 
 
 def _slot(f: Any) -> Anything:
@@ -604,102 +508,7 @@ def _making(f: Anything, attempt: Attempt) -> Anything:
     return f if keeping is None else lambda *args, **kwargs: keeping.made(f(*args, **kwargs))
 
 
-def _note_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """NumPy's arrays of traced objects share no memory with what becomes of them here: in a thorough run they are traced."""
-    objects = [a for a in (*args, *kwargs.values()) if isinstance(a, np.ndarray) and a.dtype == object]
-    if any(isinstance(cell, Tracer) for a in objects for cell in a.flat):
-        note_stuck()
-
-
-def _gives_views(f: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a function gives views of arrays of objects, or writes to them, which is NumPy's own affair."""
-    if not minds_memory(f) or not any(isinstance(a, np.ndarray) and a.dtype == object for a in args):
-        return False
-    if any(isinstance(a, Tracer) and a.shape for a in args):
-        raise TraceError(
-            f"{user_line()}: np.{f.__name__} of an array of objects beside a traced one, which would not see each other's "
-            "changes; make an array of numbers first: np.array(list(y))"
-        )
-    return True
-
-
-def _locked(array: Any) -> Any:
-    """An array of traced objects as a traced one, which NumPy would write to the objects: itself as `out`."""
-    found = as_array(array)
-    if isinstance(array, np.ndarray) and isinstance(found, Tracer):
-        found.shared().storage.refusal = "an array of objects is assigned to by another name; take a copy first: y = y.copy()"
-    return found
-
-
-def _of_lists(f: Anything) -> Anything:
-    """A function of NumPy's that is given traced numbers in lists: it is recorded as if they were arrays."""
-
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        _note_objects(args, kwargs)
-        if _gives_views(f, args):
-            return f(*args, **kwargs)
-        own = args and isinstance(args[0], Tracer) and type(args[0]) is not Tracer  # integers have a protocol of their own
-        if not own and takes_traced(args, kwargs):
-            args = tuple(_locked(a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
-            return call_library_function(f, args, kwargs, user_line())
-        return f(*args, **kwargs)
-
-    return recorded
-
-
-class _Standing:
-    """What stands for a function of NumPy's, and has its attributes."""
-
-    def __init__(self, function: Any) -> None:
-        self._function = function
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._function, name)
-
-
-class _OfCells(_Standing):
-    """A function of NumPy's that may be given traced numbers in lists or arrays of objects: recorded as if they were arrays."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._first = type(function) is _Dispatcher  # of which the first argument alone is an array
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        f = self._function
-        if type(f) is np.ufunc and len(args) > f.nin:
-            args, kwargs = args[: f.nin], {**kwargs, "out": (*args[f.nin :], *(None,) * (f.nargs - len(args)))}
-        if f.__name__ == "at":
-            check_kept_owner(args[0])
-        _note_objects(args, kwargs)
-        if _gives_views(f, args):
-            return f(*args, **kwargs)
-        held = [not isinstance(a, Tracer) and holds_traced(a) for a in (args[:1] if self._first else args)]
-        if f.__name__ == "at" and len(args) > 1 and isinstance(args[1], tuple):
-            held[1] = False  # an index
-        if any(held) and f not in _OF_PARTS:
-            args = (*(_locked(a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
-        elif not any(map(holds_traced, args)):
-            return f(*args, **kwargs)
-        try:
-            return f(*args, **kwargs)
-        except (TypeError, AttributeError) as error:
-            if isinstance(error, SymdiffError) or str(error).startswith(user_line()):  # what the function itself raises
-                raise
-            raise TraceError(_unfollowed(f, error)) from error
-
-
 recorded_call = Seam("a call of a function with a rule")
-_OF_PARTS = frozenset(
-    getattr(np, name, None)
-    for name in "concatenate concat stack vstack hstack dstack column_stack block select result_type".split()
-) | {np.linalg.multi_dot}  # functions whose first argument is a list of arrays
-
-
-class _Made(_Standing):
-    """A function of NumPy's in a thorough run: its new arrays can take traced values."""
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return fresh_numpy_array(self._function(*args, **kwargs), (*args, *kwargs.values()))
 
 
 def _recorded(f: Anything, rule: Any) -> Anything:
@@ -712,182 +521,10 @@ def _recorded(f: Anything, rule: Any) -> Anything:
     return recorded
 
 
-def _answering(f: Anything, name: str, attempt: Attempt) -> Anything:
-    """NumPy's own Python, run with traced values, where its row says that this gives what it gives for numbers."""
-
-    @functools.wraps(f)
-    def answering(*args: Any, **kwargs: Any) -> Any:
-        if not takes_traced(args, kwargs):
-            return f(*args, **kwargs)
-        if f not in STANDING or not STANDING[f].followed:
-            raise TraceError(f"{user_line()}: {name} of a traced value is not supported; {way_out(name_of(f))}")
-        attempt.followed.add("NumPy")
-        found = structures.map_leaves(_of_objects, f(*args, **kwargs))
-        check_answer(f, name, args, kwargs, found, user_line())
-        return found
-
-    return answering
-
-
-def _of_objects(value: Any) -> Any:
-    """An array of traced objects as a traced array."""
-    return as_array(value.tolist()) if isinstance(value, np.ndarray) and value.dtype == object else value
-
-
-def _watch_files(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Files that a library's function is told to read are watched."""
-    attempt = current()
-    given = (*args, *kwargs.values()) if attempt is not None else ()
-    listed = (item for value in given for item in (value if type(value) in (list, tuple) else (value,)))
-    for value in listed:
-        if isinstance(value, os.PathLike) or (isinstance(value, (str, bytes)) and _is_file(value)):
-            attempt.known[File(value)] = None  # type: ignore[union-attr]
-
-
-def _is_file(value: str | bytes) -> bool:
-    try:
-        return os.path.exists(value)
-    except ValueError:  # it holds a zero
-        return False
-
-
-def _guarded(f: Anything) -> Anything:
-    """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
-    closed = is_door_closed(f)
-    name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".").removeprefix(
-        "function "
-    )
-
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        _watch_files(args, kwargs)
-        if not holds_traced_inside((args, kwargs)):
-            return without_traced(f, name, args, kwargs) if closed else f(*args, **kwargs)
-        leaves = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if is_traced(v)]
-        if leaves and all(untraced(v) is not None for v in leaves):
-            args, kwargs = structures.map_leaves(lambda v: untraced(v) if isinstance(v, Tracer) else v, (args, kwargs))
-            return f(*args, **kwargs)
-        if closed:
-            raise TraceError(_unfollowed(name, "it is compiled, or calls what is"))
-        try:
-            with opened():
-                found = f(*args, **kwargs)
-            if (getattr(f, "__module__", None) or "").startswith("scipy."):
-                return check_answer(f, name, args, kwargs, found, user_line())
-            return found
-        except SymdiffError:
-            raise
-        except Exception as error:
-            raise TraceError(_unfollowed(name, f"{type(error).__name__}: {error}")) from error
-
-    return _handing(guarded)
-
-
-def _of_scipy(f: Anything, public: str) -> Anything:
-    """A function of SciPy's that is written with NumPy's where a value is traced."""
-
-    def standing(*args: Any, **kwargs: Any) -> Any:
-        if not takes_traced(args, kwargs):
-            return f(*args, **kwargs)
-        origin = user_line()
-        found = call_standing(f, STANDING[public], args, kwargs, origin)
-        return check_answer(f, public, args, kwargs, found, origin)
-
-    return standing
-
-
-def _told(f: Anything, public: str) -> Anything:
-    """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
-
-    def told(*args: Any, **kwargs: Any) -> Any:
-        builders = active_builders()
-        before = [len(b.bindings) for b in builders]
-        refused = f"{user_line()}: {public} needs numbers, not traced values; {way_out(public)}"
-        if holds_traced_inside((args, kwargs)):
-            raise TraceError(refused)
-        try:
-            return without_traced(f, public.rpartition(".")[2], args, kwargs)
-        except Exception as error:
-            if before != [len(b.bindings) for b in builders]:
-                raise TraceError(refused) from error
-            raise
-
-    return told
-
-
-def public_name(f: Any) -> str:
-    """The name by which a function or class of SciPy's, or one that NumPy does not dispatch, is known; else an empty text."""
-    module, name = getattr(f, "__module__", None) or "", getattr(f, "__name__", "")
-    if type(module) is not str or type(name) is not str or not module.startswith(("scipy.", "numpy")) or type(f) is _Dispatcher:
-        return ""
-    package = ".".join(module.split(".")[:2]) if module.startswith("scipy.") else "numpy"
-    found = f"{package}.{name}".replace("numpy.", "np.")
-    return found if getattr(sys.modules.get(package), name, None) is f else ""
-
-
-def _takes_lists(f: Any) -> bool:
-    """Whether a function of NumPy's takes traced numbers in lists as they are."""
-    return f in STANDING and not hasattr(STANDING[f].stand, "__wrapped__") and f not in _OF_PARTS
-
-
-def _unfollowed(name: str, why: str) -> str:
-    return (
-        f"{user_line()}: {name} cannot be followed with a traced value ({why}); write it with NumPy, "
-        "or keep your function around it opaque with sd.primitive and give its derivative with sd.diffrule"
-    )
-
-
 def _vectorized(f: Any, *args: Any, **kwargs: Any) -> Any:
     if not takes_traced(args, kwargs):
         return f(*args, **kwargs)
     return instead_of_vectorize(f, follow(f.pyfunc), args, kwargs)
-
-
-# -- random numbers
-
-
-def _seeding(f: Any, attempt: Attempt) -> Anything:
-    def seeding(*args: Any, **kwargs: Any) -> Any:
-        result = f(*args, **kwargs)
-        if any(v is not None for v in (*args, *kwargs.values())):
-            attempt.seeded.append(result)  # None for np.random.seed
-        return result
-
-    return seeding
-
-
-def _drawing(f: Any, owner: Any, attempt: Attempt) -> Any:
-    """A method of a random generator: allowed where the generator was made in this run, with a seed."""
-    if any(owner is s for s in attempt.seeded) or (None in attempt.seeded and _is_shared(owner)):
-        return _shuffling(f) if f.__name__ == "shuffle" else f
-    if f.__name__ == "seed":
-        return _seeding(f, attempt)
-    raise TraceError(_drawn(f))
-
-
-def _shuffling(f: Any) -> Anything:
-    """`rng.shuffle`, asked where it moves the cells of an array of this shape."""
-
-    def shuffling(x: Any, *args: Any, **kwargs: Any) -> None:
-        if not isinstance(x, Tracer):
-            return f(x, *args, **kwargs)
-        places = np.arange(x.size).reshape(x.shape)
-        f(places, *args, **kwargs)
-        x[...] = np.ravel(x)[places]  # type: ignore[call-overload]
-
-    return shuffling
-
-
-def _drawn(f: Any) -> str:
-    return (
-        f"{user_line()}: {f.__name__} draws a random number inside a traced function, which would become a constant; "
-        "draw it outside and pass it as an argument, or make the generator inside with a seed"
-    )
-
-
-def _is_shared(owner: Any) -> bool:
-    import random
-
-    return owner is None or owner is random._inst or type(owner) is np.random.RandomState  # type: ignore[attr-defined]
 
 
 # -- cached functions
@@ -930,18 +567,18 @@ def _identity(value: Any) -> Any:
 
 
 def _class(cls: Any, attempt: Attempt) -> Any:
-    if cls.__name__ in _SEEDED and module_of(cls) in _RANDOM:
-        return _seeding(cls, attempt)
+    if cls.__name__ in SEEDED and module_of(cls) in RANDOM_MODULES:
+        return seeding(cls, attempt)
     if cls is np.memmap:
-        return _reading(cls, attempt)
+        return reading_file(cls, attempt)
     if cls is np.datetime64:
-        return _dated(cls)
+        return dated(cls)
     found = constructor(cls, follow)
     if found is cls and is_door_closed(cls):
-        return _guarded(cls)
+        return _handing(guarded(cls))
     if module_of(cls).partition(".")[0] in _HARMLESS or not _is_of_files(cls):
         return _handing(cls) if found is cls else found
-    return _opening(found)
+    return _handing(opening(found))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -951,14 +588,6 @@ def _is_of_files(cls: Any) -> bool:
         is_library(getattr(sys.modules.get(module_of(cls)), "__file__", None) or "")
         or module_of(cls) in sys.builtin_module_names
     )
-
-
-def _opening(make: Anything) -> Anything:
-    def opening(*args: Any, **kwargs: Any) -> Any:
-        _watch_files(args, kwargs)
-        return make(*args, **kwargs)
-
-    return _handing(opening)
 
 
 def followed_error_line(error: BaseException) -> str:

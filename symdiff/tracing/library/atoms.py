@@ -17,7 +17,8 @@ from symdiff.ir.node import Atom
 from symdiff.rulebooks.calls import formula_site
 from symdiff.rulebooks.rule import apply
 from symdiff.tracing.values.operands import as_atom, cells, traced_result
-from symdiff.tracing.values.tracer import Tracer, record, traced_atom, traced_builder
+from symdiff.tracing.values.operations import record
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 

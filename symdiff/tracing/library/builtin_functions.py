@@ -18,13 +18,14 @@ from symdiff.tracing.loops.collected import Collected
 from symdiff.tracing.loops.growing import Growing, Unknown
 from symdiff.tracing.loops.stores import Listed
 from symdiff.tracing.state.late import Late
+from symdiff.tracing.state.raising import may_catch
 from symdiff.tracing.values.exact_numbers import check_number
 from symdiff.tracing.values.integers import Integer, as_int
 from symdiff.tracing.values.operators import check_modulus
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.stretches import Stretch
-from symdiff.tracing.values.tracer import Tracer, may_catch, rounded_value
+from symdiff.tracing.values.tracer import Tracer, rounded_value
 from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import user_line
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.operations import narrow_traced, real_by_value, record
 from symdiff.tracing.values.standing import Array, stands_for
-from symdiff.tracing.values.tracer import Tracer, narrow_traced, real_by_value, record, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
 

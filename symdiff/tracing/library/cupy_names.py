@@ -28,17 +28,6 @@ _MAKERS = frozenset(
 )
 
 
-def is_cupy_function(value: Any) -> bool:
-    """Whether a value is a function of CuPy's."""
-    if isinstance(value, type) or not callable(value):
-        return False
-    return _root(getattr(value, "__module__", None) or "") or _root(type(value).__module__)
-
-
-def _root(name: str) -> bool:
-    return name.partition(".")[0] in ("cupy", "cupyx")
-
-
 def instead_of_cupy(function: Callable[..., Any], call: Callable[[Any], Any]) -> Callable[..., Any]:
     """What stands for a function of CuPy's in a trace; `call` says what stands for NumPy's."""
     module, name = getattr(function, "__module__", None) or "cupy", function.__name__.removeprefix("cupy_")

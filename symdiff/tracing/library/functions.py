@@ -20,13 +20,16 @@ from symdiff.ir.arrays.products import bind_hermitian
 from symdiff.ir.building import array_atom
 from symdiff.rulebooks.book import default_rules, functions_without_rule
 from symdiff.tracing.library.atoms import trace_rule_call
-from symdiff.tracing.state.attempt import note_stuck
-from symdiff.tracing.state.raising import awaits, check_awaited_floating, is_awaited
+from symdiff.tracing.state.attempt import awaits, need_contents, note_stuck
+from symdiff.tracing.state.raising import check_awaited_floating, is_awaited
 from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_written
 from symdiff.tracing.values.assigning import compute_untraced, untraced
+from symdiff.tracing.values.flat import Flat
 from symdiff.tracing.values.integers import Integer, by_zero
 from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, traced_sample
+from symdiff.tracing.values.layouts import has_traced_order, in_traced_order, lying_as
 from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.operations import narrow_traced, record
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
 from symdiff.tracing.values.storage import Storage, View, root_of, storage_cells, storage_memory
@@ -34,16 +37,9 @@ from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import (
     ARITHMETIC,
-    Flat,
     Tracer,
     function_called,
-    has_traced_order,
-    in_traced_order,
     item_of,
-    lying_as,
-    narrow_traced,
-    need_contents,
-    record,
     traced_atom,
     traced_builder,
     ufunc_called,

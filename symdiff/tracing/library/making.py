@@ -20,11 +20,12 @@ from symdiff.tracing.state.attempt import current, given_argument, note_given
 from symdiff.tracing.values.assigning import array_dtype, check_integers, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
+from symdiff.tracing.values.layouts import in_traced_order, traced_memory
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.storage import View, numbers, storage_memory
-from symdiff.tracing.values.tracer import Tracer, in_traced_order, is_traced, traced_builder, traced_memory
+from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
 from symdiff.tracing.values.truths import is_truth
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line

@@ -19,10 +19,11 @@ from symdiff.tracing.library.linear import along
 from symdiff.tracing.library.searching import check_own
 from symdiff.tracing.values.assigning import array_dtype, check_integers
 from symdiff.tracing.values.integers import Integer, is_integer_value
+from symdiff.tracing.values.layouts import in_traced_order
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.traced_keys import written_where
-from symdiff.tracing.values.tracer import Tracer, in_traced_order
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
 

@@ -14,9 +14,10 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from symdiff.errors import TraceError
 from symdiff.tracing.library.arrays import typed
 from symdiff.tracing.values.integers import Integer
+from symdiff.tracing.values.layouts import in_traced_order
 from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import Array, stands_for
-from symdiff.tracing.values.tracer import Tracer, in_traced_order
+from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
 # -- quantiles

@@ -81,6 +81,12 @@ def current() -> Attempt | None:
     return getattr(_active, "attempt", None)
 
 
+def awaits() -> bool:
+    """Whether the run is in a block with handlers, see `raising`."""
+    attempt = current()
+    return attempt is not None and bool(attempt.handlers)
+
+
 def note_stuck() -> None:
     """A traced value was asked for its number."""
     attempt = current()
@@ -130,6 +136,13 @@ def current_reading() -> Any:
     """The captured arrays that stand as inputs in the innermost run of this thread, None where there are none."""
     attempt = current()
     return None if attempt is None else attempt.reading
+
+
+def need_contents(value: Any) -> None:
+    """A traced value is asked for what only its contents tell: one of captured arrays alone can tell them, see `reading`."""
+    reading = current_reading()
+    if reading is not None:
+        reading.need(value)
 
 
 def need_all_contents() -> None:

@@ -6,9 +6,11 @@ it is not. Elsewhere nothing is asked, and the results are IEEE's.
 """
 
 import contextlib
+import dis
 import functools
 import itertools
 import opcode
+import sys
 import traceback
 import types
 import warnings
@@ -113,12 +115,6 @@ class _Managed:
         return type(self._owner).__exit__(self._owner, *error)
 
 
-def awaits() -> bool:
-    """Whether the run is in a block with handlers."""
-    attempt = current()
-    return attempt is not None and bool(attempt.handlers)
-
-
 def is_awaited(kind: type[Exception]) -> bool:
     """Whether a handler around the place waits for an exception of this class."""
     attempt = current()
@@ -129,6 +125,24 @@ def _waits(kinds: Any, kind: type[Exception]) -> bool:
     if isinstance(kinds, tuple):
         return any(_waits(k, kind) for k in kinds)
     return kinds is None or (isinstance(kinds, type) and issubclass(kind, kinds))
+
+
+def may_catch() -> bool:
+    """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
+    frame = sys._getframe(1)
+    while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
+        if name_unless_library(frame.f_code.co_filename) and any(
+            first <= frame.f_lasti < last for first, last in _handled(frame.f_code)
+        ):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+@functools.lru_cache(maxsize=1024)
+def _handled(code: Any) -> list[tuple[int, int]]:
+    """The parts of a function whose exceptions are handled in it."""
+    return [(entry.start, entry.end) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
 
 
 def raise_if_awaited(condition: Callable[[], Any], kind: type[Exception], text: str) -> None:

@@ -17,16 +17,8 @@ from symdiff.simplification.intervals import UNKNOWN, Fact
 from symdiff.tracing.branches.paths import LIMIT
 from symdiff.tracing.state.attempt import current, note_stuck
 from symdiff.tracing.values.kinds import PYTHON, Kind, asked
-from symdiff.tracing.values.tracer import (
-    Tracer,
-    check_wide,
-    integer_of,
-    is_in_rounds,
-    kind_after,
-    raises_behind,
-    truncation,
-    whole_number,
-)
+from symdiff.tracing.values.operations import kind_after
+from symdiff.tracing.values.tracer import Tracer, check_wide, integer_of, is_in_rounds, raises_behind, truncation, whole_number
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS

@@ -18,11 +18,12 @@ from symdiff.ir.arrays.indexing import bind_item, flat_places, is_basic, normal_
 from symdiff.ir.building import active_builders
 from symdiff.tracing.values.integers import Integer, is_integer_value, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
+from symdiff.tracing.values.layouts import lying_as
 from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
 from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
 from symdiff.tracing.values.storage import Lens, Storage, View, read_late, same_key, storage_memory
 from symdiff.tracing.values.stretches import Stretch, as_it_is, indexed, stretched_key
-from symdiff.tracing.values.tracer import PLAIN_NUMBERS, Tracer, lying_as, raises_behind, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import PLAIN_NUMBERS, Tracer, raises_behind, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import loses_digits
 

@@ -6,7 +6,6 @@ a key, a formatted text, compiled code.
 """
 
 import abc
-import dis
 import functools
 import math
 import operator
@@ -14,7 +13,7 @@ import sys
 import types
 import typing
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -22,76 +21,50 @@ import numpy as np
 
 from symdiff.errors import TraceError, TruthError
 from symdiff.ir.arrays.algebra import Arrays
-from symdiff.ir.building import Builder, active_builders, array_atom, dtype_of_atoms
+from symdiff.ir.building import Builder, active_builders, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.book import functions_instead
 from symdiff.tracing.state.attempt import (
+    awaits,
     current,
     current_reading,
-    given_argument,
-    given_arguments,
-    note_kinds,
+    need_contents,
     note_shown,
     note_stuck,
 )
-from symdiff.tracing.state.raising import awaits, check_awaited_operator, check_awaited_range
+from symdiff.tracing.state.raising import may_catch
+from symdiff.tracing.values.flat import Flat
 from symdiff.tracing.values.kinds import (
     ARRAY,
-    LAYOUT,
     NUMPY,
-    OPERATORS,
     PYTHON,
     Form,
     Kind,
     answered,
-    asked,
-    check_wrapping,
-    dtype_of_integers,
     example_of_kind,
     integers_held,
-    joined_kind,
     note_integers,
-    resulting,
-    traced_form,
 )
+from symdiff.tracing.values.layouts import in_traced_order, traced_memory
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.runs import array_of_cells
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
-from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_digits, check_plain
 from symdiff.vocabulary.seams import Seam
-from symdiff.vocabulary.traits import operations
 
 whole_number = Seam("a traced number as an integer")
 integer_of = Seam("the integer that a traced number stands for")
 truncation = Seam("a traced number without its fraction")
-computed_truths = Seam("an operator on truths")
-signed_truth = Seam("a sign before a truth")
+operated = Seam("an operator between values")
+signed = Seam("an operator before a value")
+kind_after = Seam("the kind of what an operator gives")
 rounded_value = Seam("a traced number rounded to digits")
 assigned = Seam("an assignment to cells")
 copy_of = Seam("a copy of an array")
 item_of = Seam("an item of an array")
 ufunc_called = Seam("a ufunc of traced values")
 function_called = Seam("a function of traced values")
-
-
-def may_catch() -> bool:
-    """Whether an exception now may be caught by the user's traced code: in a `try` or a `with`."""
-    frame = sys._getframe(1)
-    while frame is not None and not (frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("following.py")):
-        if name_unless_library(frame.f_code.co_filename) and any(
-            first <= frame.f_lasti < last for first, last in _handled(frame.f_code)
-        ):
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
-
-
-@functools.lru_cache(maxsize=1024)
-def _handled(code: Any) -> list[tuple[int, int]]:
-    """The parts of a function whose exceptions are handled in it."""
-    return [(entry.start, entry.end) for entry in dis._parse_exception_table(code)]  # type: ignore[attr-defined]
 
 
 def is_traced(value: Any) -> bool:
@@ -180,13 +153,6 @@ def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Node:
         if tracer.atom in tracer.builder.fixed:
             builder.fixed.add(symbol)
     return symbol
-
-
-def need_contents(value: "Tracer") -> None:
-    """A traced value is asked for what only its contents tell: one of captured arrays alone can tell them, see `reading`."""
-    reading = current_reading()
-    if reading is not None:
-        reading.need(value)
 
 
 def array_of_objects(cells: np.ndarray, builder: Builder, origin: str) -> Atom:
@@ -390,22 +356,10 @@ class Tracer(Operators):
     # -- operators
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
-        told = op in ARITHMETIC and (self._dtype.char == "?" or type(left) is bool or type(right) is bool)
-        told = op in BITS or told or ((self.whole or self.kind.several) and getattr(right, "dtype", None) == np.bool_)
-        if told and all(isinstance(v, NUMBERS) for v in (left, right)):
-            left, right = (v.settled() if isinstance(v, Tracer) else v for v in (left, right))
-            return computed_truths(op, left, right, kind_after(op, left, right))
-        return record_on(op, left, right)
+        return operated(self, op, left, right)
 
     def _unary(self, op: str) -> Any:
-        if op in SIGNS and (self.dtype.char == "?" or op == "not"):
-            return signed_truth(op, self.settled())
-        found = in_traced_order(
-            Tracer(self.builder, record(self.builder, op, (self.atom,), user_line(), (self,)), kind_after(op, self)), (self,)
-        )
-        if op == "abs" and self.kind.python and self.dtype.kind == "c" and awaits():
-            check_awaited_range(found, (self,), "absolute value too large")
-        return found
+        return signed(self, op)
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
@@ -824,64 +778,9 @@ class Tracer(Operators):
 _METHODS = frozenset(name for name in dir(np.ndarray) if callable(getattr(np, name, None)))  # which are NumPy's functions
 
 
-class Flat:
-    """`x.flat`: the cells in one axis, to read, to loop over and to assign to."""
-
-    __slots__ = ("_array",)
-
-    def __init__(self, array: Tracer) -> None:
-        self._array = array
-
-    def __len__(self) -> int:
-        return self._array.size
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[k] for k in range(len(self)))
-
-    def __getitem__(self, key: Any) -> Any:
-        x = self._array
-        found = (np.ravel(x) if x.ndim != 1 else x)[key]  # type: ignore[call-overload]
-        return found.copy() if isinstance(found, Tracer) else found
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        x = self._array
-        try:
-            chosen = np.arange(x.size)[key]
-        except IndexError as error:
-            raise IndexError(f"{user_line()}: {error}") from None
-        value = value.cells() if isinstance(value, Flat) else value
-        if not chosen.shape and np.ndim(value):
-            raise ValueError(f"{user_line()}: an array for one cell")
-        if np.size(value) != 1:
-            if not np.size(value):
-                return
-            if isinstance(value, Tracer) and value.dtype == x.dtype and x.shared().overlaps(value.shared()):
-                for k, number in enumerate(chosen.ravel()):  # each is read after the ones before were written
-                    x[np.unravel_index(number, x.shape)] = value[np.unravel_index(k % value.size, value.shape)]
-                return
-            value = np.resize(np.ravel(value), chosen.shape)  # type: ignore[call-overload]
-        if x.shape == ():
-            x[...] = np.ravel(value)[0]  # type: ignore[call-overload]
-            return
-        x[np.unravel_index(chosen, x.shape)] = value
-
-    def cells(self) -> Any:
-        """The cells as NumPy's functions take them: a view where they lie in a row."""
-        return np.ravel(self._array)  # type: ignore[call-overload]
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return self.copy().__array__(dtype, copy)
-
-    def copy(self) -> Any:
-        """The cells in memory of their own."""
-        return self[:]
-
-
 NUMBERS = (Tracer, int, float, complex, np.ndarray, np.generic, Fraction)
 PLAIN_NUMBERS = frozenset({int, float, complex, bool})
-_UNLIKE = (str, bytes, type(None))  # which no number is equal to
 _WIDE = {"f": "d", "F": "D"}
-_NARROW = {"d": "f", "D": "F"}
 BITS = frozenset({"and", "or", "xor", "lshift", "rshift"})
 ARITHMETIC = frozenset({"add", "sub", "mul", "div", "floordiv", "mod", "pow"})
 SIGNS = frozenset({"neg", "pos", "abs", "not"})
@@ -907,246 +806,3 @@ def _is_of_powers(atom: Atom) -> bool:
         seen.update(new)
         waiting += new
     return False
-
-
-def _unanswered(_: Any) -> Any:
-    return NotImplemented
-
-
-def _said(op: str, own: Any, other: Any) -> tuple[Any, bool]:
-    """What `own == other` gives: a truth of NumPy's, or nothing, so that Python gives one of its own."""
-    found = OPERATORS[op](own, other)
-    return (_unanswered, False) if type(found) is bool else (np.bool_, bool(found))
-
-
-def kind_after(op: str, *operands: Any) -> Kind:
-    """The kind of what an operator, or an attribute, gives for these operands."""
-    key: list[Any] = [op]
-    for value in operands:
-        if type(value) is Tracer and not value._shape and not value.kind.several:
-            key.append((value._dtype.char, value.kind))
-        elif type(value) in PLAIN_NUMBERS:
-            key.append(type(value))
-        else:
-            return _kind_after(op, operands)
-    place = tuple(key)
-    found = _kinds_after.get(place)
-    if found is None:
-        found = _kinds_after[place] = _kind_after(op, operands)
-    return found
-
-
-_kinds_after: dict[tuple[Any, ...], Kind] = {}  # of numbers
-
-
-def _kind_after(op: str, operands: tuple[Any, ...]) -> Kind:
-    forms = tuple(map(traced_form, operands))
-    question = None if any(form.shape for form in forms) else OPERATORS.get(op)
-    found = None if question is None else resulting(op, question, forms)
-    return joined_kind(*(form.kind for form in forms)) if found is None else found.kind
-
-
-def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
-    """An operator between two operands recorded; `NotImplemented` for operands that are no numbers."""
-    origin = user_line()
-    of = left if isinstance(left, Tracer) else right
-    other = right if of is left else left
-    if isinstance(of, Tracer) and (type(other) in PLAIN_NUMBERS or (isinstance(other, Tracer) and other.builder is of.builder)):
-        builder = of.builder
-        if isinstance(other, Tracer):
-            operands: tuple[Atom, ...] = (of.atom, other.atom)
-        else:
-            if op not in ARITHMETIC:
-                check_digits(origin, other)
-            operands = (of.atom, Constant(other)) if of is left else (Constant(other), of.atom)
-    else:
-        for value in (left, right):
-            if isinstance(value, (list, tuple)) and isinstance(of, Tracer):
-                asked(of.kind)
-                if not of.kind.python:
-                    continue
-            if type(value) in _UNLIKE and op in ("eq", "ne") and isinstance(of, Tracer):
-                if of.shape:
-                    return np.full(of.shape, op == "ne")
-                said = of.asked(lambda own, value=value: _said(op, own, value))
-                return said[0](said[1])
-            if not isinstance(value, NUMBERS):
-                if hasattr(value, "__cuda_array_interface__"):
-                    raise TraceError(f"{origin}: a CuPy array beside a traced value; pass it as an argument")
-                return NotImplemented
-        builder = traced_builder((left, right))
-        rounds = op in ARITHMETIC
-        operands = (traced_atom(left, builder, origin, rounds), traced_atom(right, builder, origin, rounds))
-    if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
-        kinds = kind_after(op, left, right)
-        asked(kinds)
-        if kinds.python:
-            raise TypeError(f"{origin}: {op!r} of complex numbers, which have no order; compare their abs, real or imag")
-    result = record(builder, op, narrow_traced(builder, operands, left, right), origin, (left, right))
-    found = Tracer(builder, result, kind or kind_after(op, left, right))
-    if awaits():
-        check_awaited_operator(op, left, right, found)
-    return in_traced_order(found, (left, right))
-
-
-def narrow_traced(builder: Builder, operands: tuple[Atom, ...], *values: Any) -> tuple[Atom, ...]:
-    """Operands, numbers of Python's and short integers in single precision where they meet NumPy's numbers and arrays of it
-    alone.
-    """
-    if len(values) < 2 or any(type(v) in PLAIN_NUMBERS for v in values):
-        return operands
-    if all(type(v) is Tracer and v._dtype.char in "dD" for v in values):
-        return operands
-    forms = tuple(map(traced_form, values))
-    if not any(form.code in "fF" for form in forms) or any(form.kind.several for form in forms):
-        return operands
-    for form in forms:
-        asked(form.kind)
-    own = [form.whole or form.code for form in forms if not form.kind.python]
-    if own and np.result_type(*own).char not in "fF":
-        return operands
-    return tuple(builder.cast(o, _NARROW.get(o.dtype, o.dtype)) if f.kind.python or f.whole else o
-                 for o, f in zip(operands, forms, strict=True))  # fmt: skip
-
-
-def in_traced_order(value: Any, operands: tuple[Any, ...], copies: bool = False) -> Any:
-    """What an elementwise function gives, in the order in memory that NumPy gives it for these operands; `copies`: that of a
-    copy of the only one.
-    """
-    if len(value._shape) > 1 and any(has_traced_order(o) for o in operands):
-        places = [o._place() if isinstance(o, Tracer) and o.shape else np.empty(np.shape(o), np.int8)  # type: ignore[call-overload]
-                  if isinstance(o, (Tracer, list, tuple)) else o for o in operands]  # fmt: skip
-        lying_as(value, np.copy(places[0], "K") if copies else np.nditer([*places, None], flags=["zerosize_ok"]).operands[-1])
-    return value
-
-
-def lying_as(value: Any, place: np.ndarray) -> Any:
-    """A new array whose cells lie in the order of another's."""
-    if value.ndim > 1 and not (place.flags.c_contiguous and value.held is None):
-        value._held = storage_cells(value.builder, value.atom, value.dtype.char, place, user_line())
-    return value
-
-
-def has_traced_order(value: Any) -> bool:
-    """Whether the cells of an array do not lie in memory in their own order."""
-    place = _memory(value)
-    return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
-
-
-def traced_order(value: Any) -> tuple[int, ...]:
-    """What NumPy makes the order of new arrays from: the strides of an array without gaps, those that are 0 or the same kept
-    so; empty where that is C's order.
-    """
-    place = _memory(value)
-    if not isinstance(place, np.ndarray):
-        return () if isinstance(place, Tracer) else getattr(place, "order", ())  # of one that stands for an array
-    return _order(place)
-
-
-def traced_layout(value: Any) -> Any:
-    """All that tells how an array lies in memory."""
-    return (
-        (value.strides, value.flags.num, value.dtype.str)
-        if type(value) is np.ndarray
-        else (traced_order(value), lies_apart(value))
-    )
-
-
-def traced_memory(value: Tracer, whole: bool = True) -> Any:
-    """An array that lies in memory as a traced one does, for a function that asks: calls are then told apart by how arguments
-    lie. Not followed are parts of arguments that lie apart; without `whole` nor are these.
-    """
-    root = root_of(value.shared().storage) if value.has_memory() else None
-    if root is None or not root.refusal:
-        return value._place()
-    need_contents(value)
-    note_kinds(LAYOUT)
-    own = given_argument(value) if whole else None
-    for lies in [own] if own is not None else [a for made, a in given_arguments() if root is root_of(made.shared().storage)]:
-        lies = traced_memory(lies, whole) if isinstance(lies, Tracer) else lies
-        if own is not None and isinstance(lies, np.ndarray):
-            return lies
-        if lies_apart(lies):
-            raise TraceError(
-                f"{user_line()}: asks how a part of an argument lies in memory, whose cells lie apart or are read-only; "
-                "take np.ascontiguousarray(x) before"
-            )
-    return value._place()
-
-
-def lies_apart(array: Any) -> bool:
-    """Whether an array, or what stands for one, lies in memory otherwise than new ones."""
-    if not isinstance(array, np.ndarray):
-        return getattr(array, "apart", False)
-    return not (array.flags.behaved and (array.flags.c_contiguous or np.empty_like(array).strides == array.strides))
-
-
-def traced_points_order(value: Any, axis: int) -> tuple[int, ...]:
-    """The same of the arrays that a value has along its first axis, 0, or its last one, -1."""
-    place = _memory(value)
-    if not isinstance(place, np.ndarray) or place.ndim < 3 or place.flags.c_contiguous or not place.size:
-        return ()
-    return _order(place[0] if axis == 0 else place[..., 0])
-
-
-def _memory(value: Any) -> Any:
-    """The layout of a traced array that shows cells; anything else as it is."""
-    return value._held.layout() if isinstance(value, Tracer) and value._held is not None else value
-
-
-def _order(place: np.ndarray) -> tuple[int, ...]:
-    if place.ndim < 2 or place.flags.c_contiguous:
-        return ()
-    like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too
-    steps = [abs(step) for step in place.strides]
-    found = tuple(
-        own if n == 1 else step and min(o for o, s in zip(like.strides, steps, strict=True) if s == step)
-        for n, step, own in zip(place.shape, steps, like.strides, strict=True)
-    )
-    return () if like.flags.c_contiguous and found == like.strides else found
-
-
-_CUT = operations("cut")
-_ORDERS = {"lt": "lt", "le": "lt", "gt": "gt", "ge": "gt"}
-
-
-def _ordered(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str) -> Node:
-    """A comparison of complex numbers as NumPy makes it: by the real parts, then by the imaginary ones."""
-    (a, b), (c, d) = ([builder.emit(part, (o,), None, origin) for o in operands] for part in ("real", "imag"))
-    tie = builder.emit("and", (builder.emit("eq", (a, b), None, origin), builder.emit(op, (c, d), None, origin)), None, origin)
-    return builder.emit("or", (builder.emit(_ORDERS[op], (a, b), None, origin), tie), None, origin)  # type: ignore[return-value]
-
-
-def real_by_value(builder: Builder, values: Iterable[Atom]) -> Any:
-    """Whether complex values are real ones for NumPy, as a condition: eigenvalues of real matrices are where all of them are,
-    and so is what is computed from them with real numbers. None where they are complex in any case.
-    """
-    waiting = [v for v in values if is_complex(dtype_of_atoms((v,)))]
-    seen, heads = set(waiting), []
-    while waiting:
-        found = waiting.pop()
-        parts = [o for o in found.operands if is_complex(dtype_of_atoms((o,)))]
-        if found.op.startswith("general_eigen") and not parts:
-            heads.append(Tracer(builder, found))
-        elif not parts:
-            return None
-        waiting += [o for o in parts if o not in seen]
-        seen.update(parts)
-    truths = [np.all(head.imag == 0) for head in heads]
-    return functools.reduce(np.logical_and, truths) if truths else None
-
-
-def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, given: tuple[Any, ...]) -> Node:
-    """An elementwise operation on operands of this builder, which are those of `given` values."""
-    if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
-        return _ordered(builder, op, operands, origin)
-    if op in _CUT and any(is_complex(dtype_of_atoms((o,))) for o in operands):
-        real = real_by_value(builder, operands)
-        if real is not None:
-            parts = tuple(builder.real(o) if is_complex(dtype_of_atoms((o,))) else o for o in operands)
-            either = [Tracer(builder, builder.emit(op, each, None, origin)) for each in (parts, operands)]
-            return np.where(real, *either).atom  # type: ignore[attr-defined, no-any-return]
-    found: Node = builder.emit(op, operands, None, origin)  # type: ignore[assignment]
-    if not all(v.whole for v in given if isinstance(v, Tracer)):  # traced integers are checked at each call
-        check_wrapping(dtype_of_integers(found), op)
-    return found

@@ -16,8 +16,9 @@ from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.tracing.state.attempt import given_argument, note_compared, note_kinds
 from symdiff.tracing.values.integers import Integer, as_int, check_traced_power, is_integer_value
 from symdiff.tracing.values.kinds import IDENTITY, PYTHON, Kind, asked
+from symdiff.tracing.values.operations import computed_truths, kind_after, record, record_on, signed_truth
 from symdiff.tracing.values.operators import repetition
-from symdiff.tracing.values.tracer import BITS, Tracer, computed_truths, kind_after, record, record_on, signed_truth
+from symdiff.tracing.values.tracer import BITS, Tracer
 from symdiff.vocabulary.libraries import user_line
 
 _SIGNS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
