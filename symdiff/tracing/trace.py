@@ -11,7 +11,6 @@ import functools
 import inspect
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, cur
 from symdiff.tracing.state.nesting import nested_trace
 from symdiff.tracing.unrolling.choosing import WORK
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import NUMPY, Kind, traced_argument_kind
+from symdiff.tracing.values.kinds import NUMPY, Kind, traced_argument_kind, unheard
 from symdiff.tracing.values.layouts import traced_order
 from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer, traced_atom
@@ -352,8 +351,7 @@ def _agrees_with_plain(f: Callable[..., Any], leaves: list[Any], tree: Any, trac
     if any(loop.sizes() for loop in loops) or max(steps, operations if isinstance(operations, int) else 0) > PROBED:
         return True
     args, kwargs = structures.unflatten(tree, [v.copy() if isinstance(v, np.ndarray) else v for v in leaves])
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with unheard():
         try:
             plain = structures.leaves(contextvars.copy_context().run(_alone, f, args, kwargs))
         except Exception:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
-from symdiff.tracing.values.operands import as_array, holds_traced
+from symdiff.tracing.values.operands import as_array, holds_traced, part_of
 from symdiff.tracing.values.standing import Array, stands_for
 
 
 def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
-    return x[(slice(None),) * axis + (slice(start, stop),)]
+    return part_of(x, axis, slice(start, stop))
 
 
 # -- differences
@@ -188,26 +188,23 @@ def unwrap(p: Array, discont: float | None = None, axis: int = -1, *, period: fl
     return np.concatenate([_part(p, axis, 0, 1), _part(p, axis, 1, None) + np.cumsum(away, axis=axis)], axis=axis)
 
 
-@stands_for(np.cumulative_sum)
-def cumulative_sum(x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    return _running(np.cumsum, 0.0, x, axis, dtype, include_initial)
+def _running(function: Any, first: float) -> Any:
+    def running(x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
+        x = np.atleast_1d(x)
+        if axis is None and x.ndim > 1:
+            raise ValueError("for arrays with more than one axis, axis must be given")
+        axis = normalize_axis_index(0 if axis is None else axis, x.ndim)
+        found = function(x, axis=axis, dtype=dtype)
+        if not include_initial:
+            return found
+        lead = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, dtype=found.dtype)
+        return np.concatenate([lead, found], axis=axis)
+
+    return running
 
 
-@stands_for(np.cumulative_prod)
-def cumulative_prod(x: Array, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
-    return _running(np.cumprod, 1.0, x, axis, dtype, include_initial)
-
-
-def _running(function: Any, first: float, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
-    x = np.atleast_1d(x)
-    if axis is None and x.ndim > 1:
-        raise ValueError("for arrays with more than one axis, axis must be given")
-    axis = normalize_axis_index(0 if axis is None else axis, x.ndim)
-    found = function(x, axis=axis, dtype=dtype)
-    if not include_initial:
-        return found
-    lead = np.full((*x.shape[:axis], 1, *x.shape[axis + 1 :]), first, dtype=found.dtype)
-    return np.concatenate([lead, found], axis=axis)
+stands_for(np.cumulative_sum)(_running(np.cumsum, 0.0))
+stands_for(np.cumulative_prod)(_running(np.cumprod, 1.0))
 
 
 @stands_for(np.i0)

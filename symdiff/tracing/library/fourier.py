@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from symdiff.tracing.values.operands import traced_operands, traced_result
+from symdiff.tracing.values.operands import bound, part_of
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.heads import half_weights
 
@@ -25,7 +25,7 @@ def _sized(x: Any, n: int | None, axis: int) -> Any:
     if n < 1:
         raise ValueError(f"invalid number of data points ({n}) specified")
     if n < x.shape[axis]:
-        return x[(slice(None),) * axis + (slice(0, n),)]
+        return part_of(x, axis, slice(0, n))
     return np.pad(x, [(0, n - x.shape[axis] if i == axis else 0) for i in range(x.ndim)])
 
 
@@ -36,9 +36,7 @@ def _transformed(head: str, x: Any, n: int | None, axis: int, norm: str | None) 
     n = x.shape[axis]
     if not n:
         raise ValueError("invalid number of data points (0) specified")
-    a, (atom,) = traced_operands(x)
-    found = traced_result(a, a.bind(head, atom, axis=axis))
-    scale = _scale(n, norm)
+    found, scale = bound(head, x, axis=axis), _scale(n, norm)
     return found if scale == 1 else found * scale
 
 
@@ -48,29 +46,17 @@ def _scale(n: int, norm: str | None) -> float:
     return 1.0 if norm in (None, "backward") else 1 / n if norm == "forward" else 1 / math.sqrt(n)
 
 
-@stands_for(np.fft.fft, "scipy.fft.fft")
-def fft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    return _transformed("fft", a, n, axis, norm)
-
-
-@stands_for(np.fft.ifft, "scipy.fft.ifft")
-def ifft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    return _transformed("bfft", a, n, axis, _other(norm))
-
-
 def _other(norm: str | None) -> str | None:
     return _BACKWARDS.get(norm, norm)
 
 
-@stands_for(np.fft.rfft, "scipy.fft.rfft")
-def rfft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def _real(a: Any, n: int | None, axis: int, norm: str | None) -> Any:
     if a.dtype.kind == "c":
         raise ValueError("real numbers are needed; fft transforms complex ones")
     return _transformed("rfft", a, n, axis, norm)
 
 
-@stands_for(np.fft.irfft, "scipy.fft.irfft")
-def irfft(z: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+def _of_half(z: Any, n: int | None, axis: int, norm: str | None) -> Any:
     """The real part of a transform in which all but the ends of the half spectrum count twice."""
     axis = normalize_axis_index(axis, z.ndim)
     n = 2 * (z.shape[axis] - 1) if n is None else int(n)
@@ -83,14 +69,27 @@ def irfft(z: Array, n: int | None = None, axis: int = -1, norm: str | None = Non
     return found if scale == 1 else found * scale
 
 
-@stands_for(np.fft.hfft, "scipy.fft.hfft")
-def hfft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    return irfft(np.conj(a), n, axis, _other(norm))
+def _named(name: str, transform: Any) -> Any:
+    """A transform along one axis under its name."""
+
+    @stands_for(getattr(np.fft, name), f"scipy.fft.{name}")
+    def stand(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+        return transform(a, n, axis, norm)
+
+    return stand
 
 
-@stands_for(np.fft.ihfft, "scipy.fft.ihfft")
-def ihfft(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    return np.conj(rfft(a, n, axis, _other(norm)))
+fft, ifft, rfft, irfft, *_ = (
+    _named(name, transform)
+    for name, transform in {
+        "fft": lambda a, n, axis, norm: _transformed("fft", a, n, axis, norm),
+        "ifft": lambda a, n, axis, norm: _transformed("bfft", a, n, axis, _other(norm)),
+        "rfft": _real,
+        "irfft": _of_half,
+        "hfft": lambda a, n, axis, norm: _of_half(np.conj(a), n, axis, _other(norm)),
+        "ihfft": lambda a, n, axis, norm: np.conj(_real(a, n, axis, _other(norm))),
+    }.items()
+)
 
 
 # -- several axes
@@ -105,50 +104,29 @@ def _axes(x: Any, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int | None,
     return places, (None,) * len(places) if s is None else tuple(None if n in (-1, None) else int(n) for n in s)
 
 
-@stands_for(np.fft.fftn, "scipy.fft.fftn")
-def fftn(a: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    return _over(fft, a, s, axes, norm)
+def _over(name: str, *steps: Any) -> Any:
+    """A transform along several axes, one after the other, and along the last two; `steps` says how, and in which order."""
 
+    def whole(a: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
+        ways = list(zip(*_axes(a, s, axes), strict=True))
+        order = [(steps[way is ways[-1]], *way) for way in ways]
+        order = order[::-1] if steps[0] is steps[1] else order[-1:] + order[:-1] if name == "rfftn" else order
+        for one, axis, n in order:
+            a = one(a, n, axis, norm)
+        return a
 
-@stands_for(np.fft.ifftn, "scipy.fft.ifftn")
-def ifftn(a: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    return _over(ifft, a, s, axes, norm)
-
-
-def _over(one: Any, x: Any, s: Any, axes: Any, norm: str | None) -> Any:
-    places, sizes = _axes(x, s, axes)
-    for axis, n in reversed(list(zip(places, sizes, strict=True))):
-        x = one(x, n, axis, norm)
-    return x
-
-
-@stands_for(np.fft.rfftn, "scipy.fft.rfftn")
-def rfftn(x: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    places, sizes = _axes(x, s, axes)
-    x = rfft(x, sizes[-1], places[-1], norm)
-    for axis, n in zip(places[:-1], sizes[:-1], strict=True):
-        x = fft(x, n, axis, norm)
-    return x
-
-
-@stands_for(np.fft.irfftn, "scipy.fft.irfftn")
-def irfftn(x: Array, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    places, sizes = _axes(x, s, axes)
-    for axis, n in zip(places[:-1], sizes[:-1], strict=True):
-        x = ifft(x, n, axis, norm)
-    return irfft(x, sizes[-1], places[-1], norm)
-
-
-def _of_planes(one: Any) -> Any:
     def planes(a: Array, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Any:
-        return one(a, s, axes, norm)
+        return whole(a, s, axes, norm)
 
-    return planes
+    for own, stand in ((name, whole), (f"{name[:-1]}2", planes)):
+        stands_for(getattr(np.fft, own), f"scipy.fft.{own}")(stand)
+    return whole
 
 
-for _function in (fftn, ifftn, rfftn, irfftn):
-    _name = f"{_function.__name__[:-1]}2"
-    stands_for(getattr(np.fft, _name), f"scipy.fft.{_name}")(_of_planes(_function))
+fftn, ifftn, rfftn, irfftn = (
+    _over(name, *steps)
+    for name, steps in {"fftn": (fft, fft), "ifftn": (ifft, ifft), "rfftn": (fft, rfft), "irfftn": (ifft, irfft)}.items()
+)
 
 
 def _shifted(sign: int) -> Any:

@@ -7,7 +7,6 @@ functions it does not know, `where=` and `dtype=`, naming the user's line.
 import functools
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -26,7 +25,7 @@ from symdiff.tracing.values.answers import check_answer, check_flat_answer, chec
 from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.flat import Flat
 from symdiff.tracing.values.integers import Integer, by_zero
-from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, traced_sample
+from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, traced_sample, unheard
 from symdiff.tracing.values.layouts import has_traced_order, in_traced_order, lying_as
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.operations import narrow_traced, record
@@ -208,8 +207,7 @@ def _check_overlap(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
         return
     apart = structures.map_leaves(lambda v: v.copy() if isinstance(v, np.ndarray) else v, together)
     for args, kwargs in (together, apart):
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with unheard():
             function(*args, **kwargs)
     if any(not np.array_equal(a, b, equal_nan=True) for a, b in zip(outs, structures.leaves(apart[1]["out"]), strict=True)):
         raise TraceError(
@@ -593,7 +591,7 @@ def get_item(x: Tracer, key: Any, origin: str) -> Any:
             if found.place.shape or any(part is Ellipsis for part in (key if isinstance(key, tuple) else (key,))):
                 return x.like(found)
             return x.like(found.storage.cell(found.first(), origin))
-        cells = None if x.held is None else x.held.storage.shown(x.held.place)
+        cells = x._shown()
         if cells is not None:
             picked = cells[key]
             if not isinstance(picked, np.ndarray):

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import products
-from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.operands import as_array, bound, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.libraries import user_line
 
@@ -29,11 +29,6 @@ def _square(x: Any) -> Any:
     if x.shape[-1] != x.shape[-2]:
         raise ValueError(f"square matrices are needed, not shape {x.shape}")
     return x
-
-
-def _head(name: str, *operands: Any, **params: Any) -> Any:
-    a, found = traced_operands(*operands)
-    return traced_result(a, a.bind(name, *found, **params))
 
 
 def _refuse(what: str, instead: str) -> TraceError:
@@ -56,18 +51,18 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         raise _refuse("np.linalg.svd(hermitian=True)", "write it with np.linalg.eigh")
     if not compute_uv:
         return np.sort(np.abs(eigvalsh(x)), axis=-1)[..., ::-1] if hermitian else svdvals(x)
-    u, s, vh = _head("left_vectors", x), _head("singular_values", x), _head("right_vectors", x)
+    u, s, vh = bound("left_vectors", x), bound("singular_values", x), bound("right_vectors", x)
     m, n = x.shape[-2:]
     if full_matrices and m > n:
-        u = np.concatenate([u, _head("left_rest", x, count=n)], axis=-1)
+        u = np.concatenate([u, bound("left_rest", x, count=n)], axis=-1)
     if full_matrices and m < n:
-        vh = np.concatenate([vh, _head("right_rest", x, count=m)], axis=-2)
+        vh = np.concatenate([vh, bound("right_rest", x, count=m)], axis=-2)
     return type(np.linalg.svd(np.eye(1)))(u, s, vh)
 
 
 @stands_for(np.linalg.svdvals, "scipy.linalg.svdvals")
 def svdvals(x: Any) -> Any:
-    return _head("singular_values", _real(_matrices(x), "svd"))
+    return bound("singular_values", _real(_matrices(x), "svd"))
 
 
 @stands_for(np.linalg.qr)
@@ -77,11 +72,11 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode not in ("reduced", "r") and (mode != "complete" or m > n):
         raise _refuse(f"np.linalg.qr(mode={mode!r})", "mode='reduced': the other vectors span what the matrix does not")
     if m >= n:
-        q, r = _head("orthogonal", x), _head("triangular", x)
+        q, r = bound("orthogonal", x), bound("triangular", x)
     else:
         square = x[..., :m]
-        q = _head("orthogonal", square)
-        r = np.concatenate([_head("triangular", square), np.swapaxes(q, -1, -2) @ x[..., m:]], axis=-1)
+        q = bound("orthogonal", square)
+        r = np.concatenate([bound("triangular", square), np.swapaxes(q, -1, -2) @ x[..., m:]], axis=-1)
     return r if mode == "r" else type(np.linalg.qr(np.eye(1)))(q, r)
 
 
@@ -89,20 +84,20 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 def eig(a: Any) -> Any:
     """Complex always; each vector has norm 1, its phase is LAPACK's in the value and kept in the derivative."""
     x = _square(a)
-    v = _head("general_eigenvectors", x)
+    v = bound("general_eigenvectors", x)
     length = np.sqrt(np.sum(v.real**2 + v.imag**2, axis=-2, keepdims=True))
-    return type(np.linalg.eig(np.eye(1)))(_head("general_eigenvalues", x), v / length)
+    return type(np.linalg.eig(np.eye(1)))(bound("general_eigenvalues", x), v / length)
 
 
 @stands_for(np.linalg.eigvals, fails="Array must not contain infs or NaNs")
 def eigvals(a: Any) -> Any:
-    return _head("general_eigenvalues", _square(a))
+    return bound("general_eigenvalues", _square(a))
 
 
 @stands_for(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     x = _hermitian(a, UPLO)
-    return type(np.linalg.eigh(np.eye(1)))(_eigenvalues(x), _head("eigenvectors", x))
+    return type(np.linalg.eigh(np.eye(1)))(_eigenvalues(x), bound("eigenvectors", x))
 
 
 @stands_for(np.linalg.eigvalsh)
@@ -111,7 +106,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 
 
 def _eigenvalues(x: Any) -> Any:
-    found = _head("eigenvalues", x)
+    found = bound("eigenvalues", x)
     return found.real if found.dtype.kind == "c" else found
 
 
@@ -124,7 +119,7 @@ def _hermitian(x: Any, uplo: str) -> Any:
 
 @stands_for(np.linalg.cholesky, fails="Matrix is not positive definite")
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    found = _head("cholesky", _hermitian(a, "U" if upper else "L"))
+    found = bound("cholesky", _hermitian(a, "U" if upper else "L"))
     return np.conj(np.swapaxes(found, -1, -2)) if upper else found
 
 
@@ -140,7 +135,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
     given_ = rcond if rcond is not None else rtol
     least = 1e-15 if given_ is None else float(given_)
     if least <= _ROUNDING:
-        return _head("pinv", x, rcond=least)
+        return bound("pinv", x, rcond=least)
     u, s, vh = svd(x, full_matrices=False)
     kept = s > least * np.max(s, axis=-1, keepdims=True)
     inverse = np.where(kept, 1 / np.where(kept, s, 1), 0)
@@ -160,7 +155,7 @@ def lstsq(a: Any, y: Array, rcond: Any = None) -> Any:
     if rcond is not None and rcond > _ROUNDING:
         found = pinv(x, rcond) @ columns
     elif m >= n and n:
-        found = _head("lstsq", x, columns)
+        found = bound("lstsq", x, columns)
     else:
         found = np.linalg.pinv(x, float(np.finfo(float).eps) * max(m, n)) @ columns
     away = columns - x @ found

@@ -4,6 +4,7 @@ Assumes coefficients along one axis, the highest power first as in `np.polyval`.
 Refuses results whose length depends on traced values, with `TraceError`.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -41,22 +42,17 @@ def polyint(p: Array, m: int = 1, k: Array = None) -> Any:
     return p
 
 
-def _matched(a1: Any, a2: Any) -> tuple[Any, Any]:
-    first, second = np.atleast_1d(a1), np.atleast_1d(a2)
-    n = max(first.shape[0], second.shape[0])
-    return np.pad(first, (n - first.shape[0], 0)), np.pad(second, (n - second.shape[0], 0))
+def _termwise(function: Callable[..., Any]) -> Callable[..., Any]:
+    def matched(a1: Array, a2: Array) -> Any:
+        both = np.atleast_1d(a1), np.atleast_1d(a2)
+        n = max(map(len, both))
+        return function(*(np.pad(p, (n - len(p), 0)) for p in both))
+
+    return matched
 
 
-@stands_for(np.polyadd)
-def polyadd(a1: Array, a2: Array) -> Any:
-    first, second = _matched(a1, a2)
-    return first + second
-
-
-@stands_for(np.polysub)
-def polysub(a1: Array, a2: Array) -> Any:
-    first, second = _matched(a1, a2)
-    return first - second
+stands_for(np.polyadd)(_termwise(operator.add))
+stands_for(np.polysub)(_termwise(operator.sub))
 
 
 @stands_for(np.polymul)

@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from symdiff.errors import TraceError
 from symdiff.tracing.library import fourier, linear_algebra
 from symdiff.tracing.library.linear import linear_along_axis
-from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.operands import as_array, bound, holds_traced, part_of
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
@@ -128,9 +128,7 @@ def pinv(a: Array, *, atol: Any = None, rtol: Any = None, return_rank: bool = Fa
 
 @stands_for("scipy.linalg.expm")
 def expm(A: Any) -> Any:
-    x = linear_algebra._matrices(A)
-    a, (atom,) = traced_operands(x)
-    return traced_result(a, a.bind("expm", atom))
+    return bound("expm", linear_algebra._matrices(A))
 
 
 @stands_for("scipy.linalg.null_space")
@@ -211,7 +209,7 @@ def _cosines(name: str) -> Callable[..., Any]:
 
         if orthogonalize and x.dtype.kind == "c":
             raise ValueError("orthogonalize=True of complex numbers; transform x.real and x.imag")
-        x = x if n is None else x[(*(slice(None),) * normalize_axis_index(axis, x.ndim), slice(n))]
+        x = x if n is None else part_of(x, normalize_axis_index(axis, x.ndim), slice(n))
         return linear_along_axis(
             lambda e: getattr(fft, name)(e, type, n, 0, norm, orthogonalize=orthogonalize), x, axis, f"scipy.fft.{name}"
         )

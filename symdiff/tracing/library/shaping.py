@@ -20,7 +20,7 @@ from symdiff.tracing.library.searching import check_own
 from symdiff.tracing.values.assigning import array_dtype, check_integers
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.layouts import in_traced_order
-from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.operands import as_array, holds_traced, part_of, traced_operands, traced_result
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.traced_keys import written_where
 from symdiff.tracing.values.tracer import Tracer
@@ -132,23 +132,18 @@ def split(ary: Array, indices_or_sections: Any, axis: int = 0) -> Any:
 def array_split(ary: Array, indices_or_sections: Any, axis: int = 0) -> Any:
     axis = normalize_axis_index(axis, ary.ndim)
     pieces = np.array_split(np.arange(ary.shape[axis]), indices_or_sections)
-    lead = (slice(None),) * axis
-    return [ary[(*lead, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0))] for p in pieces]
+    return [part_of(ary, axis, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0)) for p in pieces]
 
 
-@stands_for(np.hsplit, memory="view")
-def hsplit(ary: Array, indices_or_sections: Any) -> Any:
-    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
+def _splitting(axis: int) -> Callable[..., Any]:
+    def split_along(ary: Array, indices_or_sections: Any) -> Any:
+        return split(ary, indices_or_sections, axis if axis != 1 or ary.ndim > 1 else 0)
+
+    return split_along
 
 
-@stands_for(np.vsplit, memory="view")
-def vsplit(ary: Array, indices_or_sections: Any) -> Any:
-    return split(ary, indices_or_sections, 0)
-
-
-@stands_for(np.dsplit, memory="view")
-def dsplit(ary: Array, indices_or_sections: Any) -> Any:
-    return split(ary, indices_or_sections, 2)
+for _function, _axis in ((np.vsplit, 0), (np.hsplit, 1), (np.dsplit, 2)):
+    stands_for(_function, memory="view")(_splitting(_axis))
 
 
 @stands_for(np.unstack, memory="view")
@@ -257,7 +252,7 @@ def _ramp_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
         return None
     whole = is_integer_value(x)
     line = (np.arange(count) / count)[:: -1 if last else 1].reshape((-1,) + (1,) * (x.ndim - axis - 1))
-    edge = x[(slice(None),) * axis + (slice(-1, None) if last else slice(0, 1),)]
+    edge = part_of(x, axis, slice(-1, None) if last else slice(0, 1))
     found = given + (edge - given) * (line if whole else line.astype(x.dtype))
     return np.floor(found).astype(int) if whole else found
 
@@ -267,7 +262,7 @@ def _of_cells(reduced: Callable[..., Any]) -> Callable[..., Any]:
         if not count:
             return None
         n = x.shape[axis] if given is None else min(int(given), x.shape[axis])
-        cells = x[(slice(None),) * axis + (slice(x.shape[axis] - n, None) if last else slice(0, n),)]
+        cells = part_of(x, axis, slice(x.shape[axis] - n, None) if last else slice(0, n))
         value = reduced(cells, axis=axis, keepdims=True)
         return np.broadcast_to(np.rint(value).astype(int) if is_integer_value(x) else value, _slab(x, axis, count))
 

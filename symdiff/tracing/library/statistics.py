@@ -15,7 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.tracing.library.arrays import typed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.layouts import in_traced_order
-from symdiff.tracing.values.operands import as_array, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.operands import as_array, bound, holds_traced
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -52,8 +52,7 @@ def _merged(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
 
 def _order(x: Any, k: int) -> Any:
     """The k-th smallest cell along the last axis; tied cells share its derivative."""
-    a, (atom,) = traced_operands(x)
-    return traced_result(a, a.bind("kth", atom, k=k, axes=(x.ndim - 1,)))
+    return bound("kth", x, k=k, axes=(x.ndim - 1,))
 
 
 def _spoilt(x: Any, found: Any) -> Any:
@@ -275,8 +274,7 @@ def corrcoef(x: Array, y: Array = None, rowvar: bool = True, *, dtype: Any = Non
 
 def _added_up(places: np.ndarray, size: int, weights: Any) -> Any:
     """Weights added up where integers say."""
-    a, (atom,) = traced_operands(weights)
-    return traced_result(a, a.bind("scatter", atom, indices=places.astype(np.intp), size=size))
+    return bound("scatter", weights, indices=places.astype(np.intp), size=size)
 
 
 @stands_for(np.bincount)

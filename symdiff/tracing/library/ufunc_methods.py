@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
-from symdiff.tracing.values.operands import holds_traced
+from symdiff.tracing.values.operands import holds_traced, part_of
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.libraries import user_line
 
@@ -29,11 +29,10 @@ def accumulate(ufunc: Any, array: Array, axis: int = 0, dtype: Any = None) -> An
     if not n:
         return x
     if ufunc in _EXACT:  # by doubling (Hillis and Steele's scan)
-        lead = (slice(None),) * axis
         step = 1
         while step < n:
-            later = ufunc(x[(*lead, slice(step, None))], x[(*lead, slice(None, n - step))])
-            x = np.concatenate([x[(*lead, slice(None, step))], later], axis=axis)
+            later = ufunc(part_of(x, axis, slice(step, None)), part_of(x, axis, slice(None, n - step)))
+            x = np.concatenate([part_of(x, axis, slice(None, step)), later], axis=axis)
             step *= 2
         return x
     lines = np.moveaxis(x, axis, 0)
@@ -67,15 +66,14 @@ def reduceat(ufunc: Any, array: Array, indices: Any, axis: int = 0, dtype: Any =
         raise TraceError(f"{user_line()}: np.{ufunc.__name__}.reduceat at traced places; pass them as integers")
     x = _first(ufunc, array, dtype)
     axis = normalize_axis_index(axis, x.ndim)
-    lead = (slice(None),) * axis
     n = x.shape[axis]
     starts = [int(i) for i in np.atleast_1d(indices)]
     if not all(0 <= i < n for i in starts):
         raise ValueError(f"indices {starts} for an axis of size {n}")
     found = []
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
-        part = x[(*lead, slice(start, stop if stop > start else start + 1))]
-        found.append(ufunc.reduce(part, axis=axis) if part.shape[axis] > 1 else part[(*lead, 0)])
+        part = part_of(x, axis, slice(start, stop if stop > start else start + 1))
+        found.append(ufunc.reduce(part, axis=axis) if part.shape[axis] > 1 else part_of(part, axis, 0))
     return np.stack(found, axis=axis)
 
 

@@ -8,7 +8,6 @@ line. Answers are kept by the function, its plain arguments, and the shapes, dty
 import dis
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.integers import Integer, integers_of
-from symdiff.tracing.values.kinds import Form, asked, check_given, traced_form, traced_sample
+from symdiff.tracing.values.kinds import Form, asked, check_given, traced_form, traced_sample, unheard
 from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -44,6 +43,34 @@ class Answer(NamedTuple):
 
     parts: Parts
     error: str = ""
+
+
+class Call:
+    """A call of a library's function: its arguments one after the other, with the forms of the traced ones, and their `tree`,
+    the structure of `(args, kwargs)`, None of numbers by position.
+    """
+
+    def __init__(self, function: Any, leaves: Sequence[Any], tree: Any) -> None:
+        self.function = function
+        self.leaves = leaves
+        self.tree = tree
+        self.forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
+
+    @classmethod
+    def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Call":
+        """By its arguments as they are given."""
+        return cls(function, *structures.flatten((args, kwargs), none_is_leaf=True))
+
+    def tried(self, numbers: Callable[[Form, int], Any]) -> "Answer | Exception":
+        """The answer for these numbers in place of traced values, or what is raised."""
+        given = [numbers(f, k) if f is not None else v for k, (v, f) in enumerate(zip(self.leaves, self.forms, strict=True))]
+        args, kwargs = (given, {}) if self.tree is None else structures.unflatten(self.tree, given)
+        with unheard():
+            try:
+                found = self.function(*args, **kwargs)
+            except Exception as error:  # whichever a library raises
+                return error
+        return Answer(tuple(_told_of(v) for v in structures.leaves(found, none_is_leaf=True)))
 
 
 def check_read(implementation: Callable[..., Any], bound: inspect.BoundArguments, name: str, origin: str) -> None:
@@ -81,10 +108,11 @@ def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[s
 
 
 def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> Any:
-    """`check_answer` of flattened arguments; `tree` is the structure of `(args, kwargs)`, None of numbers by position."""
+    """`check_answer` of flattened arguments, see `Call`."""
     if any((callable(v) and not isinstance(v, type)) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
         return found
-    forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
+    call = Call(function, leaves, tree)
+    forms = call.forms
     results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
     of_cells = [isinstance(v, np.ndarray) and v.dtype == object and holds_traced(v) for v in results]
     if any(of_cells):  # traced cells, which are no array yet
@@ -93,23 +121,18 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
     arrays = [v for v in (*leaves, *results) if isinstance(v, (Tracer, np.ndarray))]
     counted = [isinstance(v, Tracer) and v.is_of_integers() for v in leaves]
     if any(counted):
-        _note_integers(function, leaves, forms, tree, counted, results)
+        _note_integers(call, counted, results)
     if any(getattr(leaf, "dtype", None) in _SINGLE for leaf in leaves):
         for f in (f for f in forms if f is not None and not f.shape):
             asked(f.kind)  # it matters whether a number is Python's
     numbers = all(f is None or (f.code != "?" and not f.whole) for f in forms)
     if any(f is not None and f.kind.several for f in forms) or (numbers and sum(v.size for v in arrays) > _LARGEST):
         return found
-    key = (
-        function,
-        tree,
-        forms,
-        tuple(None if f is not None else _told(v) for v, f in zip(leaves, forms, strict=True)),
-    )
+    key = function, tree, forms, tuple(None if f is not None else _told(v) for v, f in zip(leaves, forms, strict=True))
     if key not in _known:
         if len(_known) >= _MOST:
             _known.clear()
-        _known[key] = _asked(function, leaves, forms, tree)
+        _known[key] = _asked(call)
     answer = _known[key]
     if answer is None:
         return found
@@ -122,7 +145,7 @@ def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any
         found = structures.unflatten(structures.flatten(found, none_is_leaf=True)[1], results)
         own = tuple(_told_of(v) for v in results)
     if not _agree(own, answer):
-        answer = _known[key] = _varied(function, leaves, forms, tree, own, answer)
+        answer = _known[key] = _varied(call, own, answer)
     if answer is None:
         return found
     if not _agree(own, answer):
@@ -150,45 +173,40 @@ def _of_numpys(name: str, value: Any, code: str) -> Any:
 
 def check_written(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> None:
     """Refuse arrays that NumPy does not take as `out=` of this call, for their shape, dtype or order in memory."""
-    leaves, tree = structures.flatten((args, {**kwargs, "out": out}), none_is_leaf=True)
+    call = Call.of(function, args, {**kwargs, "out": out})
     targets = {id(o) for o in (out if isinstance(out, tuple) else (out,))}
-    forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
 
     def sample(form: Form, place: int) -> Any:
-        if id(leaves[place]) not in targets:
+        if id(call.leaves[place]) not in targets:
             return traced_sample(form)
-        lies = leaves[place].flags
+        lies = call.leaves[place].flags
         lasting = form.shape if lies.c_contiguous or lies.f_contiguous else (*form.shape, 2)
         found = np.zeros(lasting, form.whole or form.code, "C" if lies.c_contiguous else "F")
         return found if found.ndim == len(form.shape) else found[..., 0]
 
-    answer = _tried(function, leaves, forms, tree, sample)
+    answer = call.tried(sample)
     if isinstance(answer, (TypeError, ValueError)) and not isinstance(answer, np.linalg.LinAlgError):
         raise TraceError(f"{origin}: {name}: {answer}")
 
 
-def _note_integers(
-    function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, counted: list[bool], results: list[Any]
-) -> None:
+def _note_integers(call: Call, counted: list[bool], results: list[Any]) -> None:
     """Note which results are of integers, where arguments are that the derivative takes as floating-point numbers."""
-    dtypes = [v.integers_held() or np.dtype(int) if c else None for v, c in zip(leaves, counted, strict=True)]
+    dtypes = [v.integers_held() or np.dtype(int) if c else None for v, c in zip(call.leaves, counted, strict=True)]
 
     def sample(form: Form, place: int) -> Any:
         found = np.asarray(traced_sample(form)).astype(dtypes[place] or form.whole or form.code)
         return found if form.shape or form.kind.array else found[()]
 
-    answer = _tried(function, leaves, forms, tree, sample)
+    answer = call.tried(sample)
     for value, (_, code) in zip(results, answer.parts, strict=False) if isinstance(answer, Answer) else ():
         if isinstance(value, Tracer):
             value.note_integers(np.dtype(code))
-            check_given(np.dtype(code), function)
+            check_given(np.dtype(code), call.function)
 
 
 def raises_itself(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a function raises for numbers of these shapes, too."""
-    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
-    forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
-    return not callable(function) or not isinstance(_tried(function, leaves, forms, tree, _numbers), Answer)
+    return not callable(function) or not isinstance(Call.of(function, args, kwargs).tried(_numbers), Answer)
 
 
 def _told(value: Any) -> Any:
@@ -214,11 +232,11 @@ def _listed(parts: Parts) -> str:
     return ", ".join(f"{np.dtype(code)} of shape {shape}" for shape, code in parts)
 
 
-def _asked(function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any) -> Answer | None:
+def _asked(call: Call) -> Answer | None:
     """The function's answer for numbers; None where it depends on these."""
     raised: list[Exception] = []
     for numbers in (_numbers, lambda form, place: traced_sample(form)):
-        found = _tried(function, leaves, forms, tree, numbers)
+        found = call.tried(numbers)
         if isinstance(found, Answer):
             return found
         raised.append(found)
@@ -228,32 +246,15 @@ def _asked(function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...],
     return Answer((), str(raised[0]))
 
 
-def _varied(
-    function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, own: Parts, answer: Answer
-) -> Answer | None:
+def _varied(call: Call, own: Parts, answer: Answer) -> Answer | None:
     """The answer for other numbers, where it is ours for some of these; None where shapes depend on them."""
     for k in range(12):
-        found = _tried(function, leaves, forms, tree, functools.partial(_turning, k))
+        found = call.tried(functools.partial(_turning, k))
         if isinstance(found, Answer) and _agree(own, found):
             return found
         if isinstance(found, Answer) and [shape for shape, _ in found.parts] != [shape for shape, _ in answer.parts]:
             return None
     return answer
-
-
-def _tried(
-    function: Any, leaves: Sequence[Any], forms: tuple[Form | None, ...], tree: Any, numbers: Callable[[Form, int], Any]
-) -> "Answer | Exception":
-    """The answer for these numbers, or what is raised."""
-    given = [numbers(f, k) if f is not None else v for k, (v, f) in enumerate(zip(leaves, forms, strict=True))]
-    args, kwargs = (given, {}) if tree is None else structures.unflatten(tree, given)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            found = function(*args, **kwargs)
-        except Exception as error:  # whichever a library raises
-            return error
-    return Answer(tuple(_told_of(v) for v in structures.leaves(found, none_is_leaf=True)))
 
 
 def _numbers(form: Form, place: int) -> Any:

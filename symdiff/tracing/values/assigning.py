@@ -81,7 +81,7 @@ def converted(target: Tracer, value: Any, origin: str) -> Atom | np.ndarray:
         value = _whole(value)
     elif dtype.kind == "b" and not (isinstance(value, Tracer) and value.dtype.kind == "b"):
         value = as_array(value) != 0
-    cells = value.held.storage.shown(value.held.place) if isinstance(value, Tracer) and value.held is not None else None
+    cells = value._shown() if isinstance(value, Tracer) else None
     if cells is not None and value.builder is builder:
         found = np.empty(cells.shape, dtype=object)
         found.reshape(-1)[:] = [_cast(builder, c, dtype, origin) for c in cells.flat]
@@ -139,7 +139,7 @@ def _whole(value: Any) -> Any:
 def untraced(value: Any) -> Any:
     """A value without traced cells as NumPy's own; None where there are some."""
     if isinstance(value, Tracer):
-        cells = None if value.held is None else value.held.storage.shown(value.held.place)
+        cells = value._shown()
         if cells is None or not all(isinstance(c, Constant) for c in cells.flat):
             return None
         found = np.array([c.value for c in cells.flat]).reshape(cells.shape)
@@ -175,7 +175,7 @@ def own(builder: Builder, held: Atom | np.ndarray, dtype: Any) -> Tracer:
 def copied(value: Tracer, place: np.ndarray) -> Tracer:
     """A traced array in memory of its own, which lies like `place`."""
     home = home_builder(value.builder)
-    cells = None if value.held is None or home is not value.builder else value.held.storage.shown(value.held.place)
+    cells = value._shown() if home is value.builder else None
     held = traced_atom(value, home, user_line()) if cells is None else cells
     found = storage_cells(home, held, value.dtype.char, place, user_line())
     copy = value.like(found) if home is value.builder else type(value).showing(home, found, value.dtype)

@@ -7,11 +7,12 @@ arguments. A value picked among several kinds is of the one that conditions tell
 types that depend on too many conditions, and what NumPy rounds, or wraps round, of integers that are taken as other numbers.
 """
 
+import contextlib
 import functools
 import itertools
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,52 +177,53 @@ def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form
     samples = tuple(map(traced_sample, operands))
     places = tuple(v * 0 if f.whole else v for v, f in zip(samples, operands, strict=True))  # which every axis has
     for given in (samples, places):
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
+        try:
+            with unheard():
                 return traced_form(question(*given))
-            except IndexError:
-                continue
-            except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
-                return None
+        except IndexError:
+            continue
+        except (TypeError, ValueError, ArithmeticError, AttributeError, np.linalg.LinAlgError):
+            return None
     return None
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """A block in which NumPy is asked with sample numbers, whose warnings nobody is to hear."""
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        yield
 
 
 def traced_sample(form: Form) -> Any:
     """Ones of a form; those of an array are one number in memory."""
     if form.shape:
         return np.broadcast_to(np.ones((), form.whole or form.code), form.shape)
-    found = example_of_kind(form.code, (), form.whole, form.kind)
+    found = example_of_form(form)
     return np.ones_like(found) if form.kind.array else type(found)(1)
 
 
-def example_of_kind(code: str, shape: tuple[int, ...], whole: str, kind: Kind) -> Any:
-    """A value of a dtype, a shape and a kind."""
-    dtype = np.dtype(whole or code)
-    if shape != () or kind.array:
-        return np.empty((0,) * len(shape), dtype)
-    return (int if whole else _NUMBERS.get(code, dtype.type))(0) if kind.python else dtype.type(0)
+def example_of_form(form: Form) -> Any:
+    """A number of a form, or an array without cells."""
+    dtype = np.dtype(form.whole or form.code)
+    if form.shape or form.kind.array:
+        return np.empty((0,) * len(form.shape), dtype)
+    return (int if form.whole else _NUMBERS.get(form.code, dtype.type))(0) if form.kind.python else dtype.type(0)
 
 
-def answered(question: Callable[[Any], Any], code: str, shape: tuple[int, ...], whole: str, kind: Kind) -> Any:
+def answered(question: Callable[[Any], Any], form: Form) -> Any:
     """What a question says of a value; noted where it says something else of another kind of argument."""
+    kind = form.kind
     if kind.several:
-        found = [answered(question, *form) for form in map(_spread, kind.several.forms)]
-        if all(other == found[0] for other in found):
-            return found[0]
-        return answered(question, *_spread(kind.several.which()))
-    own = question(example_of_kind(code, shape, whole, kind))
+        found = [answered(question, other) for other in kind.several.forms]
+        return found[0] if all(other == found[0] for other in found) else answered(question, kind.several.which())
+    own = question(example_of_form(form))
     for other in (PYTHON, NUMPY, ARRAY) if kind.given else ():
-        if question(example_of_kind(code, shape, whole, other)) != own:
+        if question(example_of_form(form._replace(kind=other))) != own:
             asked(kind, ARRAYS if kind.array or other.array else SCALARS)
-    for other in (kind, PYTHON, NUMPY) if kind.given and code in "fd" else ():
-        if question(example_of_kind(code, shape, "" if whole else WHOLE, other)) != own:
+    for other in (kind, PYTHON, NUMPY) if kind.given and form.code in "fd" else ():
+        if question(example_of_form(form._replace(kind=other, whole="" if form.whole else WHOLE))) != own:
             asked(kind, INTEGERS)
     return own
-
-
-def _spread(form: Form) -> tuple[str, tuple[int, ...], str, Kind]:
-    return form.code, form.shape, form.whole, form.kind
 
 
 def asked(kind: Kind, what: int = SCALARS) -> None:

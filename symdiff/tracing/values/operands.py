@@ -65,6 +65,17 @@ def traced_operands(*values: Any) -> tuple[Arrays, tuple[Atom, ...]]:
     return Arrays(builder, origin), tuple(as_atom(v, builder, origin) for v in values)
 
 
+def bound(name: str, *values: Any, **params: Any) -> Any:
+    """The head of this name, of values that are given, as the user's function goes on with it."""
+    arrays, atoms = traced_operands(*values)
+    return traced_result(arrays, arrays.bind(name, *atoms, **params))
+
+
+def part_of(x: Any, axis: int, part: Any) -> Any:
+    """The cells at a part of an index along an axis, which is counted from the front."""
+    return x[(slice(None),) * axis + (part,)]
+
+
 def traced_result(arrays: Arrays, atom: Atom) -> Any:
     """An atom as the value that the user's function goes on with."""
     return Tracer(arrays.builder, atom) if atom.op != "const" else atom.value

@@ -41,7 +41,7 @@ from symdiff.tracing.values.kinds import (
     Form,
     Kind,
     answered,
-    example_of_kind,
+    example_of_form,
     integers_held,
     note_integers,
 )
@@ -192,6 +192,19 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
+def _number_as(kind: type) -> Callable[..., Any]:
+    """The method by which Python asks for a number of its own."""
+
+    def number(self: Any) -> Any:
+        known = self._constant()
+        if known is not None:
+            return kind(known)
+        note_stuck()
+        raise self._refuse(_UNFOLLOWED, _NUMBER)
+
+    return number
+
+
 class Tracer(Operators):
     """A traced scalar (shape ()) or array. Everything NumPy can do elementwise, and moving cells, is recorded."""
 
@@ -260,8 +273,7 @@ class Tracer(Operators):
     def asked(self, question: Callable[[Any], Any]) -> Any:
         """What a question says of a value of this kind, dtype and shape."""
         dtype = self.own_dtype()
-        shape = (0,) * self.ndim
-        return answered(question, self._dtype.char, shape, dtype.char if dtype.kind in "iu" else "", self.kind)
+        return answered(question, Form(self._dtype.char, dtype.char if dtype.kind in "iu" else "", self.kind, (0,) * self.ndim))
 
     whole = False  # an integer
 
@@ -289,6 +301,10 @@ class Tracer(Operators):
     def held(self) -> View | None:
         """The cells that an array shows; None for a number, and for a value that nobody assigns to or has a view of yet."""
         return self._held
+
+    def _shown(self) -> np.ndarray | None:
+        """The cells one by one, where they are kept so."""
+        return None if self.held is None else self.held.storage.shown(self.held.place)
 
     def shared(self) -> View:
         """The cells that the array shows, from now on kept where views find them."""
@@ -388,23 +404,11 @@ class Tracer(Operators):
 
     def _constant(self) -> Any:
         """A single cell that holds a number; None for others."""
-        cells = None if self._held is None or self.size != 1 else self._held.storage.shown(self._held.place)
+        cells = self._shown() if self._held is not None and self.size == 1 else None
         cell = None if cells is None else cells.flat[0]
         return cell.value if isinstance(cell, Constant) else None
 
-    def __float__(self) -> float:
-        known = self._constant()
-        if known is not None:
-            return float(known)
-        note_stuck()
-        raise self._refuse(_UNFOLLOWED, _NUMBER)
-
-    def __complex__(self) -> complex:
-        known = self._constant()
-        if known is not None:
-            return complex(known)
-        note_stuck()
-        raise self._refuse(_UNFOLLOWED, _NUMBER)
+    __float__, __complex__ = map(_number_as, (float, complex))
 
     def __int__(self) -> int:
         known = self._constant()
@@ -588,7 +592,7 @@ class Tracer(Operators):
         return np.imag(
             np.broadcast_to(np.zeros((), self.form.whole or self.dtype), self.shape)
             if self.shape
-            else example_of_kind(self._dtype.char, (), self.form.whole, self.settled().kind)
+            else example_of_form(self.form._replace(kind=self.settled().kind))
         )
 
     @imag.setter
