@@ -5,7 +5,6 @@ opaque; over arrays, number by number. Refuses, with `TraceError`, functions tha
 """
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,18 +21,19 @@ from symdiff.tracing.following.following import recorded_call
 from symdiff.tracing.trace import Spec, trace_leaves
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary import structures
-from symdiff.vocabulary.heads import Static
+from symdiff.vocabulary.heads import Shape, Static
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 
 @recorded_call.written
-def record(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def record(function: Function, rule: Rule, args: Arguments, kwargs: Keywords) -> Any:
     """A call of a function with a rule, as one binding; over arrays, elementwise."""
     ordered = _in_order(function, rule, args, kwargs)
     return (_record_whole if takes_whole(rule, ordered) else _record)(function, rule, ordered)
 
 
-def _in_order(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _in_order(function: Function, rule: Rule, args: Arguments, kwargs: Keywords) -> tuple[Any, ...]:
     """The arguments of a call, one for each that the rule has: those given by name in their places, and defaults."""
     if not kwargs and len(args) == len(rule.parameters):
         return args
@@ -50,7 +50,7 @@ def _in_order(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...], k
     return found
 
 
-def _record(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:
+def _record(function: Function, rule: Rule, args: Arguments) -> Any:
     origin = user_line()
     builder = traced_builder([c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a])])
     atoms = [traced_atom(a, builder, origin) for a in args]
@@ -83,7 +83,7 @@ def _grid(value: Any, builder: Builder) -> np.ndarray:
     return np.asarray(value, dtype=object)
 
 
-def _record_whole(function: Callable[..., Any], rule: Rule, args: tuple[Any, ...]) -> Any:
+def _record_whole(function: Function, rule: Rule, args: Arguments) -> Any:
     """A call with arrays and structures as a whole."""
     origin = user_line()
     leaves, tree = structures.flatten(args, none_is_leaf=True)
@@ -134,9 +134,7 @@ def _python_number(constant: Constant) -> float | complex:
     return complex(constant.value) if isinstance(constant.value, complex) else float(constant.value)
 
 
-def _told_results(
-    function: Callable[..., Any], rule: Rule, leaves: list[Any], tree: Any, code: str, origin: str
-) -> tuple[Any, Any]:
+def _told_results(function: Function, rule: Rule, leaves: list[Any], tree: Any, code: str, origin: str) -> tuple[Any, Any]:
     """The shapes and dtypes of a primitive's results, and their structure; `code` is the arguments' dtype."""
     shapes = rule.body["shapes"]
     stand = [_stand_in(leaf, shapes == "run") for leaf in leaves]
@@ -156,7 +154,7 @@ def _told_results(
     return tuple(told), structures.structure(tuple(0.0 for _ in told) if several else 0.0)
 
 
-def _told(entry: Any, code: str) -> tuple[tuple[int, ...], str] | None:
+def _told(entry: Any, code: str) -> tuple[Shape, str] | None:
     """The shape and dtype of one result; None for what is neither a shape nor a `Spec`."""
     if isinstance(entry, Spec):
         found = np.dtype(entry.dtype).char

@@ -50,6 +50,7 @@ from symdiff.vocabulary.extents import Example, Extent, Shape, extent_of_text
 from symdiff.vocabulary.libraries import Line, is_users, name_unless_library
 from symdiff.vocabulary.literals import identifier
 from symdiff.vocabulary.plain import EXACT, check_plain
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 PROBED = 5_000  # operations up to which kept loops are compared with the plain function
 TRIES = 60  # runs of a function after which no more is tried to keep its loops
@@ -85,7 +86,7 @@ class TracedSpec(Spec):
     floating-point numbers.
     """
 
-    order: tuple[int, ...] = ()
+    order: Shape = ()
     own: np.dtype | None = None
     counted: np.dtype | None = None
     apart: bool = False
@@ -161,7 +162,7 @@ def taken_dtype(leaf: Any) -> Any:
     return integer_dtype(leaf) or (leaf.dtype if isinstance(leaf, np.ndarray) and not leaf.dtype.isnative else None)
 
 
-def traced_type(leaf: Any, where: str) -> tuple[tuple[int, ...], str]:
+def traced_type(leaf: Any, where: str) -> tuple[Shape, str]:
     """Shape and dtype code of a traced argument leaf."""
     check_plain(where, leaf)
     if isinstance(leaf, (Tracer, Spec, np.ndarray, np.generic)):
@@ -178,7 +179,7 @@ def signature_of_input(leaf: Any, where: str) -> tuple[Any, ...]:
     return traced_type(leaf, where), own_dtype(leaf), getattr(leaf, "kind", None), taken_dtype(leaf)
 
 
-def definition_line(f: Callable[..., Any]) -> str:
+def definition_line(f: Function) -> str:
     """The "file.py:line" where a function is defined."""
     inner = inspect.unwrap(f)
     code = getattr(inner, "__code__", None)
@@ -187,13 +188,13 @@ def definition_line(f: Callable[..., Any]) -> str:
     return Line.of(code.co_filename, code.co_firstlineno) if code else "?"
 
 
-def function_name(f: Callable[..., Any]) -> str:
+def function_name(f: Function) -> str:
     """A name for generated code: the function's own, `f` for a lambda."""
     name = getattr(f, "__name__", type(f).__name__)
     return identifier(name) if isinstance(name, str) and name.isidentifier() else "f"
 
 
-def traced_argument_names(f: Callable[..., Any], count: int) -> list[str]:
+def traced_argument_names(f: Function, count: int) -> list[str]:
     """The parameter names for `count` positional arguments."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
@@ -230,7 +231,7 @@ class Traced:
 
 
 def trace_leaves(
-    f: Callable[..., Any],
+    f: Function,
     leaves: list[Any],
     tree: Any,
     traced: list[int],
@@ -341,7 +342,7 @@ def _setting(leaf: Any) -> Any:
     return (type(leaf), leaf) if isinstance(leaf, (bool, int, str, bytes, type(None))) else id(leaf)
 
 
-def _agrees_with_plain(f: Callable[..., Any], leaves: list[Any], tree: Any, traced: list[int], graph: Graph) -> bool:
+def _agrees_with_plain(f: Function, leaves: list[Any], tree: Any, traced: list[int], graph: Graph) -> bool:
     """Whether a graph with loops of few operations has the function's value at the arguments, where these are known."""
     loops = [b.params for b in graph.bindings if b.op == "loop"]
     given = [leaves[place] for place in traced]
@@ -397,7 +398,7 @@ def _read(tried: Callable[[Reading | None], Traced], reading: Reading | None) ->
 
 
 def _traced(
-    f: Callable[..., Any],
+    f: Function,
     leaves: list[Any],
     tree: Any,
     traced: list[int],
@@ -484,7 +485,7 @@ def _traced(
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds, attempt.compared)
 
 
-def _alone(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _alone(f: Function, args: Arguments, kwargs: Keywords) -> Any:
     """A call in a context of its own, whose settings end with it."""
     decimal.setcontext(decimal.getcontext().copy())
     return f(*args, **kwargs)
@@ -552,7 +553,7 @@ def traced_outputs(result: Any, builder: Builder, name: str, where: str) -> tupl
     return tuple(outputs), tree
 
 
-def function_signature(f: Callable[..., Any]) -> inspect.Signature | None:
+def function_signature(f: Function) -> inspect.Signature | None:
     """The signature of a function, None where Python does not know it, or where a transform adds arguments."""
     if not getattr(f, "keeps_signature", True):
         return None
@@ -562,7 +563,7 @@ def function_signature(f: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def traced_argument_paths(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+def traced_argument_paths(f: Function, args: Arguments, kwargs: Keywords) -> list[str]:
     """A readable path for every leaf of `(args, kwargs)`: x, m.W, p['a'][0]."""
     names = traced_argument_names(f, len(args))
     paths = []

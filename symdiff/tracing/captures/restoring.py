@@ -27,6 +27,7 @@ from symdiff.errors import SymdiffError, TraceError
 from symdiff.tracing.captures.reaching import COMPUTED, Reach
 from symdiff.tracing.captures.telling import ABSENT, BUFFERS, slots_of
 from symdiff.tracing.captures.watching import same_cells
+from symdiff.vocabulary.signatures import Keywords
 
 _INTO = frozenset(
     """out fill put sort partition resize itemset setfield byteswap copyto place putmask put_along_axis fill_diagonal shuffle at
@@ -87,10 +88,10 @@ class Memory(NamedTuple):
 class _Writes:
     """What some code sets: names of globals, attributes, and whether it may write into arrays."""
 
-    def __init__(self, codes: Iterable[tuple[types.CodeType, dict[str, Any]]]) -> None:
+    def __init__(self, codes: Iterable[tuple[types.CodeType, Keywords]]) -> None:
         self.attributes: set[str] = set()
         self.arrays = False
-        self.globals: dict[int, tuple[dict[str, Any], set[str]]] = {}
+        self.globals: dict[int, tuple[Keywords, set[str]]] = {}
         for code, namespace in codes:
             stored, attributes, into = _writes(code)
             self.attributes |= attributes
@@ -148,7 +149,7 @@ class _Seen:
         self.large: list[Any] = []
         self.opaque: list[tuple[Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
 
-    def names(self, _: Any) -> dict[str, Any]:
+    def names(self, _: Any) -> Keywords:
         return {}
 
     def state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, values: list[Any]) -> None:
@@ -264,11 +265,11 @@ def _named(holder: Any, get: Callable[[Any, str], Any], put: Callable[[Any, str,
     return _part(holder, read, put_all)
 
 
-def _get(namespace: dict[str, Any], name: str) -> Any:
+def _get(namespace: Keywords, name: str) -> Any:
     return namespace.get(name, ABSENT)
 
 
-def _set(namespace: dict[str, Any], name: str, value: Any) -> None:
+def _set(namespace: Keywords, name: str, value: Any) -> None:
     if value is ABSENT:
         del namespace[name]
     else:
@@ -320,7 +321,7 @@ def _put_entries(holder: dict[Any, Any], kept: Sequence[Any]) -> None:
             kind.__setitem__(holder, key, value)
 
 
-def _put_names(namespace: dict[str, Any], kept: Sequence[Any]) -> None:
+def _put_names(namespace: Keywords, kept: Sequence[Any]) -> None:
     """Without a moment in which other threads would miss a name."""
     held = dict(zip(kept[: len(kept) // 2], kept[len(kept) // 2 :], strict=True))
     for name in [name for name in namespace if name not in held]:

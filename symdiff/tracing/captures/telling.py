@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.vocabulary.libraries import IMMUTABLE, MADE, is_users, root_of_class
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 ABSENT: Any = object()
 ATOMS = (
@@ -72,7 +73,7 @@ def is_opaque_capture(value: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def slots_of(kind: Any) -> dict[str, Any]:
+def slots_of(kind: Any) -> Keywords:
     """The slots of objects of a class, by name."""
     made = (c for c in kind.__mro__ if c.__flags__ & MADE and "__slots__" in vars(c))
     found = (v for c in made for v in vars(c).values() if type(v) is types.MemberDescriptorType)
@@ -117,7 +118,7 @@ class File:
 class Asked:
     """A function of a library that a trace has asked for the state of the process, and what it gave."""
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    def __init__(self, function: Function, args: Arguments, kwargs: Keywords, result: Any) -> None:
         self.call = functools.partial(function, *args, **kwargs)
         self.result = result
 
@@ -174,7 +175,7 @@ class Standing:
         self.value = value
 
 
-def attributes(value: Any) -> dict[str, Any] | None:
+def attributes(value: Any) -> Keywords | None:
     try:
         found = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -280,7 +281,7 @@ def text(value: Any) -> list[Any]:
     return [value.getvalue(), value.tell()] if not value.closed else []
 
 
-def entry(name: str, space: dict[str, Any]) -> Any:
+def entry(name: str, space: Keywords) -> Any:
     return space.get(name)
 
 

@@ -20,6 +20,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured
 from symdiff.tracing.captures.reaching import Reach
 from symdiff.tracing.captures.telling import ABSENT
+from symdiff.vocabulary.signatures import Function, Keywords, Lookup
 
 Row = tuple[str, Any, Collection[Any], Collection[Any]]
 
@@ -35,8 +36,8 @@ class Check(Protocol):
 class Names(NamedTuple):
     """Some names of a namespace; what is missing there stands as `ABSENT`."""
 
-    holder: dict[str, Any]
-    values: dict[str, Any]
+    holder: Keywords
+    values: Keywords
 
     def holds(self) -> bool:
         now = self.holder.get
@@ -82,7 +83,7 @@ class Word(NamedTuple):
     """The one object that `read(holder)` gives; `kind` and `at` are what machine code calls the place."""
 
     kind: str
-    read: Callable[[Any], Any]
+    read: Lookup
     holder: Any
     value: Any
     at: tuple[Any, ...] = ()
@@ -205,7 +206,7 @@ class Watch:
 
     __slots__ = ("_checks", "_f", "_reach", "_thread", "compared", "incomplete", "large", "needed", "version")
 
-    def __init__(self, f: Callable[..., Any], earlier: "Watch | None" = None) -> None:
+    def __init__(self, f: Function, earlier: "Watch | None" = None) -> None:
         self._f = f
         self._checks: list[Check] = []
         self._reach: Reach | None = None
@@ -309,7 +310,7 @@ class Watch:
 
     # -- what `reaching` finds
 
-    def names(self, holder: dict[str, Any]) -> dict[str, Any]:
+    def names(self, holder: Keywords) -> Keywords:
         """The watched names of a namespace."""
         made = Names(holder, {})
         self._checks.append(made)
@@ -323,7 +324,7 @@ class Watch:
         """Compare a list."""
         self._checks.append(Items(holder, values))
 
-    def word(self, kind: str, read: Callable[[Any], Any], holder: Any, value: Any, *at: Any) -> None:
+    def word(self, kind: str, read: Lookup, holder: Any, value: Any, *at: Any) -> None:
         """Compare one object."""
         self._checks.append(Word(kind, read, holder, value, at))
 
@@ -333,7 +334,7 @@ class Watch:
             self._thread = threading.get_ident()
         self._checks.append(State(kind, read, holder, values))
 
-    def body(self, kind: type, holder: dict[str, Any], values: list[Any]) -> None:
+    def body(self, kind: type, holder: Keywords, values: list[Any]) -> None:
         """Compare a class."""
         self._checks.append(Body(kind, kind.__mro__, Entries(holder, [*holder], values)))
 

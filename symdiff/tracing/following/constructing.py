@@ -7,16 +7,14 @@ order; for dataclasses the fields, defaults and factories. Other classes are cal
 import dataclasses
 import inspect
 import types
-from collections.abc import Callable
 from typing import Any
 
 from symdiff.tracing.loops.handing import made as note_made
 from symdiff.vocabulary.libraries import is_library, is_users
+from symdiff.vocabulary.signatures import Arguments, Keywords, Lookup
 
-Call = Callable[[Any], Any]
 
-
-def constructor(cls: Any, call: Call) -> Any:
+def constructor(cls: Any, call: Lookup) -> Any:
     """What makes an object of a class; the class itself where the user wrote nothing that runs."""
     if type(cls).__call__ is not type.__call__ or issubclass(cls, BaseException):
         return cls
@@ -42,7 +40,7 @@ def constructor(cls: Any, call: Call) -> Any:
     return construct
 
 
-def follow_replace(call: Call, obj: Any, /, **changes: Any) -> Any:
+def follow_replace(call: Lookup, obj: Any, /, **changes: Any) -> Any:
     """`dataclasses.replace`."""
     if not any(f.init is False and f.name in changes for f in dataclasses.fields(obj)):
         changes = {f.name: getattr(obj, f.name) for f in dataclasses.fields(obj) if f.init} | changes
@@ -61,7 +59,7 @@ def _has_factory(field: Any) -> bool:
     return field.default_factory is not dataclasses.MISSING
 
 
-def _fill(made: Any, init: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Call) -> None:
+def _fill(made: Any, init: Any, args: Arguments, kwargs: Keywords, call: Lookup) -> None:
     """What the constructor of a dataclass does."""
     signature = inspect.signature(init)
     given = signature.bind(made, *args, **kwargs).arguments

@@ -8,7 +8,7 @@ they are called.
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from symdiff.errors import TraceError
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary.libraries import COMPILED, user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 _CALLBACKS = (types.FunctionType, types.MethodType, functools.partial)
 _DEEP = 4  # levels of containers and objects that are looked into
@@ -79,7 +80,7 @@ def watched(value: Any, name: str) -> Any:
     return callback
 
 
-def without_traced(f: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def without_traced(f: Function, name: str, args: Arguments, kwargs: Keywords) -> Any:
     """A call of a library's function without traced arguments; what it calls back may use traced values."""
     args, kwargs = tuple(watched(a, name) for a in args), {k: watched(v, name) for k, v in kwargs.items()}
     return f(*args, **kwargs)

@@ -16,7 +16,6 @@ import random
 import sys
 import traceback
 import types
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,8 +80,8 @@ from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import is_library, is_users, line_unless_library, module_of, root_of_class
 from symdiff.vocabulary.seams import Seam
+from symdiff.vocabulary.signatures import Function
 
-Anything = Callable[..., Any]
 _CALLING: dict[tuple[str, str], int | None] = {
     **{("builtins", n): 0 for n in ("map", "filter")},
     **{("builtins", n): None for n in ("max", "min", "sorted")},
@@ -375,7 +374,7 @@ def _bound(f: Any, attempt: Attempt) -> Any:
     return _handing(guarded(f)) if is_door_closed(f) else f if type(owner) in PLAIN else _handing(f)
 
 
-def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Anything:
+def _of_array(f: Any, owner: np.ndarray, attempt: Attempt) -> Function:
     """A method of a plain array: with traced arguments, NumPy's function of that name."""
     function = getattr(np, f.__name__, None)
 
@@ -442,14 +441,14 @@ def _object(f: Any, attempt: Attempt) -> Any:
     return _handing(guarded(f)) if is_door_closed(f) or is_door_closed(kind) else _handing(f)
 
 
-def _slot(f: Any) -> Anything:
+def _slot(f: Any) -> Function:
     """A method of a builtin number's type, such as `float.__add__`."""
     return lambda owner, *args: (getattr(owner, f.__name__) if isinstance(owner, Tracer) else functools.partial(f, owner))(
         *args
     )
 
 
-def _calling(f: Anything, place: int | None) -> Anything:
+def _calling(f: Function, place: int | None) -> Function:
     """A function that calls one of its arguments: it is followed."""
 
     def calling(*args: Any, **kwargs: Any) -> Any:
@@ -459,7 +458,7 @@ def _calling(f: Anything, place: int | None) -> Anything:
     return calling
 
 
-def _handing(f: Anything) -> Anything:
+def _handing(f: Function) -> Function:
     """A function of a library that may hand its arguments to code in C: one that finds something outside is followed."""
     if any(f is own for own in reading.FRAMES | reading.RUNNING):
         return f
@@ -482,7 +481,7 @@ _CARRIED = (
 )  # fmt: skip
 
 
-def _iterating(f: Anything) -> Anything:
+def _iterating(f: Function) -> Function:
     """A function that runs over its arguments: the user's own iterators are followed."""
 
     def iterating(*args: Any, **kwargs: Any) -> Any:
@@ -492,7 +491,7 @@ def _iterating(f: Anything) -> Anything:
     return iterating
 
 
-def _written(f: Any, found: Anything) -> Anything:
+def _written(f: Any, found: Function) -> Function:
     """A function of Python's as one in Python, where this is to be followed."""
 
     def written(*args: Any, **kwargs: Any) -> Any:
@@ -502,7 +501,7 @@ def _written(f: Any, found: Anything) -> Anything:
     return written
 
 
-def _making(f: Anything, attempt: Attempt) -> Anything:
+def _making(f: Function, attempt: Attempt) -> Function:
     """A function that gives a new object, which a round of a loop may change."""
     keeping = attempt.keeping
     return f if keeping is None else lambda *args, **kwargs: keeping.made(f(*args, **kwargs))
@@ -511,7 +510,7 @@ def _making(f: Anything, attempt: Attempt) -> Anything:
 recorded_call = Seam("a call of a function with a rule")
 
 
-def _recorded(f: Anything, rule: Any) -> Anything:
+def _recorded(f: Function, rule: Any) -> Function:
     def recorded(*args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
         if not any(map(is_traced, given)) and not any(map(is_traced, structures.leaves(given))):
@@ -530,7 +529,7 @@ def _vectorized(f: Any, *args: Any, **kwargs: Any) -> Any:
 # -- cached functions
 
 
-def _remembered(f: Any, attempt: Attempt) -> Anything:
+def _remembered(f: Any, attempt: Attempt) -> Function:
     """A function behind `lru_cache`: what it keeps counts, results of this run are kept for this run only.
 
     Traced arguments are told apart by identity.
@@ -596,7 +595,7 @@ def followed_error_line(error: BaseException) -> str:
     return lines[-1] if lines else "?"
 
 
-def followed_calls(f: Anything, attempt: Attempt) -> Anything:
+def followed_calls(f: Function, attempt: Attempt) -> Function:
     """f with its calls followed; raises `Stuck` where only a thorough run can go on."""
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -5,7 +5,6 @@ themselves are called. Refuses, with `TraceError` at the user's line, those that
 """
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from symdiff.errors import SymdiffError, TraceError
@@ -20,11 +19,10 @@ from symdiff.tracing.values.standing import STANDING, call_standing, way_out
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
-Anything = Callable[..., Any]
 
-
-def guarded(f: Anything) -> Anything:
+def guarded(f: Function) -> Function:
     """A library's function: where it cannot take traced values, it is not called with them, or its errors become clear ones."""
     closed = is_door_closed(f)
     name = f"{getattr(f, '__module__', None) or ''}.{getattr(f, '__name__', type(f).__name__)}".lstrip(".").removeprefix(
@@ -55,7 +53,7 @@ def guarded(f: Anything) -> Anything:
     return guarded
 
 
-def of_scipy(f: Anything, public: str) -> Anything:
+def of_scipy(f: Function, public: str) -> Function:
     """A function of SciPy's that is written with NumPy's where a value is traced."""
 
     def standing(*args: Any, **kwargs: Any) -> Any:
@@ -68,7 +66,7 @@ def of_scipy(f: Anything, public: str) -> Anything:
     return standing
 
 
-def told(f: Anything, public: str) -> Anything:
+def told(f: Function, public: str) -> Function:
     """A function that cannot be followed: where it meets traced values, the error says what works in its place."""
 
     def told(*args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,6 @@ import functools
 import operator
 import types
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,8 @@ from symdiff.tracing.values.traced_keys import is_traced_key, item_of, read, val
 from symdiff.tracing.values.tracer import Tracer, is_traced
 from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import is_library, user_line
+from symdiff.vocabulary.signatures import Function, Lookup
 
-Call = Callable[[Any], Any]
 SPECIAL = frozenset("abs float complex round len iter next divmod".split())  # builtins that ask an object's own method
 PLAIN = frozenset({float, int, complex, bool, str, list, tuple, dict, Tracer, Integer, np.ndarray, types.ModuleType})
 JOINING = type(np.r_).__bases__
@@ -73,7 +72,7 @@ _ASKING = {
 }  # fmt: skip
 
 
-def follow_special_method(name: str, function: Callable[..., Any], call: Call) -> Callable[..., Any]:
+def follow_special_method(name: str, function: Function, call: Lookup) -> Function:
     """A builtin such as `abs`: of an object of the user's, by its own followed method."""
 
     def asked(*args: Any, **kwargs: Any) -> Any:
@@ -86,7 +85,7 @@ def follow_special_method(name: str, function: Callable[..., Any], call: Call) -
     return asked
 
 
-def cells(call: Call) -> dict[str, types.CellType]:
+def cells(call: Lookup) -> dict[str, types.CellType]:
     """What clones find in their cells, by name."""
     found = (
         call,
@@ -114,7 +113,7 @@ def _method(owner: Any, name: str) -> Any:
     return None if kind in PLAIN or not written(kind) else getattr(kind, name, None)
 
 
-def attribute(call: Call, owner: Any, name: str) -> Any:
+def attribute(call: Lookup, owner: Any, name: str) -> Any:
     """`owner.name`; a property of the user's is followed."""
     kind = type(owner)
     if isinstance(owner, Tracer):
@@ -137,7 +136,7 @@ def _looked_up(owner: Any, name: str) -> Any:
     return next((vars(c)[name] for c in rest if name in vars(c)), None)
 
 
-def _cached(call: Call, owner: Any, name: str, found: Any) -> Any:
+def _cached(call: Lookup, owner: Any, name: str, found: Any) -> Any:
     """A cached property: kept for this run only, so that no traced value stays in the object."""
     attempt = current()
     if attempt is None or name in vars(owner):
@@ -150,7 +149,7 @@ def _cached(call: Call, owner: Any, name: str, found: Any) -> Any:
     return attempt.memo[key][0]
 
 
-def assign(call: Call, value: Any, owner: Any, name: str) -> None:
+def assign(call: Lookup, value: Any, owner: Any, name: str) -> None:
     """`owner.name = value`; the setter of a property is followed."""
     found = None if type(owner) in PLAIN else _looked_up(owner, name)
     if isinstance(found, property) and isinstance(found.fset, types.FunctionType):
@@ -159,7 +158,7 @@ def assign(call: Call, value: Any, owner: Any, name: str) -> None:
         setattr(owner, name, value)
 
 
-def operate(call: Call, name: str, *operands: Any) -> Any:
+def operate(call: Lookup, name: str, *operands: Any) -> Any:
     """An operator; the special methods of the user's classes are followed."""
     if name in _ASKING:
         if name in ("is_", "is_not") and (attempt := current()) is not None and attempt.keeping is not None:
@@ -195,7 +194,7 @@ def operate(call: Call, name: str, *operands: Any) -> Any:
     return getattr(operator, name)(*operands)
 
 
-def follow_sum(call: Call, values: Any, /, start: Any = 0) -> Any:
+def follow_sum(call: Lookup, values: Any, /, start: Any = 0) -> Any:
     """`sum(values, start)` in the running Python's steps: what it keeps of its own numbers is kept here."""
     total: Any = start
     row: list[tuple[Any, bool]] = []
@@ -234,7 +233,7 @@ def _number(value: Any) -> type | None:
     return int if form.whole or form.code == "?" else {"d": float, "D": complex}.get(form.code)
 
 
-def item(call: Call, owner: Any, key: Any) -> Any:
+def item(call: Lookup, owner: Any, key: Any) -> Any:
     """`owner[key]`."""
     kind = type(owner)
     if isinstance(owner, dict):
@@ -266,7 +265,7 @@ def joined_by(owner: Any, key: Any) -> Any:
     return turned(owner.__getitem__, (key,), {}, Integer.of(joined) if asked.kind in "iu" else joined)
 
 
-def iterated(call: Call, values: Any) -> Any:
+def iterated(call: Lookup, values: Any) -> Any:
     """What a loop runs over."""
     attempt = current()
     if attempt is not None and attempt.keeping is not None:
@@ -280,7 +279,7 @@ def iterated(call: Call, values: Any) -> Any:
     return found if step is None else iter(functools.partial(_next, call(step), found), _END)
 
 
-def _next(step: Callable[..., Any], iterator: Any) -> Any:
+def _next(step: Function, iterator: Any) -> Any:
     try:
         return step(iterator)
     except StopIteration:
@@ -290,7 +289,7 @@ def _next(step: Callable[..., Any], iterator: Any) -> Any:
 class _Entered:
     """A context manager of the user's, followed."""
 
-    def __init__(self, call: Call, owner: Any) -> None:
+    def __init__(self, call: Lookup, owner: Any) -> None:
         self._call = call
         self._owner = owner
 
@@ -301,7 +300,7 @@ class _Entered:
         return self._call(type(self._owner).__exit__)(self._owner, *error)
 
 
-def entered(call: Call, owner: Any) -> Any:
+def entered(call: Lookup, owner: Any) -> Any:
     """What `with` enters."""
     followed = _method(owner, "__enter__") is not None
     attempt = current()

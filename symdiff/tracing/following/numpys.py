@@ -6,7 +6,6 @@ own source gives.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ from symdiff.tracing.values.standing import STANDING, name_of, way_out
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
-Anything = Callable[..., Any]
 DISPATCHER = type(np.linspace)
 OF_PARTS = frozenset(
     getattr(np, name, None)
@@ -31,14 +30,14 @@ OF_PARTS = frozenset(
 ) | {np.linalg.multi_dot}  # functions whose first argument is a list of arrays
 
 
-def _note_objects(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_objects(args: Arguments, kwargs: Keywords) -> None:
     """NumPy's arrays of traced objects share no memory with what becomes of them here: in a thorough run they are traced."""
     objects = [a for a in (*args, *kwargs.values()) if isinstance(a, np.ndarray) and a.dtype == object]
     if any(isinstance(cell, Tracer) for a in objects for cell in a.flat):
         note_stuck()
 
 
-def _gives_views(f: Any, args: tuple[Any, ...]) -> bool:
+def _gives_views(f: Any, args: Arguments) -> bool:
     """Whether a function gives views of arrays of objects, or writes to them, which is NumPy's own affair."""
     if not minds_memory(f) or not any(isinstance(a, np.ndarray) and a.dtype == object for a in args):
         return False
@@ -58,7 +57,7 @@ def _locked(array: Any) -> Any:
     return found
 
 
-def of_lists(f: Anything) -> Anything:
+def of_lists(f: Function) -> Function:
     """A function of NumPy's that is given traced numbers in lists: it is recorded as if they were arrays."""
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -122,7 +121,7 @@ class Made(_Standing):
         return fresh_numpy_array(self._function(*args, **kwargs), (*args, *kwargs.values()))
 
 
-def answering(f: Anything, name: str, attempt: Attempt) -> Anything:
+def answering(f: Function, name: str, attempt: Attempt) -> Function:
     """NumPy's own Python, run with traced values, where its row says that this gives what it gives for numbers."""
 
     @functools.wraps(f)

@@ -8,7 +8,6 @@ numbers drawn without a seed.
 
 import os
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,15 @@ from symdiff.tracing.following.doors import holds_traced_inside
 from symdiff.tracing.state.attempt import Attempt, current
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
-Anything = Callable[..., Any]
 RANDOM_MODULES = ("random", "numpy.random.mtrand", "numpy.random._generator")
 SEEDED = ("default_rng", "RandomState", "Random")
 UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, random.Random)
 _NOW = ("now", "today", b"now", b"today")
 
 
-def noting_use(f: Any, owner: Any, attempt: Attempt) -> Anything:
+def noting_use(f: Any, owner: Any, attempt: Attempt) -> Function:
     """A method of an object that the trace may not be able to compare."""
 
     def used(*args: Any, **kwargs: Any) -> Any:
@@ -39,7 +38,7 @@ def noting_use(f: Any, owner: Any, attempt: Attempt) -> Anything:
     return used
 
 
-def asked_again(f: Any, attempt: Attempt) -> Anything:
+def asked_again(f: Any, attempt: Attempt) -> Function:
     """A library's function that reads the state of the process: it is asked again before each call."""
 
     def asking(*args: Any, **kwargs: Any) -> Any:
@@ -60,7 +59,7 @@ def asked_again(f: Any, attempt: Attempt) -> Anything:
     return asking
 
 
-def dated(cls: Any) -> Anything:
+def dated(cls: Any) -> Function:
     """NumPy's dates: not those of the clock."""
 
     def dated(*args: Any, **kwargs: Any) -> Any:
@@ -79,7 +78,7 @@ def refuse_clock(f: Any, *_: Any) -> Any:
     )
 
 
-def reading_file(f: Any, attempt: Attempt) -> Anything:
+def reading_file(f: Any, attempt: Attempt) -> Function:
     """A function that reads a file: the file is watched."""
 
     def reading(*args: Any, **kwargs: Any) -> Any:
@@ -91,10 +90,10 @@ def reading_file(f: Any, attempt: Attempt) -> Anything:
     return reading
 
 
-def _refusing(what: str) -> Anything:
+def _refusing(what: str) -> Function:
     """A function that is refused where it is called."""
 
-    def refusing(f: Any, *_: Any) -> Anything:
+    def refusing(f: Any, *_: Any) -> Function:
         def refused(*_: Any, **__: Any) -> Any:
             raise TraceError(f"{user_line()}: {f.__name__} {what}")
 
@@ -103,7 +102,7 @@ def _refusing(what: str) -> Anything:
     return refusing
 
 
-def _importing(f: Any, attempt: Attempt) -> Anything:
+def _importing(f: Any, attempt: Attempt) -> Function:
     """A function that imports a module: this is watched."""
 
     def importing(*args: Any, **kwargs: Any) -> Any:
@@ -115,7 +114,7 @@ def _importing(f: Any, attempt: Attempt) -> Anything:
     return importing
 
 
-OUTSIDE: dict[str, Anything] = {
+OUTSIDE: dict[str, Function] = {
     "frames": _refusing(
         "looks at the running code or the objects of this process, which are others in a trace; pass what it gives as an "
         "argument"
@@ -130,7 +129,7 @@ OUTSIDE: dict[str, Anything] = {
 }
 
 
-def watch_files(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def watch_files(args: Arguments, kwargs: Keywords) -> None:
     """Files that a library's function is told to read are watched."""
     attempt = current()
     given = (*args, *kwargs.values()) if attempt is not None else ()
@@ -147,7 +146,7 @@ def _is_file(value: str | bytes) -> bool:
         return False
 
 
-def opening(make: Anything) -> Anything:
+def opening(make: Function) -> Function:
     """A class whose objects read the files that they are told."""
 
     def opening(*args: Any, **kwargs: Any) -> Any:
@@ -160,7 +159,7 @@ def opening(make: Anything) -> Anything:
 # -- random numbers
 
 
-def seeding(f: Any, attempt: Attempt) -> Anything:
+def seeding(f: Any, attempt: Attempt) -> Function:
     """A function that makes or seeds a random generator."""
 
     def seeding(*args: Any, **kwargs: Any) -> Any:
@@ -181,7 +180,7 @@ def drawing(f: Any, owner: Any, attempt: Attempt) -> Any:
     raise TraceError(drawn(f))
 
 
-def _shuffling(f: Any) -> Anything:
+def _shuffling(f: Any) -> Function:
     """`rng.shuffle`, asked where it moves the cells of an array of this shape."""
 
     def shuffling(x: Any, *args: Any, **kwargs: Any) -> None:

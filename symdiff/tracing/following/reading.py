@@ -9,7 +9,6 @@ import functools
 import operator
 import types
 from collections import namedtuple
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,8 @@ from symdiff.tracing.following.implicit import PLAIN, written
 from symdiff.tracing.state.attempt import Contents, current, current_reading
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import is_library
+from symdiff.vocabulary.signatures import Lookup
 
-Call = Callable[[Any], Any]
 LARGEST = 5_000  # operations on captured arrays alone, after which they are constants: a loop over their cells
 _NESTED = 1_000  # things in a container that are looked at
 FRAMES = frozenset({super, locals, globals, vars, dir, __import__})  # builtins that look at the frame they are called from
@@ -155,7 +154,7 @@ def is_cloned(f: Any) -> bool:
 # -- what clones find in their cells
 
 
-def cells(call: Call, calling: frozenset[Any]) -> dict[str, types.CellType]:
+def cells(call: Lookup, calling: frozenset[Any]) -> dict[str, types.CellType]:
     """The functions for `loads.NAMES` and for calls; `calling` are functions that follow their arguments."""
     found = {
         ".call": functools.partial(_call, call, calling), ".read": _read, ".reached": _reached,
@@ -214,7 +213,7 @@ def _reached(owner: Any, name: str, *default: Any) -> Any:
     return reading.read(getattr(owner, name, *default))
 
 
-def _call(call: Call, calling: frozenset[Any], f: Any) -> Any:
+def _call(call: Lookup, calling: frozenset[Any], f: Any) -> Any:
     """What to call in place of f; code that is not followed is shown its arguments first."""
     found = call(f)
     reading = current_reading()

@@ -13,7 +13,7 @@ import itertools
 import opcode
 import random
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from symdiff.tracing.captures.watching import global_names
 from symdiff.tracing.following.implicit import JOINING, joined_by
 from symdiff.tracing.state.late import Late, itself
 from symdiff.vocabulary.libraries import FOLLOWED, user_line
+from symdiff.vocabulary.signatures import Function, Lookup
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 _ATTRIBUTE = opcode.opmap["LOAD_ATTR"]
@@ -37,7 +38,7 @@ _MAKING = (random.SystemRandom, random.Random, np.random.RandomState, np.datetim
 _CALLED = "called "  # before the name of a global, where it is called only
 
 
-def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[..., Any]:
+def substituted(f: types.FunctionType, call: Lookup) -> Function:
     """The copy of a function; `call` says what to call in place of a function."""
     if _tells(f.__code__):
         raise TraceError(
@@ -79,7 +80,7 @@ def substituted(f: types.FunctionType, call: Callable[[Any], Any]) -> Callable[.
     return _of_functions(copy) if compares else copy
 
 
-def _of_functions(copy: types.FunctionType) -> Callable[..., Any]:
+def _of_functions(copy: types.FunctionType) -> Function:
     """A copy that compares objects by identity: it receives functions themselves."""
 
     @functools.wraps(copy)
@@ -163,7 +164,7 @@ def _tells(code: types.CodeType) -> bool:
     return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, _nested(code)))
 
 
-def _cell(cell: types.CellType, call: Callable[[Any], Any], compares: bool, bare: bool) -> types.CellType:
+def _cell(cell: types.CellType, call: Lookup, compares: bool, bare: bool) -> types.CellType:
     try:
         value = cell.cell_contents
     except ValueError:
@@ -178,7 +179,7 @@ def _cell(cell: types.CellType, call: Callable[[Any], Any], compares: bool, bare
 class _Module:
     """A module whose functions are looked up."""
 
-    def __init__(self, module: types.ModuleType, call: Callable[[Any], Any]) -> None:
+    def __init__(self, module: types.ModuleType, call: Lookup) -> None:
         self._module = module
         self._call = call
 

@@ -17,6 +17,7 @@ from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 _VIEWS = frozenset(
     """reshape ravel transpose matrix_transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to flip
@@ -26,7 +27,7 @@ for _name, _bind in moving.MOVING.items():
     stands_for(getattr(np, _name), memory="view" if _name in _VIEWS else "")(of_atoms(_bind))
 
 
-def _joining(name: str) -> Callable[..., Any]:
+def _joining(name: str) -> Function:
     """What joins arrays, which NumPy converts before."""
     one = of_atoms(moving.MOVING[name])
 
@@ -110,7 +111,7 @@ def typed(a: Any, dtype: Any) -> Any:
 _OF_TRUTHS = {"sum": np.any, "prod": np.all}
 
 
-def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) -> Callable[..., Any]:
+def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) -> Function:
     """A reduction; cells that do not count are what changes nothing in it."""
     one = of_atoms(reducing.REDUCING[name])
 
@@ -154,7 +155,7 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *,
     return np.sum(x, axis=axis, keepdims=keepdims, where=where) / _counted(x, where, axis, keepdims)
 
 
-def _spread(root: bool) -> Callable[..., Any]:
+def _spread(root: bool) -> Function:
     """The variance, or its root."""
 
     def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,
@@ -184,7 +185,7 @@ def ptp(a: Array, axis: Any = None, keepdims: bool = False) -> Any:
     return _ptp(np.atleast_1d(a), axis, keepdims)
 
 
-def _running(bind: Callable[..., Any]) -> Callable[..., Any]:
+def _running(bind: Function) -> Function:
     one = of_atoms(bind)
 
     def stand(a: Any, axis: int | None = None, dtype: Any = None) -> Any:

@@ -6,7 +6,6 @@ with `TraceError`.
 
 import functools
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,10 @@ from symdiff.tracing.values.operations import record
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function
 
 
-def of_atoms(bind: Callable[..., Any]) -> Callable[..., Any]:
+def of_atoms(bind: Function) -> Function:
     """A function that appends bindings as one of traced values: arrays become operands, other arguments are static."""
     _, *parameters = inspect.signature(bind).parameters.values()
     names = [p.name for p in parameters]
@@ -52,7 +52,7 @@ def of_atoms(bind: Callable[..., Any]) -> Callable[..., Any]:
     return stand
 
 
-def trace_rule_call(rule: Any, args: tuple[Any, ...], origin: str) -> Any:
+def trace_rule_call(rule: Any, args: Arguments, origin: str) -> Any:
     """A function of the rule table on traced values: its operation, or a call that its formula replaces later."""
     builder = traced_builder(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
     operands = tuple(traced_atom(a, builder, origin) for a in args)

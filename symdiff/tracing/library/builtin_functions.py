@@ -6,7 +6,6 @@ are one condition, and that `isinstance` and `type` answer for the number or arr
 """
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,8 @@ from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.tracer import Tracer, rounded_value
 from symdiff.tracing.values.truths import traced_is
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
-Standing = Callable[..., Any]
 _SPLIT = 2.0**27 + 1
 _WHOLE = 2.0**52  # doubles from here on have no fraction
 
@@ -114,7 +113,7 @@ def _split(x: Any) -> Any:
     return shifted - (shifted - x)
 
 
-def _joined(stop: bool, join: Standing) -> Standing:
+def _joined(stop: bool, join: Function) -> Function:
     """`any` (stop at True) or `all` (stop at False); traced conditions are joined into one."""
 
     def standing(iterable: Any, /) -> Any:

@@ -8,7 +8,6 @@ without traced values go where they were meant to, but for the makers of arrays,
 import functools
 import itertools
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from symdiff.tracing.values.standing import STANDING, call_standing
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords, Lookup
 
 _SPECIAL = "cupyx.scipy.special"
 _SAME = frozenset({"asarray", "ascontiguousarray", "asfortranarray", "asanyarray", "array"})  # what is traced is an array
@@ -28,7 +28,7 @@ _MAKERS = frozenset(
 )
 
 
-def instead_of_cupy(function: Callable[..., Any], call: Callable[[Any], Any]) -> Callable[..., Any]:
+def instead_of_cupy(function: Function, call: Lookup) -> Function:
     """What stands for a function of CuPy's in a trace; `call` says what stands for NumPy's."""
     module, name = getattr(function, "__module__", None) or "cupy", function.__name__.removeprefix("cupy_")
     special = _special_names(function)
@@ -64,7 +64,7 @@ def _special_names(function: Any) -> list[str]:
     return [name for name, value in vars(module).items() if value is function] if module else []
 
 
-def _special(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _special(names: list[str], args: Arguments, kwargs: Keywords) -> Any:
     """A special function on traced values, by its rule or its rules."""
     origin, book = user_line(), default_rules()
     for name in names:

@@ -17,8 +17,8 @@ from symdiff.tracing.values.answers import check_answer
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords, Lookup
 
-Follow = Callable[[Any], Any]
 _FORMULAS = tuple(f"scipy.stats._{name}" for name in ("continuous_distns", "discrete_distns", "distn_infrastructure"))
 
 
@@ -44,7 +44,7 @@ METHODS = {
 QUANTILES = ("ppf", "isf")
 
 
-def of_distribution(owner: Any, name: str, follow: Follow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def of_distribution(owner: Any, name: str, follow: Lookup, args: Arguments, kwargs: Keywords) -> Any:
     """A method of a distribution, with the parameters that a frozen one keeps; `follow` gives what runs in place of SciPy's."""
     if name in ("freeze", "__call__") and (hasattr(owner, "numargs") or (type(owner).__name__, "pdf") in _JOINT):
         return _frozen(owner, args, kwargs)
@@ -56,7 +56,7 @@ def of_distribution(owner: Any, name: str, follow: Follow, args: tuple[Any, ...]
     return found
 
 
-def _single(owner: Any, name: str, follow: Follow, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _single(owner: Any, name: str, follow: Lookup, args: Arguments, kwargs: Keywords) -> Any:
     """A method of a distribution of one variable."""
     if name not in distributions_followed().get(getattr(owner, "name", ""), ()):
         raise _refused(owner, name)
@@ -84,7 +84,7 @@ def _single(owner: Any, name: str, follow: Follow, args: tuple[Any, ...], kwargs
     return value if _is_known(valid) and np.all(valid) else value * np.where(valid, 1.0, math.nan)  # so are its slopes
 
 
-def _formula(owner: Any, name: str, follow: Follow) -> Callable[..., Any]:
+def _formula(owner: Any, name: str, follow: Lookup) -> Function:
     """The formula of a distribution's own class, a density by its logarithm. Raises `TraceError` where it has none."""
     general = next(base for base in type(owner).__mro__ if base.__name__ in ("rv_continuous", "rv_discrete"))
 
@@ -149,7 +149,7 @@ def _is_known(value: Any) -> bool:
     return not is_traced(value)
 
 
-def _frozen(owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _frozen(owner: Any, args: Arguments, kwargs: Keywords) -> Any:
     """A distribution with traced parameters, as SciPy makes it but for the ends of its support."""
     made = object.__new__(type(owner(*[1.0] * getattr(owner, "numargs", 0))))
     made.dist, made.args, made.kwds = owner, args, kwargs
@@ -168,13 +168,13 @@ def _normal_logpdf(x: Any, mean: Any = None, cov: Any = 1) -> Any:
     return np.squeeze(found)
 
 
-_JOINT: dict[tuple[str, str], Callable[..., Any]] = {
+_JOINT: dict[tuple[str, str], Function] = {
     ("multivariate_normal_gen", "logpdf"): _normal_logpdf,
     ("multivariate_normal_gen", "pdf"): lambda *args, **kwargs: np.exp(_normal_logpdf(*args, **kwargs)),
 }
 
 
-def formula_part(f: Any) -> Callable[..., Any] | None:
+def formula_part(f: Any) -> Function | None:
     """What runs in place of a function in SciPy's formulas: itself, where its source is followed; None for other functions."""
     if f.__name__ == "apply_where" and f.__module__.startswith("scipy."):
         return _apply_where

@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.tracing.values.operands import bound, part_of
 from symdiff.tracing.values.standing import Array, stands_for
-from symdiff.vocabulary.heads import half_weights
+from symdiff.vocabulary.heads import Shape, half_weights
 
 _BACKWARDS = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
@@ -95,7 +95,7 @@ fft, ifft, rfft, irfft, *_ = (
 # -- several axes
 
 
-def _axes(x: Any, s: Any, axes: Any) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
+def _axes(x: Any, s: Any, axes: Any) -> tuple[Shape, tuple[int | None, ...]]:
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     places = tuple(normalize_axis_index(int(i), x.ndim) for i in axes)

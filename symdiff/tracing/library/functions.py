@@ -47,6 +47,7 @@ from symdiff.tracing.values.truths import is_truth
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import check_plain
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords, Lookup
 
 _OP_OF_UFUNC: dict[Any, str] = {}
 for _op in OPS.values():
@@ -56,13 +57,13 @@ for _op in OPS.values():
 _BITWISE = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "invert": "not", "left_shift": "lshift",
             "right_shift": "rshift"}  # fmt: skip
 _TRUTHFUL = {"add": "add", "sub": "sub", "mul": "mul", "neg": "neg"}  # what NumPy does otherwise to truths
-_REDUCTIONS: dict[Any, Callable[..., Any]] = {
+_REDUCTIONS: dict[Any, Function] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
 }  # fmt: skip
 
 
 @ufunc_called.written
-def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords, origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
     check_plain(origin, *inputs, *(kwargs.get("out") or ()))
@@ -134,7 +135,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[st
     return _checked(ufunc, inputs, origin, trace_rule_call(rule, inputs, origin))
 
 
-def _checked(ufunc: np.ufunc, inputs: tuple[Any, ...], origin: str, found: Any) -> Any:
+def _checked(ufunc: np.ufunc, inputs: Arguments, origin: str, found: Any) -> Any:
     """A result of NumPy's in its order in memory, where NumPy raises no floating error."""
     name = ufunc.__name__
     found = by_zero(name, NUMPY, inputs[-1], check_answer(ufunc, f"np.{name}", inputs, {}, found, origin))
@@ -153,7 +154,7 @@ def _is_rough(ufunc: np.ufunc) -> bool:
 _DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
 
 
-def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> Any:
+def _written(function: Any, args: Arguments, kwargs: Keywords, out: Any, origin: str) -> Any:
     """`function(*args, out=out, **kwargs)`; with `where=`, cells of `out` for which it does not hold stay."""
     each = isinstance(getattr(function, "__self__", function), np.ufunc) and function.__name__ != "reduce"
     where = kwargs.pop("where", True) if each else True
@@ -188,7 +189,7 @@ def _written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: 
     return tuple(found) if isinstance(results, tuple) else found[0]
 
 
-def _check_overlap(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
+def _check_overlap(function: Any, args: Arguments, kwargs: Keywords, name: str) -> None:
     """Refuse arrays of `out=` that NumPy writes to before it has read them as arguments: it is asked, with cells of numbers."""
     held: dict[int, np.ndarray] = {}
 
@@ -224,7 +225,7 @@ def _overlap(x: Any, y: Any) -> bool:
     return type(x) is type(y) and np.shares_memory(x, y)
 
 
-def _applied_at(ufunc: Any, inputs: tuple[Any, ...], origin: str) -> None:
+def _applied_at(ufunc: Any, inputs: Arguments, origin: str) -> None:
     """`ufunc.at(y, index, values)`: cell by cell, so that an index may occur twice."""
     target, index, *values = inputs
     values = [v.copy() if isinstance(v, Tracer) else v for v in values]  # for they may be cells of the target, as places may
@@ -259,7 +260,7 @@ def _is_scipy(ufunc: Any) -> bool:
 
 
 @function_called.written
-def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+def call_library_function(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
     row = STANDING.get(function, _UNKNOWN_ROW)
     leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
@@ -303,12 +304,12 @@ def call_library_function(function: Any, args: tuple[Any, ...], kwargs: dict[str
     return turned(function, args, kwargs, found) if asks else found
 
 
-def _each(function: Callable[[Any], Any], found: Any) -> Any:
+def _each(function: Lookup, found: Any) -> Any:
     """A result, or each part of one."""
     return function(found) if isinstance(found, Tracer) else structures.map_leaves(function, found)
 
 
-def _of_their_kinds(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+def _of_their_kinds(function: Any, args: Arguments, kwargs: Keywords, found: Any) -> Any:
     """Single results of the kinds that NumPy gives: one of Python's truths, its own scalars, arrays of shape ()."""
     if isinstance(found, Tracer) and found.shape:
         return found
@@ -343,7 +344,7 @@ def _told(value: Any) -> Any:
     return type(value), value if isinstance(value, Hashable) else repr(value)
 
 
-def _factored(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+def _factored(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """The matrices, where none makes NumPy raise; those that would, on other paths, are the identity there."""
     x = as_array(args[0])
     if x.ndim < 2 or x.shape[-1] != x.shape[-2] or (function is np.linalg.matrix_power and args[1] >= 0):
@@ -371,7 +372,7 @@ def _alone(given: list[Tracer], found: Any) -> Any:
     return found.copy() if shares else found
 
 
-def _perhaps_viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+def _perhaps_viewed(function: Any, args: Arguments, kwargs: Keywords, found: Any) -> Any:
     """A result that NumPy has in memory of its own, but for some arguments: `np.polyder(p, 0)` is p itself."""
     if not any(isinstance(f, Tracer) and f.shape for f in structures.leaves(found, none_is_leaf=True)):
         return found
@@ -392,7 +393,7 @@ def _locked(found: Tracer, why: str) -> Tracer:
     return Tracer.showing(found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, why)), found.dtype)  # type: ignore[no-any-return]
 
 
-def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any) -> Any:
+def turned(function: Any, args: Arguments, kwargs: Keywords, found: Any) -> Any:
     """Arrays made of others whose cells lie in another order in memory than their own: NumPy tells how their cells lie."""
     given = structures.leaves((args, kwargs), none_is_leaf=True)
     roots = [root_of(v.held.storage) for v in given if isinstance(v, Tracer) and v.held is not None]
@@ -414,7 +415,7 @@ def turned(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], found: 
     return structures.unflatten(tree, results)
 
 
-def asked_with_zeros(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def asked_with_zeros(function: Any, args: Arguments, kwargs: Keywords) -> Any:
     """What a function gives for zeros in place of traced values; None where it raises."""
 
     def zeros(value: Any) -> Any:
@@ -435,7 +436,7 @@ _UNASKED = "whether NumPy has this array in memory of its own is not known; assi
 _UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
 
-def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+def _recorded(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """The result of a function by what stands for it."""
     row = STANDING.get(function)
     if row is not None:
@@ -447,7 +448,7 @@ def _recorded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], orig
     raise TraceError(f"{origin}: {name_of(function)} of a traced value is not supported; {way_out(name_of(function))}")
 
 
-def _out_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _out_of(function: Any, args: Arguments, kwargs: Keywords) -> Any:
     """The arguments without `out`, and this; None where there is none."""
     if kwargs.get("out") is not None:
         return args, {k: v for k, v in kwargs.items() if k != "out"}, kwargs["out"]
@@ -469,7 +470,7 @@ def _place_of_out(function: Any) -> int | None:
     return names.index("out") if "out" in names else None
 
 
-def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+def _viewed(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """A function that NumPy may give a view for: it is asked with the memory of the arrays."""
     implementation = function if _is_of_atoms(function) else None
     found = _recorded(function, args, kwargs, origin) if implementation is None else None
@@ -492,7 +493,7 @@ def _viewed(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], origin
     return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
 
 
-def _stays_number(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _stays_number(function: Any, args: Arguments, kwargs: Keywords) -> bool:
     """Whether NumPy gives a number for a number: `np.squeeze(x)`, not `np.broadcast_to(x, ())`."""
     given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, Tracer)]
     if any(v.has_memory() for v in given):
@@ -501,7 +502,7 @@ def _stays_number(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return isinstance(function(*shown[0], **shown[1]), np.generic)
 
 
-def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, list[Tracer]]:
+def _asked(function: Any, args: Arguments, kwargs: Keywords) -> tuple[Any, list[Tracer]]:
     """What NumPy gives for the memory of traced arrays, and these."""
     arrays: list[Tracer] = []
 
@@ -531,7 +532,7 @@ def _asked(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     return asked, arrays
 
 
-def _moved(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], x: Tracer, place: np.ndarray) -> View:
+def _moved(function: Any, args: Arguments, kwargs: Keywords, x: Tracer, place: np.ndarray) -> View:
     """The view at a place, read by the function itself."""
 
     def how(arrays: Arrays, atom: Any) -> Any:

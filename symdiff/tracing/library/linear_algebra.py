@@ -14,6 +14,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays import products
 from symdiff.tracing.values.operands import as_array, bound, holds_traced, traced_operands, traced_result
 from symdiff.tracing.values.standing import Array, stands_for
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
 
 
@@ -224,7 +225,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     return norm(_matrices(x), ord, (-2, -1), keepdims)
 
 
-def _of_singular_values(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def _of_singular_values(x: Any, ord: Any, axes: Shape, keepdims: bool) -> Any:
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
     s = svdvals(np.moveaxis(x, axes, (-2, -1)))
     found = np.sum(s, axis=-1) if ord == "nuc" else np.max(s, axis=-1) if ord == 2 else np.min(s, axis=-1)

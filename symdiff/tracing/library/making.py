@@ -6,7 +6,7 @@ static.
 """
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,10 @@ from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
 from symdiff.tracing.values.truths import is_truth
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
-Standing = Callable[..., Any]
 
-
-def fresh_numpy_array(result: Any, args: tuple[Any, ...]) -> Any:
+def fresh_numpy_array(result: Any, args: Arguments) -> Any:
     """A new array that NumPy made as one that can take traced values; a view of what an argument holds stays as it is.
 
     So does an array of objects that was asked for.
@@ -65,7 +64,7 @@ def _is_objects(dtype: Any) -> bool:
     return isinstance(dtype, (type, str, np.dtype)) and dtype in (object, "O", "object")
 
 
-def _array(native: Standing) -> Standing:
+def _array(native: Function) -> Function:
     @stands_for(native, always=True)
     def standing(values: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not holds_traced(values):
@@ -89,7 +88,7 @@ def _array(native: Standing) -> Standing:
     return standing
 
 
-def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _as_array(native: Function, x: Tracer, dtype: Any, args: Arguments, kwargs: Keywords) -> Any:
     """A traced value as NumPy's maker gives it: itself, another view or a copy, as NumPy answers for its memory."""
     if isinstance(x, Selected) and native in (np.array, np.asarray) and dtype is None and not args and not kwargs:
         return x.copy() if native is np.array else x
@@ -103,7 +102,7 @@ def _as_array(native: Standing, x: Tracer, dtype: Any, args: tuple[Any, ...], kw
     return _told(native, x, place, args, kwargs) if np.may_share_memory(asked, place) else copied(x, asked)
 
 
-def _told(native: Standing, x: Tracer, place: np.ndarray, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tracer:
+def _told(native: Function, x: Tracer, place: np.ndarray, args: Arguments, kwargs: Keywords) -> Tracer:
     """An array that NumPy gives itself where it lies in memory as asked: of an argument that is told when somebody asks."""
     argument = given_argument(x)
     if not isinstance(argument, (np.ndarray, Tracer)):
@@ -161,7 +160,7 @@ def _stacked(values: Any) -> Any:
     return Tracer(builder, as_atom(list(values), builder, user_line())).copy()  # type: ignore[arg-type]
 
 
-def _fit(module: str, short: str) -> Standing:
+def _fit(module: str, short: str) -> Function:
     """A fit of `numpy.polynomial` by the matrix of its basis."""
     functions = getattr(np.polynomial, module)
     native, traced = getattr(functions, f"{short}fit"), fit(getattr(functions, f"{short}vander"))
@@ -199,7 +198,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
     return in_traced_order(found, (x,), copies=True)
 
 
-def _number_type(kind: Any) -> Standing:
+def _number_type(kind: Any) -> Function:
     @stands_for(kind, always=True)
     def standing(*args: Any) -> Any:
         if not args or not isinstance(args[0], Tracer):
@@ -214,7 +213,7 @@ def _known(value: Any) -> Any:
     return tuple(map(_known, value)) if isinstance(value, tuple) else value.decided() if isinstance(value, Integer) else value
 
 
-def _decided(native: Standing) -> Standing:
+def _decided(native: Function) -> Function:
     """A maker of arrays whose shape, and all other integers, must be known."""
 
     @stands_for(native, always=True)

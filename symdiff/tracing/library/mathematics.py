@@ -10,7 +10,6 @@ import functools
 import math
 import statistics
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,8 +25,8 @@ from symdiff.tracing.values.kinds import PYTHON, resulting, traced_form
 from symdiff.tracing.values.standing import stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
-Standing = Callable[..., Any]
 _SAME = """
     sqrt exp expm1 sin cos tan sinh cosh tanh cbrt exp2 log1p log2 log10 fabs degrees radians isnan isinf
     isfinite fmod copysign nextafter
@@ -83,7 +82,7 @@ def _as_number(value: Any, name: str, kind: type) -> Any:
     return cell.astype(kind).of_kind(PYTHON) if traced(cell) else kind(cell)
 
 
-def _through(module: Any, name: str, function: Standing, number: Standing) -> Standing:
+def _through(module: Any, name: str, function: Function, number: Function) -> Function:
     native = getattr(module, name)
     called = f"{module.__name__}.{name}"
 
@@ -103,15 +102,15 @@ def pythons(found: Any) -> Any:
     return tuple(map(pythons, found)) if isinstance(found, tuple) else found.of_kind(PYTHON) if traced(found) else found
 
 
-def _in_python(function: Standing, *args: Any, **kwargs: Any) -> Any:
+def _in_python(function: Function, *args: Any, **kwargs: Any) -> Any:
     return pythons(function(*args, **kwargs))
 
 
-def _whole(function: Standing) -> Standing:
+def _whole(function: Function) -> Function:
     return lambda x: Integer.of(function(x) + 0.0)
 
 
-def _of_numbers(name: str) -> Standing:
+def _of_numbers(name: str) -> Function:
     def standing(*args: Any, **kwargs: Any) -> Any:
         args = tuple(a.decided() if isinstance(a, Integer) else a for a in args)
         if traced(*args):
@@ -121,7 +120,7 @@ def _of_numbers(name: str) -> Standing:
     return standing
 
 
-def _special(name: str) -> Standing:
+def _special(name: str) -> Function:
     def standing(x: Any) -> Any:
         return trace_rule_call(default_rules().lookup("scipy.special", name, 1), (x,), user_line())
 
@@ -196,7 +195,7 @@ def _rect(r: Any, phi: Any) -> Any:
 # -- statistics
 
 
-def _of_sample(name: str, formula: Standing) -> Standing:
+def _of_sample(name: str, formula: Function) -> Function:
     def standing(sample: Any, *args: Any, **kwargs: Any) -> Any:
         values = list(sample)
         weights = [w for a in (*args, *kwargs.values()) for w in (a if isinstance(a, (list, tuple)) else [a])]
@@ -240,14 +239,14 @@ def _takes_zeros() -> bool:
         return False
 
 
-_SAMPLES: dict[str, tuple[Standing, str]] = {
+_SAMPLES: dict[str, tuple[Function, str]] = {
     "geometric_mean": (
         lambda x: x < 0 if _takes_zeros() else x <= 0,
         "geometric mean requires a non-empty dataset containing positive numbers",
     ),
     "harmonic_mean": (lambda x: x < 0, "harmonic mean does not support negative values"),
 }  # numbers for which there is none
-_STATISTICS: dict[str, Standing] = {
+_STATISTICS: dict[str, Function] = {
     "mean": np.mean,
     "fmean": _fmean,
     "geometric_mean": lambda x: np.exp(np.mean(np.log(x))),
@@ -262,7 +261,7 @@ _STATISTICS: dict[str, Standing] = {
 
 def _enter() -> None:
     names = {n: n for n in _SAME} | _RENAMED
-    formulas: dict[str, Standing] = {name: getattr(np, numpy) for name, numpy in names.items()}
+    formulas: dict[str, Function] = {name: getattr(np, numpy) for name, numpy in names.items()}
     formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
     formulas |= {name: _whole(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
     formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": np.modf, "frexp": np.frexp, "ldexp": _ldexp}

@@ -8,7 +8,7 @@ places. Tied numbers share the slope: n of an extreme 1/n each, two that are put
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,10 @@ from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.storage import CELLS
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.tracing.values.truths import is_truth
+from symdiff.vocabulary.signatures import Function
 
 EXCHANGED = 8  # numbers up to which `sorted` is a network of minima and maxima
-_NATIVE: dict[str, Callable[..., Any]] = {"max": max, "min": min}
+_NATIVE: dict[str, Function] = {"max": max, "min": min}
 
 
 def _numbers(values: Sequence[Any]) -> bool:

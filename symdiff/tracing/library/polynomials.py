@@ -14,6 +14,7 @@ from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.standing import Array, follows_source, stands_for
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 
 @stands_for(np.polyval, memory="own")
@@ -42,7 +43,7 @@ def polyint(p: Array, m: int = 1, k: Array = None) -> Any:
     return p
 
 
-def _termwise(function: Callable[..., Any]) -> Callable[..., Any]:
+def _termwise(function: Function) -> Function:
     def matched(a1: Array, a2: Array) -> Any:
         both = np.atleast_1d(a1), np.atleast_1d(a2)
         n = max(map(len, both))
@@ -128,7 +129,7 @@ def _fitted(rows: Any, y: Any, w: Any) -> Any:
     return found / (scale if y.ndim == 1 else scale[:, None])
 
 
-def fit(basis: Callable[[Any, int], Any]) -> Callable[..., Any]:
+def fit(basis: Callable[[Any, int], Any]) -> Function:
     """`polyfit`, `chebfit`, ... of `numpy.polynomial`, by the matrix of the basis."""
 
     def fitted(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None) -> Any:

@@ -17,6 +17,7 @@ from symdiff.tracing.values.operands import as_array, bound, holds_traced, part_
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function
 
 # -- scipy.linalg
 
@@ -202,7 +203,7 @@ def simpson(y: Array, x: Any = None, *, dx: float = 1.0, axis: int = -1) -> Any:
 # -- scipy.fft
 
 
-def _cosines(name: str) -> Callable[..., Any]:
+def _cosines(name: str) -> Function:
     def transformed(x: Array, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None,
                     orthogonalize: bool | None = None) -> Any:  # fmt: skip
         from scipy import fft
@@ -268,7 +269,7 @@ def _spectral(x: Any, y: Any, axes: Shape) -> Any:
     return fourier.irfftn(fourier.rfftn(x, sizes, axes) * fourier.rfftn(y, sizes, axes), sizes, axes)
 
 
-def _centred(whole: Any, first: Shape, second: Shape, mode: str, axes: tuple[int, ...] | None = None) -> Any:
+def _centred(whole: Any, first: Shape, second: Shape, mode: str, axes: Shape | None = None) -> Any:
     """The part of a full convolution that a mode of SciPy's keeps."""
     if mode == "full":
         return whole
@@ -327,7 +328,7 @@ def hilbert(x: Array, N: int | None = None, axis: int = -1) -> Any:
     return _filtered("signal", "hilbert", lambda f, e: f(e, N, axis=0), x, axis, ())
 
 
-def _along_axis(name: str) -> Callable[..., Any]:
+def _along_axis(name: str) -> Function:
     """A filter of `scipy.ndimage` along one axis."""
 
     def filtered(input: Array, *args: Any, axis: int = -1, **options: Any) -> Any:
@@ -338,7 +339,7 @@ def _along_axis(name: str) -> Callable[..., Any]:
     return filtered
 
 
-def _along_axes(name: str) -> Callable[..., Any]:
+def _along_axes(name: str) -> Function:
     """A filter of `scipy.ndimage` that works along one axis after the other, with a parameter for each."""
 
     def filtered(input: Array, parameter: Any = None, **options: Any) -> Any:
@@ -351,9 +352,7 @@ def _along_axes(name: str) -> Callable[..., Any]:
     return filtered
 
 
-def _filtered(
-    package: str, name: str, lines: Callable[[Any, np.ndarray], Any], x: Any, axis: int, static: tuple[Any, ...]
-) -> Any:
+def _filtered(package: str, name: str, lines: Callable[[Any, np.ndarray], Any], x: Any, axis: int, static: Arguments) -> Any:
     """A linear function of the lines of x along an axis, SciPy's own with static parameters."""
     import importlib
 

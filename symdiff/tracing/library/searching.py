@@ -6,7 +6,6 @@ with `TraceError`.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,9 @@ from symdiff.tracing.values.selecting import count_mask, pattern, truths_of
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.traced_keys import read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 
 def _along(name: str, x: Any, axis: int) -> Any:
@@ -33,7 +34,7 @@ def _along(name: str, x: Any, axis: int) -> Any:
     return integer(x.builder, Arrays(x.builder, user_line()).bind(name, x.atom, axis=normalize_axis_index(axis, x.ndim)))
 
 
-def _extreme(name: str) -> Callable[..., Any]:
+def _extreme(name: str) -> Function:
     def place(a: Array, axis: int | None = None, *, keepdims: bool = False) -> Any:
         x = np.atleast_1d(a)
         if math.prod(x.shape if axis is None else (x.shape[axis],)) == 0:
@@ -50,7 +51,7 @@ for _function in (np.argmax, np.argmin):
     stands_for(_function, memory="own")(_extreme(_function.__name__))
 
 
-def _extreme_without_nan(name: str, nothing: float) -> Callable[..., Any]:
+def _extreme_without_nan(name: str, nothing: float) -> Function:
     def place(a: Array, axis: int | None = None, *, keepdims: bool = False) -> Any:
         missing = np.isnan(a)
         if np.any(np.all(missing, axis=axis)):
@@ -214,7 +215,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     arr[_own_places(np.shape(arr), indices, axis)] = values
 
 
-def _own_places(sizes: tuple[int, ...], indices: Any, axis: int) -> tuple[Any, ...]:
+def _own_places(sizes: Shape, indices: Any, axis: int) -> tuple[Any, ...]:
     """The index of one place along an axis for each place of the others."""
     axis = normalize_axis_index(axis, len(sizes))
     shape = tuple(max(n, m) for n, m in zip(sizes, np.shape(indices), strict=True))

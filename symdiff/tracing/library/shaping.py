@@ -6,7 +6,6 @@ values where integers or masks must be static.
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,9 @@ from symdiff.tracing.values.operands import as_array, holds_traced, part_of, tra
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.traced_keys import written_where
 from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 
 def _static(value: Any, what: str) -> np.ndarray:
@@ -135,7 +136,7 @@ def array_split(ary: Array, indices_or_sections: Any, axis: int = 0) -> Any:
     return [part_of(ary, axis, slice(int(p[0]), int(p[-1]) + 1) if len(p) else slice(0, 0)) for p in pieces]
 
 
-def _splitting(axis: int) -> Callable[..., Any]:
+def _splitting(axis: int) -> Function:
     def split_along(ary: Array, indices_or_sections: Any) -> Any:
         return split(ary, indices_or_sections, axis if axis != 1 or ary.ndim > 1 else 0)
 
@@ -257,7 +258,7 @@ def _ramp_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
     return np.floor(found).astype(int) if whole else found
 
 
-def _of_cells(reduced: Callable[..., Any]) -> Callable[..., Any]:
+def _of_cells(reduced: Function) -> Function:
     def edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
         if not count:
             return None
@@ -269,12 +270,12 @@ def _of_cells(reduced: Callable[..., Any]) -> Callable[..., Any]:
     return edge
 
 
-def _slab(x: Any, axis: int, count: int) -> tuple[int, ...]:
+def _slab(x: Any, axis: int, count: int) -> Shape:
     return (*x.shape[:axis], count, *x.shape[axis + 1 :])
 
 
 _PICKED = ("edge", "reflect", "symmetric", "wrap")
-_EDGES: dict[Any, Callable[..., Any]] = {
+_EDGES: dict[Any, Function] = {
     "constant": _constant_edge,
     "linear_ramp": _ramp_edge,
     "mean": _of_cells(np.mean),
@@ -288,7 +289,7 @@ _EDGES: dict[Any, Callable[..., Any]] = {
 
 
 @stands_for(np.apply_along_axis, memory="own", calls=True)
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+def apply_along_axis(func1d: Function, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     arr = as_array(arr)
     axis = normalize_axis_index(axis, arr.ndim)
     moved = np.moveaxis(arr, axis, -1)
@@ -303,14 +304,14 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 
 @stands_for(np.apply_over_axes, memory="itself", calls=True)
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Function, a: Any, axes: Any) -> Any:
     for axis in np.atleast_1d(axes):
         found = func(a, int(axis))
         a = found if found.ndim == a.ndim else np.expand_dims(found, int(axis))
     return a
 
 
-def instead_of_vectorize(f: np.vectorize, g: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def instead_of_vectorize(f: np.vectorize, g: Function, args: Arguments, kwargs: Keywords) -> Any:
     """`np.vectorize(g)(...)`: g of each cell, or of each array of core axes where there is a signature."""
     open_places = [i for i in range(len(args)) if i not in f.excluded]
     named = [k for k in kwargs if k not in f.excluded]
@@ -336,7 +337,7 @@ def instead_of_vectorize(f: np.vectorize, g: Callable[..., Any], args: tuple[Any
     return tuple(map(arranged, map(list, zip(*found, strict=True)))) if isinstance(found[0], tuple) else arranged(found)
 
 
-def _arranged(found: list[Any], lead: tuple[int, ...]) -> Any:
+def _arranged(found: list[Any], lead: Shape) -> Any:
     whole = np.stack([as_array(x) for x in found])
     return np.reshape(whole, (*lead, *whole.shape[1:]))
 

@@ -5,7 +5,6 @@ tied cells, NaN cells that are skipped have derivative 0. Refuses methods of qua
 their own, and bins that depend on traced values, with `TraceError`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,9 @@ from symdiff.tracing.values.layouts import in_traced_order
 from symdiff.tracing.values.operands import as_array, bound, holds_traced
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.tracer import Tracer
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 # -- quantiles
 
@@ -40,7 +41,7 @@ _PLACES = {
 _METHODS = tuple(name for name in _PLACES if name != "middle")
 
 
-def _merged(x: Any, axis: Any) -> tuple[Any, tuple[int, ...]]:
+def _merged(x: Any, axis: Any) -> tuple[Any, Shape]:
     """The array with some axes as its last one, and the shape of a result that keeps them."""
     x = as_array(x)
     axes = tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
@@ -133,7 +134,7 @@ def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bo
     return _stacked(levels, one)
 
 
-def _enter(prefix: str, found: Callable[..., Any], method: str) -> None:
+def _enter(prefix: str, found: Function, method: str) -> None:
     @stands_for(getattr(np, f"{prefix}quantile"))
     def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
         return found(f"{prefix}quantile", a, q, axis, method, keepdims)
@@ -163,7 +164,7 @@ def _filled(a: Any, value: float) -> Any:
     return np.where(np.isnan(a), value, a)
 
 
-def _skipping(name: str, nothing: float, extreme: bool = False) -> Callable[..., Any]:
+def _skipping(name: str, nothing: float, extreme: bool = False) -> Function:
     """A reduction or a running one in which NaN is what changes nothing; an extreme of nothing else is NaN."""
     reduced = getattr(np, name)
 
@@ -195,7 +196,7 @@ def _known(a: Any, where: Any) -> Any:
     return np.logical_and(np.logical_not(np.isnan(a)), where)
 
 
-def _spread(reduced: Callable[..., Any]) -> Callable[..., Any]:
+def _spread(reduced: Function) -> Function:
     """The variance of the cells that are numbers, or its root; NaN, and of slope NaN, where they are too few."""
 
     def stand(a: Any, axis: Any = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False, *, where: Any = True,

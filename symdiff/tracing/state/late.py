@@ -5,8 +5,9 @@ methods, itself; only `is` tells them apart.
 """
 
 import types
-from collections.abc import Callable
 from typing import Any
+
+from symdiff.vocabulary.signatures import Lookup
 
 
 def itself(value: Any) -> Any:
@@ -22,7 +23,7 @@ class Late:
 
     __slots__ = ("_call", "_function")
 
-    def __init__(self, function: Any, call: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Any, call: Lookup) -> None:
         object.__setattr__(self, "_function", function)
         object.__setattr__(self, "_call", call)
 

@@ -6,13 +6,14 @@ takes more than twice as long as the one before it. Refuses, with `TraceError` a
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from symdiff.errors import TraceError
 from symdiff.rulebooks.rule import rule_key
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 LEVELS = 16
 DEEPEST = 64
@@ -40,7 +41,7 @@ _nest = _Nest()
 
 
 @contextmanager
-def nested_trace(f: Callable[..., Any], name: str, settings: Any) -> Iterator[None]:
+def nested_trace(f: Function, name: str, settings: Any) -> Iterator[None]:
     """A trace of f, told apart from others by its `settings`, inside those that this thread is making."""
     own, stack = (rule_key(f), settings), _nest.traced
     if stack and (stack.count(own) >= LEVELS or len(stack) >= DEEPEST):

@@ -23,6 +23,7 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError
 from symdiff.tracing.state.attempt import current
 from symdiff.vocabulary.libraries import is_library, is_of_graphs, is_ours, name_unless_library, user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Lookup
 
 _RAISE = opcode.opmap["RAISE_VARARGS"]
 _SWALLOWING = frozenset({"ExitStack", "_AssertRaisesContext", "RaisesContext", "RaisesExc"})  # of libraries
@@ -181,7 +182,7 @@ def _no_remainder(x: Any, y: Any) -> Any:
     return _either(_both(np.isinf(x), y == y), _both(y == 0, x == x))
 
 
-_DOMAINS: dict[str, Callable[..., Any]] = {
+_DOMAINS: dict[str, Function] = {
     **dict.fromkeys(("log", "log2", "log10"), lambda x, base=None: x <= 0 if base is None else _either(x <= 0, base <= 0)),
     **dict.fromkeys(("sin", "cos", "tan"), np.isinf),
     **dict.fromkeys(("asin", "acos"), lambda x: abs(x) > 1),
@@ -196,13 +197,13 @@ _DOMAINS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _is_endless(turning: str, other: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _is_endless(turning: str, other: Lookup) -> Lookup:
     """Whether one part of a complex number is infinite, and the other such that the result has no direction."""
     rest = "real" if turning == "imag" else "imag"
     return lambda z: _both(np.isinf(getattr(z, turning)), other(getattr(z, rest)))
 
 
-_COMPLEX_DOMAINS: dict[str, Callable[..., Any]] = {
+_COMPLEX_DOMAINS: dict[str, Function] = {
     "log": lambda z, base=1.0: _either(z == 0, base == 0),
     "log10": lambda z: z == 0,
     "atanh": lambda z: _either(z == 1, z == -1),
@@ -217,7 +218,7 @@ _COMPLEX_GROWING = frozenset("exp sin cos sinh cosh".split())
 _WHOLE = frozenset({"floor", "ceil", "trunc"})
 
 
-def awaited_mathematics(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def awaited_mathematics(name: str, function: Function, args: Arguments) -> Any:
     """What a function of `math` gives; raises what it raises for arguments with an IEEE result of its own."""
     if name in _DOMAINS:
         raise_if_awaited(lambda: _DOMAINS[name](*args), ValueError, "math domain error")
@@ -231,7 +232,7 @@ def awaited_mathematics(name: str, function: Callable[..., Any], args: tuple[Any
     return found
 
 
-def awaited_complex(name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def awaited_complex(name: str, function: Function, args: Arguments) -> Any:
     """What a function of `cmath` gives, likewise."""
     if name in _COMPLEX_DOMAINS:
         raise_if_awaited(lambda: _COMPLEX_DOMAINS[name](*args), ValueError, "math domain error")
@@ -298,7 +299,7 @@ _TINY = float(np.finfo(float).tiny)
 _TEXTS = {"divide": "divide by zero", "over": "overflow", "under": "underflow", "invalid": "invalid value"}
 
 
-def check_awaited_floating(name: str, operands: tuple[Any, ...], found: Any) -> None:
+def check_awaited_floating(name: str, operands: Arguments, found: Any) -> None:
     """Raise what a function of NumPy's raises in `np.errstate(all="raise")`, or where warnings are errors."""
     for kind, error in _floating_errors():
         if not is_awaited(error) or found.dtype.kind not in "fc":
@@ -320,7 +321,7 @@ def check_awaited_floating(name: str, operands: tuple[Any, ...], found: Any) -> 
             raise error(f"{_TEXTS[kind]} encountered in {name}")
 
 
-def _at_pole(name: str, operands: tuple[Any, ...]) -> Any:
+def _at_pole(name: str, operands: Arguments) -> Any:
     """Where a function with poles has one; None for others."""
     if name not in _POLES:
         return None

@@ -6,15 +6,16 @@ Comp. 19, 1965), a matrix product for prime lengths.
 
 import cmath
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from symdiff.vocabulary.signatures import Function
+
 _QUARTERS = (1, 1j, -1, -1j)
 
 
-def unrolled_transform(sign: int, half: bool = False) -> Callable[..., Any]:
+def unrolled_transform(sign: int, half: bool = False) -> Function:
     """The transform with exponents of a sign; `half`: only its numbers of frequency 0 to n//2."""
 
     def transformed(x: Any, axis: int) -> np.ndarray:

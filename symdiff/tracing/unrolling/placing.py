@@ -5,13 +5,15 @@ first of equal cells is found. A place out of bounds stands for the last one.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from symdiff.vocabulary.heads import Shape
+from symdiff.vocabulary.signatures import Function, Lookup
 
-def _extreme_place(name: str) -> Callable[..., Any]:
+
+def _extreme_place(name: str) -> Function:
     """The head `argmax` or `argmin` over arrays of cells."""
     behind = np.less_equal if name == "argmax" else np.greater_equal
 
@@ -98,7 +100,7 @@ def _is_there(place: Any, k: int, n: int) -> Any:
     return True if n == 1 else place < 1.0 if k == 0 else place >= float(k) if k == n - 1 else place == float(k)
 
 
-def _each(function: Callable[[Any], Any], places: Any, rest: tuple[int, ...] = ()) -> Any:
+def _each(function: Lookup, places: Any, rest: Shape = ()) -> Any:
     """A function of every place, its results in the shape of the places."""
     places = np.asarray(places, dtype=object)
     found = np.empty((*places.shape, *rest), dtype=object)
@@ -107,7 +109,7 @@ def _each(function: Callable[[Any], Any], places: Any, rest: tuple[int, ...] = (
     return found[()]
 
 
-CELLS: dict[str, Callable[..., Any]] = {
+CELLS: dict[str, Function] = {
     "argmax": _extreme_place("argmax"),
     "argmin": _extreme_place("argmin"),
     "searchsorted": _searchsorted,

@@ -18,16 +18,17 @@ from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite, Counts
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
-from symdiff.vocabulary.heads import head_log_softmax, head_logsumexp, head_softmax
+from symdiff.vocabulary.heads import Shape, head_log_softmax, head_logsumexp, head_softmax
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function, Lookup
 
-PLAIN: dict[str, Callable[..., Any]] = {"amax": np.max, "amin": np.min, "logsumexp": head_logsumexp}
+PLAIN: dict[str, Function] = {"amax": np.max, "amin": np.min, "logsumexp": head_logsumexp}
 
 
-def unrolled_reduction(name: str) -> Callable[..., Any]:
+def unrolled_reduction(name: str) -> Function:
     """The head `amax`, `amin` or `logsumexp` over arrays of cells."""
 
-    def reduced(x: Any, axes: tuple[int, ...]) -> Any:
+    def reduced(x: Any, axes: Shape) -> Any:
         kept = [a for a in range(x.ndim) if a not in axes]
         of, count = (math.prod(x.shape[a] for a in part) for part in (kept, axes))
         flat = [_of_cells(name, row) for row in x.transpose([*kept, *axes]).reshape(of, count)]
@@ -38,10 +39,10 @@ def unrolled_reduction(name: str) -> Callable[..., Any]:
     return reduced
 
 
-def _unrolled_softmax(name: str) -> Callable[..., Any]:
+def _unrolled_softmax(name: str) -> Function:
     """The head `softmax` or `log_softmax` over arrays of cells."""
 
-    def mapped(x: Any, axes: tuple[int, ...]) -> Any:
+    def mapped(x: Any, axes: Shape) -> Any:
         order = [*(a for a in range(x.ndim) if a not in axes), *axes]
         rows = x.transpose(order).reshape(-1, math.prod(x.shape[a] for a in axes))
         result = np.empty(rows.shape, dtype=object)
@@ -66,10 +67,10 @@ def _softmax_cells(name: str, cells: Sequence[Any]) -> list[Any]:
     return [c - np.log(total) for c in away]
 
 
-def _truths(op: str) -> Callable[..., Any]:
+def _truths(op: str) -> Function:
     """The head `any` or `all` over arrays of cells."""
 
-    def reduced(x: Any, axes: tuple[int, ...]) -> Any:
+    def reduced(x: Any, axes: Shape) -> Any:
         kept = [a for a in range(x.ndim) if a not in axes]
         rows = x.transpose([*kept, *axes]).reshape([math.prod(x.shape[a] for a in part) for part in (kept, axes)])
         result = np.empty(len(rows), dtype=object)
@@ -91,7 +92,7 @@ def _of_cells(name: str, cells: Sequence[Any]) -> Any:
 
 
 def called(
-    cells: Sequence[Any], function: Callable[[Any], Any], rule: Rule, body: Callable[[str], Graph], counts: Counts | None = None
+    cells: Sequence[Any], function: Lookup, rule: Rule, body: Callable[[str], Graph], counts: Counts | None = None
 ) -> Tracer:
     """A function of an array as the call of a function of its cells; `body` is its graph for their common dtype."""
     origin = user_line()

@@ -12,7 +12,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Constant, Node, has_loops
-from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.heads import HEADS, Shape
 
 Results = Callable[[Loop, tuple[Atom, ...], Builder], Sequence[Atom] | None]
 
@@ -79,7 +79,7 @@ def _row(arrays: Arrays, x: Atom, row: int) -> Atom:
     return arrays.reshape(arrays.getitem(x, key), x.shape[1:])
 
 
-def _stacked(arrays: Arrays, rows: dict[int, Atom], shape: tuple[int, ...], code: str) -> Atom:
+def _stacked(arrays: Arrays, rows: dict[int, Atom], shape: Shape, code: str) -> Atom:
     """An array of rows, zero where there is none."""
     found = [arrays.broadcast_to(arrays.builder.cast(rows.get(k, Constant(0.0)), code), shape[1:]) for k in range(shape[0])]
     if len(shape) == 1:

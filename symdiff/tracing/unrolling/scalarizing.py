@@ -24,7 +24,7 @@ from symdiff.tracing.unrolling.rounds import unrolled
 from symdiff.tracing.values.kinds import PYTHON
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.extents import Extent
-from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
@@ -213,7 +213,7 @@ class Cells(dict[Atom, np.ndarray]):
 _MOVING = operations("picks", "rearranges") - {"diagonal"}
 
 
-def _grid(atoms: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+def _grid(atoms: list[Any], shape: Shape) -> np.ndarray:
     grid = np.empty(len(atoms), dtype=object)
     grid[:] = atoms
     return grid.reshape(shape)

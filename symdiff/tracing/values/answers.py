@@ -19,6 +19,8 @@ from symdiff.tracing.values.kinds import Form, asked, check_given, traced_form, 
 from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.heads import Shape
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 _MOST = 20_000  # answers that are known
 _LARGEST = 1 << 13  # cells that are asked with
@@ -35,7 +37,7 @@ _NUMBERS = (Tracer, Integer, int, float, complex, bool)
 _known: dict[Any, "Answer | None"] = {}
 
 
-Parts = tuple[tuple[tuple[int, ...], str], ...]
+Parts = tuple[tuple[Shape, str], ...]
 
 
 class Answer(NamedTuple):
@@ -57,7 +59,7 @@ class Call:
         self.forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
 
     @classmethod
-    def of(cls, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "Call":
+    def of(cls, function: Any, args: Arguments, kwargs: Keywords) -> "Call":
         """By its arguments as they are given."""
         return cls(function, *structures.flatten((args, kwargs), none_is_leaf=True))
 
@@ -73,7 +75,7 @@ class Call:
         return Answer(tuple(_told_of(v) for v in structures.leaves(found, none_is_leaf=True)))
 
 
-def check_read(implementation: Callable[..., Any], bound: inspect.BoundArguments, name: str, origin: str) -> None:
+def check_read(implementation: Function, bound: inspect.BoundArguments, name: str, origin: str) -> None:
     """Refuse arguments that the implementation does not read, unless they are its defaults."""
     for key in unread(implementation):
         default = bound.signature.parameters[key].default
@@ -86,7 +88,7 @@ signature_of = functools.lru_cache(maxsize=1024)(inspect.signature)
 
 
 @functools.lru_cache(maxsize=1024)
-def unread(implementation: Callable[..., Any]) -> tuple[str, ...]:
+def unread(implementation: Function) -> tuple[str, ...]:
     """The parameters that an implementation does not read."""
     code = getattr(inspect.unwrap(implementation), "__code__", None)
     if code is None:
@@ -100,7 +102,7 @@ def _names(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def check_answer(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], found: Any, origin: str) -> Any:
+def check_answer(function: Any, name: str, args: Arguments, kwargs: Keywords, found: Any, origin: str) -> Any:
     """A result, of truths or integers where the function gives these; another shape or dtype, or an error, is refused."""
     plain = not kwargs and all(type(v) in _NUMBERS for v in args)
     leaves, tree = (args, None) if plain else structures.flatten((args, kwargs), none_is_leaf=True)
@@ -171,7 +173,7 @@ def _of_numpys(name: str, value: Any, code: str) -> Any:
     return integers_of(value, np.dtype(code), name)
 
 
-def check_written(function: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, origin: str) -> None:
+def check_written(function: Any, name: str, args: Arguments, kwargs: Keywords, out: Any, origin: str) -> None:
     """Refuse arrays that NumPy does not take as `out=` of this call, for their shape, dtype or order in memory."""
     call = Call.of(function, args, {**kwargs, "out": out})
     targets = {id(o) for o in (out if isinstance(out, tuple) else (out,))}
@@ -204,7 +206,7 @@ def _note_integers(call: Call, counted: list[bool], results: list[Any]) -> None:
             check_given(np.dtype(code), call.function)
 
 
-def raises_itself(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def raises_itself(function: Any, args: Arguments, kwargs: Keywords) -> bool:
     """Whether a function raises for numbers of these shapes, too."""
     return not callable(function) or not isinstance(Call.of(function, args, kwargs).tried(_numbers), Answer)
 
@@ -215,7 +217,7 @@ def _told(value: Any) -> Any:
     return type(value), repr(value)
 
 
-def _told_of(value: Any) -> tuple[tuple[int, ...], str]:
+def _told_of(value: Any) -> tuple[Shape, str]:
     value = value if isinstance(value, (Tracer, np.ndarray)) else np.asarray(value)
     return tuple(value.shape), value.dtype.char
 

@@ -5,7 +5,6 @@ dtype, and every view of the array sees it (see `storage`). Refuses assignments 
 real arrays, with `TraceError`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from symdiff.tracing.values.traced_keys import is_traced_key, write
 from symdiff.tracing.values.tracer import Tracer, assigned, copy_of, home_builder, traced_atom, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 
 @assigned.written
@@ -147,7 +147,7 @@ def untraced(value: Any) -> Any:
     return None if isinstance(value, np.ndarray) and value.dtype == object else value
 
 
-def compute_untraced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def compute_untraced(function: Function, args: Arguments, kwargs: Keywords) -> Any:
     """A function of arrays without traced cells, computed by NumPy; arrays come back as ones that can be assigned to.
 
     None where the result is a view of an argument.

@@ -6,19 +6,18 @@ Assumes calls of the types themselves. Guarantees Python's own results for value
 
 import decimal
 import fractions
-from collections.abc import Callable
 from typing import Any
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import holds_traced
 from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
-Standing = Callable[..., Any]
 _MARK = "<traced "
 
 
-def _refusing(kind: Any, name: str, instead: str) -> Standing:
+def _refusing(kind: Any, name: str, instead: str) -> Function:
     def made(*args: Any, **kwargs: Any) -> Any:
         if any(holds_traced(a) or (isinstance(a, str) and _MARK in a) for a in args):
             raise TraceError(f"{user_line()}: {name} of a traced value; {instead}")

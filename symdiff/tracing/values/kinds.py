@@ -20,7 +20,9 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.state.attempt import current, note_kinds
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function, Lookup
 from symdiff.vocabulary.traits import operations
 
 # What a run has asked: whether a number is Python's or NumPy's, whether it is an array of shape (), whether it is an integer,
@@ -45,7 +47,7 @@ class Form(NamedTuple):
     code: str
     whole: str
     kind: Kind
-    shape: tuple[int, ...] = ()
+    shape: Shape = ()
 
 
 class Several(NamedTuple):
@@ -61,7 +63,7 @@ WHOLE = np.dtype(int).char  # of integers of Python's
 _NUMBERS = {"d": float, "D": complex, "?": bool}
 _MOST = 20_000  # results that are known
 _DEEPEST = 100  # operations behind which the form of a value is still decided
-OPERATORS: dict[str, Callable[..., Any]] = {
+OPERATORS: dict[str, Function] = {
     name: getattr(operator, name)
     for name in "add sub mul floordiv mod pow lt le gt ge eq ne neg pos abs xor lshift rshift".split()
 } | {"div": operator.truediv, "and": operator.and_, "or": operator.or_, "not": operator.invert, "round": lambda x: round(x, 1)}
@@ -134,7 +136,7 @@ def _undecided() -> Form:
     raise TraceError(f"{user_line()}: a number's type depends on too many conditions; convert it by float(x) where it is made")
 
 
-def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
+def resulting(key: Any, question: Function, operands: tuple[Form, ...]) -> Form | None:
     """The form of what Python or NumPy gives for operands of these forms; None where it raises. `key` names the question."""
     several = [f.kind.several for f in operands if f.kind.several]
     if not several:
@@ -156,7 +158,7 @@ def resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]
 _known: dict[Any, Form | None] = {}
 
 
-def _resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
+def _resulting(key: Any, question: Function, operands: tuple[Form, ...]) -> Form | None:
     """The form of a result; given where that depends on the kinds of arguments."""
     place = key, operands
     if place not in _known:
@@ -173,7 +175,7 @@ def _resulting(key: Any, question: Callable[..., Any], operands: tuple[Form, ...
     return _known[place]
 
 
-def _asked_for(question: Callable[..., Any], operands: tuple[Form, ...]) -> Form | None:
+def _asked_for(question: Function, operands: tuple[Form, ...]) -> Form | None:
     samples = tuple(map(traced_sample, operands))
     places = tuple(v * 0 if f.whole else v for v, f in zip(samples, operands, strict=True))  # which every axis has
     for given in (samples, places):
@@ -210,7 +212,7 @@ def example_of_form(form: Form) -> Any:
     return (int if form.whole else _NUMBERS.get(form.code, dtype.type))(0) if form.kind.python else dtype.type(0)
 
 
-def answered(question: Callable[[Any], Any], form: Form) -> Any:
+def answered(question: Lookup, form: Form) -> Any:
     """What a question says of a value; noted where it says something else of another kind of argument."""
     kind = form.kind
     if kind.several:

@@ -13,10 +13,12 @@ from symdiff.tracing.state.attempt import given_argument, given_arguments, need_
 from symdiff.tracing.values.kinds import LAYOUT
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.storage import root_of, storage_cells
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Arguments
 
 
-def in_traced_order(value: Any, operands: tuple[Any, ...], copies: bool = False) -> Any:
+def in_traced_order(value: Any, operands: Arguments, copies: bool = False) -> Any:
     """What an elementwise function gives, in the order in memory that NumPy gives it for these operands; `copies`: that of a
     copy of the only one.
     """
@@ -40,7 +42,7 @@ def has_traced_order(value: Any) -> bool:
     return isinstance(place, np.ndarray) and place.ndim > 1 and not place.flags.c_contiguous
 
 
-def traced_order(value: Any) -> tuple[int, ...]:
+def traced_order(value: Any) -> Shape:
     """What NumPy makes the order of new arrays from: the strides of an array without gaps, those that are 0 or the same kept
     so; empty where that is C's order.
     """
@@ -88,7 +90,7 @@ def lies_apart(array: Any) -> bool:
     return not (array.flags.behaved and (array.flags.c_contiguous or np.empty_like(array).strides == array.strides))
 
 
-def traced_points_order(value: Any, axis: int) -> tuple[int, ...]:
+def traced_points_order(value: Any, axis: int) -> Shape:
     """The same of the arrays that a value has along its first axis, 0, or its last one, -1."""
     place = _memory(value)
     if not isinstance(place, np.ndarray) or place.ndim < 3 or place.flags.c_contiguous or not place.size:
@@ -101,7 +103,7 @@ def _memory(value: Any) -> Any:
     return value._held.layout() if isinstance(value, Operators) and value._held is not None else value
 
 
-def _order(place: np.ndarray) -> tuple[int, ...]:
+def _order(place: np.ndarray) -> Shape:
     if place.ndim < 2 or place.flags.c_contiguous:
         return ()
     like = np.empty_like(place, np.int8)  # for NumPy decides about axes of one cell, too

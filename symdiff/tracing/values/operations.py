@@ -44,6 +44,7 @@ from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_digits
 from symdiff.vocabulary.seams import Seam
+from symdiff.vocabulary.signatures import Arguments
 from symdiff.vocabulary.traits import operations
 
 computed_truths = Seam("an operator on truths")
@@ -109,7 +110,7 @@ def kind_after(op: str, *operands: Any) -> Kind:
 _kinds_after: dict[tuple[Any, ...], Kind] = {}  # of numbers
 
 
-def _kind_after(op: str, operands: tuple[Any, ...]) -> Kind:
+def _kind_after(op: str, operands: Arguments) -> Kind:
     forms = tuple(map(traced_form, operands))
     question = None if any(form.shape for form in forms) else OPERATORS.get(op)
     found = None if question is None else resulting(op, question, forms)
@@ -205,7 +206,7 @@ def real_by_value(builder: Builder, values: Iterable[Atom]) -> Any:
     return functools.reduce(np.logical_and, truths) if truths else None
 
 
-def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, given: tuple[Any, ...]) -> Node:
+def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, given: Arguments) -> Node:
     """An elementwise operation on operands of this builder, which are those of `given` values."""
     if op in _ORDERS and any(is_complex(dtype_of_atoms((o,))) for o in operands):
         return _ordered(builder, op, operands, origin)

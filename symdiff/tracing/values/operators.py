@@ -4,19 +4,19 @@ Assumes a subclass with `_binary`, `_unary`, `_in_place`, a shape and item assig
 start of `sum`, and that in-place operators change arrays and name numbers anew.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.seams import Seam
+from symdiff.vocabulary.signatures import Function
 
 repetition = Seam("a list, tuple or text so many times")
 
 _SEQUENCES = (list, tuple, str, bytes, bytearray)
-Method = Callable[..., Any]
 
 
 def check_modulus(*operands: Any) -> None:
@@ -26,24 +26,24 @@ def check_modulus(*operands: Any) -> None:
     )
 
 
-def _left(op: str) -> Method:
+def _left(op: str) -> Function:
     return lambda self, other: self._binary(op, self, other)
 
 
-def _right(op: str) -> Method:
+def _right(op: str) -> Function:
     """The method of the right operand."""
     return lambda self, other: self._binary(op, other, self)
 
 
-def _both(op: str) -> tuple[Method, Method]:
+def _both(op: str) -> tuple[Function, Function]:
     return _left(op), _right(op)
 
 
-def _before(op: str) -> Method:
+def _before(op: str) -> Function:
     return lambda self: self._unary(op)
 
 
-def _changing(op: str) -> Method:
+def _changing(op: str) -> Function:
     return lambda self, other: self._in_place(op, other)
 
 
@@ -51,7 +51,7 @@ class Operators:
     """What stands left or right of an operator, or before it."""
 
     __slots__ = ()
-    shape: tuple[int, ...]
+    shape: Shape
     dtype: Any
     kind: Any
 

@@ -12,6 +12,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.moving import bind_stack
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom
+from symdiff.vocabulary.heads import Shape
 
 _LONG = 16  # cells or rows from which on a part of an array is worth it
 
@@ -26,7 +27,7 @@ class _Run(NamedTuple):
     step: int = 0  # not known of a single row
 
 
-def array_of_cells(builder: Builder, cells: Sequence[Atom], shape: tuple[int, ...], code: str, origin: str) -> Atom:
+def array_of_cells(builder: Builder, cells: Sequence[Atom], shape: Shape, code: str, origin: str) -> Atom:
     """Numbers as an array; its columns may lie in others."""
     arrays, columns = Arrays(builder, origin), shape[1] if len(shape) == 2 else 1
     if columns >= _LONG and (whole := _line(arrays, cells, code)) is not None:

@@ -9,7 +9,6 @@ that as a condition. Refuses nothing by itself; where all paths are needed, `Tra
 import functools
 import math
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 _SHARED = "what a mask has picked is changed after columns were taken; copy it first: y[mask].copy()"
 _ELEMENTWISE = {
@@ -276,7 +276,7 @@ def count_mask(mask: Tracer) -> Any:
 # -- reductions: what stands for the cells that are not selected changes nothing
 
 
-def _reduced(x: Selected, axis: Any, nothing: Any, function: Callable[..., Any]) -> Any:
+def _reduced(x: Selected, axis: Any, nothing: Any, function: Function) -> Any:
     """A reduction along the first axis or all; along others it is one of each row. None for other axes."""
     values, mask = x.parts.values, x.parts.mask
     rest = values.ndim - mask.ndim
@@ -324,7 +324,7 @@ def truths_of(x: Any) -> Any:
     return x if x.dtype.kind == "b" else x != 0
 
 
-def _extreme(nothing: float, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _extreme(nothing: float, function: Function, name: str) -> Function:
     def extreme(x: Selected, axis: Any = None) -> Any:
         if not np.any(x.parts.mask):
             raise ValueError(f"zero-size array to reduction operation {name} which has no identity")
@@ -385,7 +385,7 @@ def _vdot(a: Any, b: Any) -> Any:
     return _dot(np.conj(a), b)
 
 
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
+_REDUCTIONS: dict[str, Function] = {
     "sum": _sum, "prod": _prod, "any": _any, "all": _all, "mean": _mean, "var": _var, "std": _std, "average": _average,
     "max": _max, "amax": _max, "min": _min, "amin": _min, "norm": _norm, "dot": _dot, "inner": _dot, "vdot": _vdot,
     "ptp": lambda x, axis=None: _max(x, axis) - _min(x, axis),

@@ -15,8 +15,9 @@ from symdiff.errors import TraceError
 from symdiff.rulebooks.book import functions_instead
 from symdiff.tracing.values.answers import STEERING, check_read, raises_itself, signature_of, unread
 from symdiff.tracing.values.operands import as_array
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
-Anything = TypeVar("Anything", bound=Callable[..., Any])
+Anything = TypeVar("Anything", bound=Function)
 Array = Annotated[Any, "as an array"]  # of parameters that stand-ins are given as NumPy's arrays or traced ones
 _UNLIKE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -24,7 +25,7 @@ _UNLIKE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class Row(NamedTuple):
     """What is known of a function besides what stands for it."""
 
-    stand: Callable[..., Any]
+    stand: Function
     name: str
     memory: str = ""  # of its result: "own" always, a "view" perhaps, an argument "itself"; else NumPy is asked
     fails: str = ""  # what NumPy's LinAlgError says of some matrices
@@ -48,7 +49,7 @@ def stands_for(*functions: Any, **facts: Any) -> Callable[[Anything], Anything]:
     return decorated
 
 
-def follows_source(*functions: Callable[..., Any]) -> None:
+def follows_source(*functions: Function) -> None:
     """Say that the library's own source, which is written in Python, stands for these functions."""
     for function in functions:
         STANDING[function] = Row(function, name_of(function), followed=True)
@@ -71,7 +72,7 @@ def _is_default(value: Any, default: Any) -> bool:
     return value is default or value is np._NoValue or (type(value) is type(default) and value == default)
 
 
-def call_standing(function: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str) -> Any:
+def call_standing(function: Any, row: Row, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """What stands for a function, called; its own errors are told at the user's line."""
     taken, named = _given(function, row, args, kwargs, origin)
     if row.calls:
@@ -87,15 +88,13 @@ def call_standing(function: Any, row: Row, args: tuple[Any, ...], kwargs: dict[s
 
 
 @functools.cache
-def _arrays(stand: Callable[..., Any]) -> frozenset[int | str]:
+def _arrays(stand: Function) -> frozenset[int | str]:
     """The places and names of the parameters that are given as arrays."""
     own = enumerate(signature_of(stand).parameters.values())
     return frozenset(way for k, p in own if p.annotation is Array and p.kind is not p.VAR_POSITIONAL for way in (k, p.name))
 
 
-def _given(
-    function: Any, row: Row, args: tuple[Any, ...], kwargs: dict[str, Any], origin: str
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _given(function: Any, row: Row, args: Arguments, kwargs: Keywords, origin: str) -> tuple[Arguments, Keywords]:
     """The arguments as the stand-in takes them."""
     theirs, own, straight = _match(function, row.stand)
     if not kwargs and len(args) <= straight:
@@ -117,7 +116,7 @@ def _given(
 
 
 @functools.cache
-def _match(function: Any, stand: Callable[..., Any]) -> tuple[inspect.Signature | None, dict[str, str], int]:
+def _match(function: Any, stand: Function) -> tuple[inspect.Signature | None, dict[str, str], int]:
     """The function's own signature, the stand-in's name for each of its parameters, and how many of them are its first ones."""
     mine = signature_of(stand).parameters
     try:

@@ -466,7 +466,7 @@ def read_late(origin: str) -> BaseException:
     return path.unmergeable(reason) if path is not None and path.is_round else TraceError(reason)
 
 
-def region(place: np.ndarray, memory: np.ndarray) -> tuple[tuple[Slice, ...], tuple[int, ...]] | None:
+def region(place: np.ndarray, memory: np.ndarray) -> tuple[tuple[Slice, ...], Shape] | None:
     """Slices of the memory's axes that show the same cells, and the axes in the view's order; None where there are none."""
     shape, strides = memory.shape, memory.strides
     if not place.size:

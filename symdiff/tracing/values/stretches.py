@@ -9,7 +9,6 @@ the attempt to keep the loop.
 import functools
 import math
 import operator
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,9 @@ from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.spans import Span, difference, is_span, reach, span_of
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 _ELEMENTWISE = {"where": 3, "clip": 3, "round": 2, "around": 2, "real": 1, "imag": 1, "nan_to_num": 1, "angle": 2}
 _FEW = 2  # how many times the cells that a slice may have an axis has at least, where no others are computed
@@ -265,7 +266,7 @@ class Stretch(Tracer):
         """The cells in memory of their own."""
         return Stretch.of(as_it_is(self.values), self.spans)
 
-    def filled(self, nothing: Any, axes: tuple[int, ...]) -> Any:
+    def filled(self, nothing: Any, axes: Shape) -> Any:
         """The array with a number in place of cells that are not meant along axes."""
         mask = _mask(tuple(s if k in axes else None for k, s in enumerate(self.spans)))
         return self.values if mask is None else np.where(mask, self.values, nothing)
@@ -377,12 +378,12 @@ def _picked(values: Any, places: Any, axis: int) -> Any:
 # -- joined cells
 
 
-def _axes(x: Stretch, axis: Any) -> tuple[int, ...]:
+def _axes(x: Stretch, axis: Any) -> Shape:
     axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     return tuple(a % x.ndim for a in axes)
 
 
-def _joining(function: Callable[..., Any], nothing: Any, empty: bool = True) -> Callable[..., Any]:
+def _joining(function: Function, nothing: Any, empty: bool = True) -> Function:
     """A function that joins cells along axes, for which `nothing` changes nothing; `empty`: also of no cells."""
 
     def joined(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -464,7 +465,7 @@ def _transpose(x: Any, axes: Any = None) -> Any:
     return _shown(Stretch.of(np.transpose(x.values, order), tuple(x.spans[k] for k in order)))
 
 
-def _cumulated(function: Callable[..., Any], nothing: float) -> Callable[..., Any]:
+def _cumulated(function: Function, nothing: float) -> Function:
     def cumulated(x: Any, axis: Any = None) -> Any:
         axis = 0 if axis is None and x.ndim == 1 else x._unknown() if axis is None else axis % x.ndim
         return Stretch.of(function(x.filled(nothing, (axis,)), axis=axis), x.spans)
@@ -478,7 +479,7 @@ def _diff(x: Any, axis: int = -1) -> Any:
     return x[1:] - x[:-1]
 
 
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
+_REDUCTIONS: dict[str, Function] = {
     "sum": _sum, "prod": _joining(np.prod, 1.0), "max": _max, "amax": _max, "min": _min, "amin": _min, "mean": _mean,
     "var": _var, "std": _std, "norm": _norm,
     "any": lambda x, axis=None: _joining(np.any, False)(x if x.dtype.kind == "b" else x != 0, axis),
@@ -509,7 +510,7 @@ def indexed(x: Any, places: Stretch) -> Any:
     return Stretch.of(_picked(x, values, 0), (*places.spans, *(None,) * (np.ndim(x) - 1)))
 
 
-def stretched_key(parts: list[Any], sizes: tuple[int, ...]) -> tuple[tuple[Any, ...], Spans] | None:
+def stretched_key(parts: list[Any], sizes: Shape) -> tuple[tuple[Any, ...], Spans] | None:
     """An index with the same number of cells in each round, and which of these are meant; None where all are."""
     key: list[Any] = []
     spans: list[Span | None] = []

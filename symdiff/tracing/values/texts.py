@@ -6,7 +6,6 @@ Refuses, with `TraceError`, whatever depends on its letters, which are not those
 
 import functools
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from symdiff.errors import TraceError
@@ -14,6 +13,7 @@ from symdiff.tracing.captures.telling import PRINTING
 from symdiff.tracing.state.attempt import current
 from symdiff.tracing.values.standing import stands_for
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 _MADE = frozenset({"format", "format_map", "join"})  # texts of others
 _FREE = frozenset(vars(object)) - {"__eq__", "__ne__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"} | {
@@ -48,7 +48,7 @@ for _name in frozenset(dir(str)) - _FREE:
     setattr(Text, _name, _refused)
 
 
-def of_text(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def of_text(function: Function, *args: Any, **kwargs: Any) -> Any:
     """What a function writes; a `Text` where it writes a traced value or another `Text`."""
     attempt = current()
     if attempt is None:

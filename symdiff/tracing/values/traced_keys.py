@@ -24,6 +24,7 @@ from symdiff.tracing.values.spans import Span, backward_span, is_span, span_of
 from symdiff.tracing.values.storage import Lens, Storage, View, read_late, same_key, storage_memory
 from symdiff.tracing.values.stretches import Stretch, as_it_is, indexed, stretched_key
 from symdiff.tracing.values.tracer import PLAIN_NUMBERS, Tracer, raises_behind, traced_atom, traced_builder
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import loses_digits
 
@@ -232,7 +233,7 @@ class Grid(NamedTuple):
     rest: tuple[Any, ...]
 
 
-def _grid(arrays: Arrays, bounded: list[Any], shape: tuple[int, ...], axes: int = 0) -> Grid | None:
+def _grid(arrays: Arrays, bounded: list[Any], shape: Shape, axes: int = 0) -> Grid | None:
     """The places that an index with traced ones tells, of `axes` at least; None where these come first, and are single."""
     parts = [p for p in bounded if p is not None]
     traced = [k for k, p in enumerate(parts) if isinstance(p, (Tracer, Span))]
@@ -312,7 +313,7 @@ def _selected(x: Any, mask: Tracer, origin: str) -> Any:
     return Selected.of(np.where(wide, x, 0.0), mask)  # type: ignore[call-overload]
 
 
-def _bounded(parts: list[Any], shape: tuple[int, ...], origin: str) -> list[Any]:
+def _bounded(parts: list[Any], shape: Shape, origin: str) -> list[Any]:
     """The parts, one for each axis, with traced places checked and counted from the front."""
     found: list[Any] = []
     axis = 0
@@ -480,7 +481,7 @@ def _write_where(target: Any, written: list[Any], bounded: list[Any], value: Any
     region[...] = written_where(here, value, region)
 
 
-def _without_new_axes(key: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+def _without_new_axes(key: tuple[Any, ...], shape: Shape) -> Shape:
     """The shape of a view without the axes that None made in it."""
     kept = [p for p in key if p is None or p is Ellipsis or isinstance(p, slice)]
     dots = kept.index(Ellipsis) if Ellipsis in kept else len(kept)

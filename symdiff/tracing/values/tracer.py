@@ -13,7 +13,7 @@ import sys
 import types
 import typing
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -49,9 +49,11 @@ from symdiff.tracing.values.layouts import in_traced_order, traced_memory
 from symdiff.tracing.values.operators import Operators
 from symdiff.tracing.values.runs import array_of_cells
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of, storage_cells, storage_memory
+from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
 from symdiff.vocabulary.plain import check_digits, check_plain
 from symdiff.vocabulary.seams import Seam
+from symdiff.vocabulary.signatures import Function, Lookup
 
 whole_number = Seam("a traced number as an integer")
 integer_of = Seam("the integer that a traced number stands for")
@@ -181,7 +183,7 @@ _NUMBER = "write it with NumPy or math, copy such an array with np.array(y), or 
 
 
 @functools.cache
-def _method(name: str) -> Callable[..., Any]:
+def _method(name: str) -> Function:
     """The method of arrays that NumPy's function of this name stands for."""
     function = getattr(np, name)
 
@@ -192,7 +194,7 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _number_as(kind: type) -> Callable[..., Any]:
+def _number_as(kind: type) -> Function:
     """The method by which Python asks for a number of its own."""
 
     def number(self: Any) -> Any:
@@ -216,7 +218,7 @@ class Tracer(Operators):
         self._value: Any = atom
         self._held: View | None = None
         self.kind = kind
-        self._shape: tuple[int, ...] = atom.shape
+        self._shape: Shape = atom.shape
         self._dtype: Any = np.dtype(atom.dtype)
 
     @classmethod
@@ -232,7 +234,7 @@ class Tracer(Operators):
         return self
 
     @classmethod
-    def argument(cls, builder: Builder, symbol: Node, kind: Kind = ARRAY, strides: tuple[int, ...] = ()) -> "Tracer":
+    def argument(cls, builder: Builder, symbol: Node, kind: Kind = ARRAY, strides: Shape = ()) -> "Tracer":
         """A value of the caller's, which is not assigned to; its `strides` as `traced_order` tells them."""
         self = cls(builder, symbol, kind)
         if strides:
@@ -270,7 +272,7 @@ class Tracer(Operators):
             return (found != 0).of_kind(kind)
         return whole_number(found) if whole else found if found.dtype.char == code else found.astype(code).of_kind(kind)
 
-    def asked(self, question: Callable[[Any], Any]) -> Any:
+    def asked(self, question: Lookup) -> Any:
         """What a question says of a value of this kind, dtype and shape."""
         dtype = self.own_dtype()
         return answered(question, Form(self._dtype.char, dtype.char if dtype.kind in "iu" else "", self.kind, (0,) * self.ndim))
@@ -356,7 +358,7 @@ class Tracer(Operators):
     def _number(self, found: Any) -> Any:
         return self.dtype.type(found.value) if found.shape == () else found.value
 
-    def _cell(self, key: tuple[int, ...], origin: str) -> Atom:
+    def _cell(self, key: Shape, origin: str) -> Atom:
         """The cell at a place on each axis."""
         number, steps = 0, None
         if self._held is not None:
@@ -508,7 +510,7 @@ class Tracer(Operators):
     # -- arrays
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         return self._shape
 
     @shape.setter
@@ -541,7 +543,7 @@ class Tracer(Operators):
         return self.size * self.itemsize
 
     @property
-    def strides(self) -> tuple[int, ...]:
+    def strides(self) -> Shape:
         lies = traced_memory(self)
         return tuple(step * self.itemsize // lies.itemsize for step in lies.strides)
 
