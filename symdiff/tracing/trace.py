@@ -284,16 +284,14 @@ def trace_leaves(
                     thorough = True
                 except Again:
                     pass
-                except Tired:
-                    patient, thorough, keeping = 0, True, Keeping(least)
-                except SymdiffError as error:
-                    if patient and isinstance(error, PathsError):  # a loop that counts its rounds is one path
-                        forgive_error(error)
+                except (Tired, SymdiffError) as error:
+                    if isinstance(error, Tired) or (patient and isinstance(error, PathsError)):
+                        forgive_error(error)  # a loop that counts its rounds is one path
                         patient, thorough, keeping = 0, True, Keeping(least)
-                        continue
-                    if keeping is None or not keeping.kept:
+                    elif keeping is None or not keeping.kept:
                         raise
-                    keeping.unkept(str(error).partition("\n")[0])  # refused with all loops written out, too, or right there
+                    else:  # refused with all loops written out, too, or right there
+                        keeping.unkept(str(error).partition("\n")[0])
                 finally:
                     outside.restore()
             outside.require_restored()

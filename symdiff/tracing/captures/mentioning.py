@@ -13,7 +13,7 @@ import opcode
 import random
 import sys
 import types
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,9 +118,23 @@ _DRAWING = (random, np.random)
 @functools.lru_cache(maxsize=4096)
 def builds_class(code: types.CodeType) -> bool:
     """Whether a function, or one nested in it, makes a class."""
-    return opcode.opmap["LOAD_BUILD_CLASS"] in code.co_code[::2] or any(
-        isinstance(c, types.CodeType) and builds_class(c) for c in code.co_consts
-    )
+    return opcode.opmap["LOAD_BUILD_CLASS"] in code.co_code[::2] or any(map(builds_class, nested_codes(code)))
+
+
+def nested_codes(code: types.CodeType) -> list[types.CodeType]:
+    """The code of the functions that stand in one."""
+    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+def steps_of_code(code: types.CodeType) -> Iterator[tuple[int, int, int, bool]]:
+    """The place, operation and argument of each instruction, and whether another one before it extends the argument."""
+    more, extended = 0, False
+    for place, (op, arg) in enumerate(zip(code.co_code[::2], code.co_code[1::2], strict=True)):
+        if op == opcode.EXTENDED_ARG:
+            more, extended = (more | arg) << 8, True
+        elif op != opcode.opmap["CACHE"]:
+            yield place, op, more | arg, extended
+            more, extended = 0, False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -133,19 +147,14 @@ def names_of_code(code: types.CodeType) -> tuple[frozenset[str], frozenset[str],
     mentioned = {*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier())}
     imported: list[tuple[int, str]] = []
     constants: list[Any] = []
-    more = last = 0
+    last = 0
     held = ""  # the name of a cell that the last step loaded, unless it is called
-    for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        if op == opcode.opmap["CACHE"]:
-            continue
+    for _, op, full, _ in steps_of_code(code):
         if held and op != _NULL:
             read.add(held)
-        held = code._varname_from_oparg(more | arg) if op == _CELL and last != _NULL else ""  # type: ignore[attr-defined]
-        last = last if op == opcode.EXTENDED_ARG else op
-        full, more = more | arg, 0
-        if op == opcode.EXTENDED_ARG:
-            more = full << 8
-        elif op == _GLOBAL:
+        held = code._varname_from_oparg(full) if op == _CELL and last != _NULL else ""  # type: ignore[attr-defined]
+        last = op
+        if op == _GLOBAL:
             loaded.add(code.co_names[full >> 1])
             if not full & 1:
                 read.add(code.co_names[full >> 1])
@@ -162,13 +171,11 @@ def names_of_code(code: types.CodeType) -> tuple[frozenset[str], frozenset[str],
         elif op == _IMPORT:
             level = constants[-2] if len(constants) > 1 and isinstance(constants[-2], int) else 0
             imported.append((level, code.co_names[full]))
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            inner = names_of_code(constant)
-            loaded |= inner[0]
-            mentioned |= inner[1]
-            imported += inner[2]
-            read |= inner[3]
+    for inner in map(names_of_code, nested_codes(code)):
+        loaded |= inner[0]
+        mentioned |= inner[1]
+        imported += inner[2]
+        read |= inner[3]
     return frozenset(loaded), frozenset(mentioned), tuple(imported), frozenset(read)
 
 
@@ -266,5 +273,4 @@ def questions(code: types.CodeType, namespace: Keywords) -> tuple[Question, ...]
 
 def asks(code: types.CodeType, namespace: Keywords) -> bool:
     """Whether a function, or one nested in it, asks what a value is."""
-    nested = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return bool(questions(code, namespace)) or any(asks(c, namespace) for c in nested)
+    return bool(questions(code, namespace)) or any(asks(c, namespace) for c in nested_codes(code))

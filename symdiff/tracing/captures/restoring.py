@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.errors import SymdiffError, TraceError
+from symdiff.tracing.captures.mentioning import nested_codes
 from symdiff.tracing.captures.reaching import COMPUTED, Reach
 from symdiff.tracing.captures.telling import ABSENT, BUFFERS, slots_of
 from symdiff.tracing.captures.watching import same_cells
@@ -118,12 +119,10 @@ def _writes(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], bool]
         attributes |= words
     if not COMPUTED.isdisjoint(words):
         attributes |= words
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            inner = _writes(constant)
-            stored |= inner[0]
-            attributes |= inner[1]
-            into = into or inner[2]
+    for inner in map(_writes, nested_codes(code)):
+        stored |= inner[0]
+        attributes |= inner[1]
+        into = into or inner[2]
     return frozenset(stored), frozenset(attributes), into
 
 

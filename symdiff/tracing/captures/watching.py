@@ -10,7 +10,6 @@ that move on an iterator or a random generator that they capture, or ask an obje
 
 import operator
 import threading
-import types
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -337,12 +336,3 @@ class Watch:
     def body(self, kind: type, holder: Keywords, values: list[Any]) -> None:
         """Compare a class."""
         self._checks.append(Body(kind, kind.__mro__, Entries(holder, [*holder], values)))
-
-
-def global_names(code: types.CodeType) -> list[str]:
-    """The names that a function and those nested in it look up outside themselves."""
-    names = list(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names += global_names(constant)
-    return names

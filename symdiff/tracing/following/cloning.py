@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from symdiff.tracing.captures.mentioning import KIND_NAMES
+from symdiff.tracing.captures.mentioning import KIND_NAMES, nested_codes, steps_of_code
 from symdiff.tracing.following.entering import unnoticed
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
@@ -67,16 +67,12 @@ def clone(
 def has_calls(code: types.CodeType) -> bool:
     """Whether a function, or one nested in it, calls anything, asks what a value is, has loops, or handles exceptions."""
     asks = not _ASKING.isdisjoint(code.co_code[::2]) or not KIND_NAMES.isdisjoint(code.co_names)
-    return asks or bool(code.co_exceptiontable) or any(map(has_calls, _nested(code)))
+    return asks or bool(code.co_exceptiontable) or any(map(has_calls, nested_codes(code)))
 
 
 def _leaves(body: list[Any]) -> bool:
     """Whether a `finally` ends with `return`, `break` or `continue`, which ends an exception, too."""
     return any(isinstance(part, (ast.Return, ast.Break, ast.Continue)) for node in body for part in ast.walk(node))
-
-
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
-    return (c for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -173,7 +169,7 @@ def _in_file(text: str, line: int, name: str) -> Iterator[Any]:
 def _end(code: types.CodeType) -> tuple[int, int]:
     """The last line and column of a function's code, those of functions nested in it included."""
     ends = [(p[1] or 0, p[3] or 0) for p in code.co_positions()]
-    return max([(code.co_firstlineno, 0), *ends, *map(_end, _nested(code))])
+    return max([(code.co_firstlineno, 0), *ends, *map(_end, nested_codes(code))])
 
 
 def _class_of(qualified: str) -> str:
@@ -222,7 +218,7 @@ def _compiled(node: Any, code: types.CodeType, names: tuple[str, ...]) -> types.
         outer.body = [node] if node.name in code.co_freevars else [ast.Global([node.name]), node]
     ast.fix_missing_locations(module)
     compiled = compile(module, code.co_filename, "exec", flags=code.co_flags & _FUTURE, dont_inherit=True)
-    return next(_nested(next(_nested(compiled))))
+    return nested_codes(nested_codes(compiled)[0])[0]
 
 
 def _same(a: types.CodeType, b: types.CodeType) -> bool:
@@ -245,15 +241,10 @@ def _same(a: types.CodeType, b: types.CodeType) -> bool:
 def _steps(code: types.CodeType) -> list[tuple[int, int]]:
     """The bytecode without what depends on where a function stands: Python calls functions of imported modules otherwise."""
     found = []
-    more = 0
-    for op, arg in zip(code.co_code[::2], code.co_code[1::2], strict=True):
-        if op == opcode.opmap["EXTENDED_ARG"]:
-            more = (more | arg) << 8
-            continue
+    for _, op, arg, _ in steps_of_code(code):
         if op not in _SILENT:
-            shift = 0 if op in _JUMPS else more | arg
+            shift = 0 if op in _JUMPS else arg
             found.append((_ALIKE.get(op, op), shift >> 1 if op in _PAIRED else shift))
-        more = 0
     return found
 
 

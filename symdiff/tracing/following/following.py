@@ -23,7 +23,7 @@ import numpy as np
 from symdiff.errors import SymdiffError, TraceError, forgive_error
 from symdiff.rulebooks.book import outside_word
 from symdiff.rulebooks.sites import OWN
-from symdiff.tracing.captures.mentioning import calls_outside
+from symdiff.tracing.captures.mentioning import calls_outside, nested_codes
 from symdiff.tracing.captures.reaching import Found
 from symdiff.tracing.captures.telling import Cache, Unfollowed, is_opaque_capture
 from symdiff.tracing.following import reading
@@ -71,7 +71,7 @@ from symdiff.tracing.loops.handing import given_to, listed, made, rounds, storin
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.iterators import WRITTEN, written_in_python
 from symdiff.tracing.loops.rewriting import NAMES, Kept
-from symdiff.tracing.state.attempt import Attempt, Stuck, current, need_all_contents
+from symdiff.tracing.state.attempt import Attempt, Stuck, current, current_keeping, need_all_contents
 from symdiff.tracing.state.raising import handled
 from symdiff.tracing.values.operands import takes_traced
 from symdiff.tracing.values.standing import STANDING, way_out
@@ -93,7 +93,7 @@ _CALLING: dict[tuple[str, str], int | None] = {
 }  # functions that call an argument, and its place; None for a keyword only
 _NEW = ("list", "dict", "set", "sorted")  # what gives a new object
 _ITERATING = frozenset("list tuple set dict zip enumerate map filter max min sorted any all".split())
-_DISPATCHING = frozenset(c for c in functools.singledispatchmethod.__get__.__code__.co_consts if isinstance(c, types.CodeType))
+_DISPATCHING = frozenset(nested_codes(functools.singledispatchmethod.__get__.__code__))
 _DISPATCHED = getattr(functools, "_singledispatchmethod_get", None)  # in place of that function, from Python 3.14 on
 _CUPY = frozenset({"cupy", "cupyx"})
 _INERT = ("math", "cmath", "symdiff")  # modules whose functions call no argument
@@ -112,12 +112,12 @@ def follow(f: Any) -> Any:
     attempt = current()
     if attempt is None:
         return f
-    if attempt.keeping is not None:
-        check_kept_call(attempt.keeping, f)
+    keeping = attempt.keeping
+    if keeping is not None:
+        check_kept_call(keeping, f)
         tells = type(f) is _Cached or getattr(f, "__name__", "") in _TELLING
-        if tells and attempt.keeping.stands and not _is_users_own(getattr(f, "__func__", f)):
-            alone = f in (id, operator.is_, operator.is_not)
-            check = attempt.keeping.check_identity if alone else attempt.keeping.check_told_apart
+        if tells and keeping.stands and not _is_users_own(getattr(f, "__func__", f)):
+            check = keeping.check_identity if f in (id, operator.is_, operator.is_not) else keeping.check_told_apart
             return functools.partial(_telling, check, _followed(f, attempt))
     return _followed(f, attempt)
 
@@ -145,18 +145,14 @@ def _followed(f: Any, attempt: Attempt) -> Any:
         found = _found(f, attempt)
         if not (kind is types.FunctionType and "<locals>" in f.__qualname__):  # inner functions come and go
             attempt.known[f] = found
-    if (
-        attempt.keeping is not None
-        and attempt.keeping.open
-        and kind is types.FunctionType
-        and not is_library(f.__code__.co_filename)
-    ):
+    keeping = attempt.keeping
+    if keeping is None:
+        return found
+    if keeping.open and kind is types.FunctionType and _is_users_own(f):
         shown = any(name.startswith(".") for name in getattr(getattr(found, "__code__", None), "co_freevars", ()))
         if not shown and must_show(f.__code__):
-            raise attempt.keeping.refuse(f"a round calls {f.__qualname__}, whose source is not at hand")
-    if attempt.keeping is not None and attempt.keeping.collected and not _is_users_own(f):
-        return with_lists(f, found)
-    return found
+            raise keeping.refuse(f"a round calls {f.__qualname__}, whose source is not at hand")
+    return with_lists(f, found) if keeping.collected and not _is_users_own(f) else found
 
 
 def _is_users_own(f: Any) -> bool:
@@ -286,7 +282,7 @@ def _announced(f: types.FunctionType) -> Any:
 
 def _handles(code: types.CodeType) -> bool:
     """Whether a function, or one nested in it, handles exceptions."""
-    return bool(code.co_exceptiontable) or any(_handles(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return bool(code.co_exceptiontable) or any(map(_handles, nested_codes(code)))
 
 
 def _function(f: types.FunctionType, attempt: Attempt) -> Any:
@@ -464,9 +460,9 @@ def _handing(f: Function) -> Function:
         return f
 
     def handing(*args: Any, **kwargs: Any) -> Any:
-        attempt = current()
-        for value in args if attempt is not None and attempt.keeping is not None else ():
-            attempt.keeping.note_taken(value)  # type: ignore[union-attr]
+        keeping = current_keeping()
+        for value in args if keeping is not None else ():
+            keeping.note_taken(value)
         return f(*map(_handed, args), **{k: _handed(v) for k, v in kwargs.items()})
 
     return handing

@@ -22,7 +22,7 @@ from symdiff.tracing.loops.handing import made as note_made
 from symdiff.tracing.loops.handing import storing as check_kept_owner
 from symdiff.tracing.loops.items import item_by_number
 from symdiff.tracing.loops.keeping import paced
-from symdiff.tracing.state.attempt import current
+from symdiff.tracing.state.attempt import current, current_keeping
 from symdiff.tracing.state.raising import handled, managed
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import asked
@@ -60,9 +60,9 @@ def _within(text: Any, values: Any) -> bool:
 
 def _looking_for(*values: Any) -> None:
     """What is looked up, compared or shown by its identity, where it is an object."""
-    attempt = current()
-    if attempt is not None and attempt.keeping is not None and attempt.keeping.stands:
-        attempt.keeping.check_told_apart(*values)
+    keeping = current_keeping()
+    if keeping is not None and keeping.stands:
+        keeping.check_told_apart(*values)
 
 
 _ASKING = {
@@ -77,9 +77,8 @@ def follow_special_method(name: str, function: Function, call: Lookup) -> Functi
 
     def asked(*args: Any, **kwargs: Any) -> Any:
         method = _method(args[0], f"__{name}__") if args else None
-        attempt = current()
-        if name == "next" and args and attempt is not None and attempt.keeping is not None:
-            attempt.keeping.note_taken(args[0])
+        if name == "next" and args and (keeping := current_keeping()) is not None:
+            keeping.note_taken(args[0])
         return function(*args, **kwargs) if method is None else call(method)(*args, **kwargs)
 
     return asked
@@ -161,8 +160,8 @@ def assign(call: Lookup, value: Any, owner: Any, name: str) -> None:
 def operate(call: Lookup, name: str, *operands: Any) -> Any:
     """An operator; the special methods of the user's classes are followed."""
     if name in _ASKING:
-        if name in ("is_", "is_not") and (attempt := current()) is not None and attempt.keeping is not None:
-            attempt.keeping.check_identity(*operands)
+        if name in ("is_", "is_not") and (keeping := current_keeping()) is not None:
+            keeping.check_identity(*operands)
         if name == "formatted":
             _looking_for(*operands)
         return _ASKING[name](*operands)
@@ -303,7 +302,7 @@ class _Entered:
 def entered(call: Lookup, owner: Any) -> Any:
     """What `with` enters."""
     followed = _method(owner, "__enter__") is not None
-    attempt = current()
-    if attempt is not None and attempt.keeping is not None and not followed:
-        check_kept_context(attempt.keeping, owner)
+    keeping = current_keeping()
+    if keeping is not None and not followed:
+        check_kept_context(keeping, owner)
     return managed(owner, _Entered(call, owner) if followed else owner)

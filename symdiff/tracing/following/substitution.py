@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.errors import TraceError
-from symdiff.tracing.captures.watching import global_names
+from symdiff.tracing.captures.mentioning import nested_codes, steps_of_code
 from symdiff.tracing.following.implicit import JOINING, joined_by
 from symdiff.tracing.state.late import Late, itself
 from symdiff.vocabulary.libraries import FOLLOWED, user_line
@@ -27,7 +27,6 @@ from symdiff.vocabulary.signatures import Function, Lookup
 
 _LOAD = opcode.opmap["LOAD_GLOBAL"]
 _ATTRIBUTE = opcode.opmap["LOAD_ATTR"]
-_SILENT = frozenset((opcode.opmap["CACHE"], opcode.EXTENDED_ARG))
 _STORES = frozenset(opcode.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL"))
 _USES = frozenset("LOAD_GLOBAL LOAD_NAME LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF STORE_DEREF DELETE_DEREF".split())
 _REACHES = frozenset(("LOAD_ATTR", "LOAD_METHOD"))
@@ -44,7 +43,7 @@ def substituted(f: types.FunctionType, call: Lookup) -> Function:
         raise TraceError(
             f"{user_line()}: {f.__name__} has no source, and asks `is True` or a class pattern; write it in a file"
         )
-    mentioned = global_names(f.__code__)
+    mentioned = _names(f.__code__)
     if "shuffle" in mentioned:  # rows, which are views of each other
         raise TraceError(f"{user_line()}: {f.__name__} has no source, and shuffles; write it in a file")
     if any(any(f.__globals__.get(name) is d for d in (datetime, *_DATES)) for name in mentioned):
@@ -91,21 +90,15 @@ def _of_functions(copy: types.FunctionType) -> Function:
 
 
 def _loads(code: types.CodeType) -> Iterator[tuple[int, int, int, bool, bool]]:
-    """The place, operation and argument of each instruction, whether another one before it extends the argument, and whether
-    it reads a global that is called right there; an attribute of it may be.
-    """
-    more, extended = 0, False
-    steps = list(zip(code.co_code[::2], code.co_code[1::2], strict=True))
-    for place, (op, arg) in enumerate(steps):
-        called = op == _LOAD and arg & 1
-        after = next((o for o, _ in steps[place + 1 : place + 9] if o not in _SILENT), op) if called else _ATTRIBUTE
-        yield place, op, more | arg, extended, after != _ATTRIBUTE
-        extended = op == opcode.EXTENDED_ARG
-        more = (more | arg) << 8 if extended else 0
+    """The steps of code, and whether each reads a global that is called right there; an attribute of it may be."""
+    steps = list(steps_of_code(code))
+    for step, (_, after, *_) in itertools.pairwise([*steps, steps[-1]]):
+        yield *step, step[1] == _LOAD and bool(step[2] & 1) and after != _ATTRIBUTE
 
 
-def _nested(code: types.CodeType) -> list[types.CodeType]:
-    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
+def _names(code: types.CodeType) -> list[str]:
+    """The names that a function and those nested in it look up outside themselves."""
+    return [*code.co_names, *(name for inner in nested_codes(code) for name in _names(inner))]
 
 
 def _uses(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
@@ -119,7 +112,7 @@ def _uses(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
             read.add(code.co_names[arg])
         elif op in _STORES:
             stored.add(code.co_names[arg])
-    for inner in map(_uses, _nested(code)):
+    for inner in map(_uses, nested_codes(code)):
         called, read, stored = called | inner[0], read | inner[1], stored | inner[2]
     return called, read, stored
 
@@ -147,21 +140,21 @@ def _bare(code: types.CodeType) -> set[str]:
     """The globals and variables of cells that are read for something else than an attribute, or assigned."""
     steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     found = {name for (op, name), (after, _) in itertools.pairwise(steps) if op in _USES and after not in _REACHES}
-    return found.union(*map(_bare, _nested(code)))
+    return found.union(*map(_bare, nested_codes(code)))
 
 
 def _compares(code: types.CodeType) -> bool:
     """Whether a function compares objects, other than with None, by identity."""
     steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     found = any(after == "IS_OP" and before != ("LOAD_CONST", None) for before, (after, _) in itertools.pairwise(steps))
-    return found or any(map(_compares, _nested(code)))
+    return found or any(map(_compares, nested_codes(code)))
 
 
 def _tells(code: types.CodeType) -> bool:
     """Whether a function compares with True or False by `is`, or matches classes: what a traced value is must be looked up."""
     steps = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     told = any(after == "IS_OP" and type(value) is bool for (_, value), (after, _) in itertools.pairwise(steps))
-    return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, _nested(code)))
+    return told or any(name == "MATCH_CLASS" for name, _ in steps) or any(map(_tells, nested_codes(code)))
 
 
 def _cell(cell: types.CellType, call: Lookup, compares: bool, bare: bool) -> types.CellType:

@@ -144,13 +144,13 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 
 @stands_for(np.linalg.lstsq, "scipy.linalg.lstsq")
-def lstsq(a: Any, y: Array, rcond: Any = None) -> Any:
+def lstsq(a: Any, b: Array, rcond: Any = None) -> Any:
     """Residuals are those of full rank, and NaN where a singular value vanishes."""
     x = _matrices(a)
     if not x.size:
         raise ValueError("matrices without cells")
     m, n = x.shape
-    columns = y if y.ndim == 2 else np.reshape(y, (-1, 1))
+    columns = b if b.ndim == 2 else np.reshape(b, (-1, 1))
     if columns.shape[0] != m:
         raise ValueError("the numbers of rows do not fit")
     if rcond is not None and rcond > _ROUNDING:
@@ -161,7 +161,7 @@ def lstsq(a: Any, y: Array, rcond: Any = None) -> Any:
         found = np.linalg.pinv(x, float(np.finfo(float).eps) * max(m, n)) @ columns
     away = columns - x @ found
     left = np.sum(away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away, axis=0) if m > n else np.zeros(0)
-    found = found if y.ndim == 2 else found[:, 0]
+    found = found if b.ndim == 2 else found[:, 0]
     if not holds_traced(a):
         rank, s = np.linalg.lstsq(np.asarray(a), np.zeros(m), rcond)[2:]
         return found, left if rank == n else np.zeros(0), rank, s

@@ -16,7 +16,7 @@ from symdiff.ir.building import active_builders
 from symdiff.rulebooks.book import default_rules
 from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.library.polynomials import PACKAGES, fit
-from symdiff.tracing.state.attempt import current, given_argument, note_given
+from symdiff.tracing.state.attempt import current_keeping, given_argument, note_given
 from symdiff.tracing.values.assigning import array_dtype, check_integers, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
@@ -39,9 +39,8 @@ def fresh_numpy_array(result: Any, args: Arguments) -> Any:
     """
     if type(result) is not np.ndarray or not active_builders():
         return result
-    counted = result.dtype.char not in "fdFDO"
-    attempt = current()
-    if counted and (attempt is None or attempt.keeping is None or not attempt.keeping.fills(result)):
+    counted, keeping = result.dtype.char not in "fdFDO", current_keeping()
+    if counted and (keeping is None or not keeping.fills(result)):
         return result
     if result.dtype == object and any(map(_asks_for_objects, args)):
         return result

@@ -18,7 +18,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.library.mathematics import traced
-from symdiff.tracing.unrolling.reductions import called
+from symdiff.tracing.unrolling.reductions import called, rule_of_numbers
 from symdiff.tracing.values.assigning import array_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
@@ -126,9 +126,7 @@ def _rule(name: str, count: int) -> Rule:
         ties = sum((np.where(x == out, 1.0, 0.0) for x in others), start=np.where(beaten, 0.0, 1.0))
         return (1.0 / ties,) * count
 
-    parameters = tuple(f"x{k}" for k in range(count))
-    bodies = {"all": ((("",) * count, halves if count == 2 else shares),)}
-    return Rule("builtins", name, parameters, (None,) * count, body=bodies, source=f"{name} of {count} numbers")
+    return rule_of_numbers("builtins", name, count, halves if count == 2 else shares, f"{name} of {count} numbers")
 
 
 def sorted_list(iterable: Iterable[Any], /, *, key: Any = None, reverse: bool = False) -> list[Any]:

@@ -226,40 +226,42 @@ for _name in ("dct", "idct", "dst", "idst"):
 
 
 @stands_for("scipy.signal.convolve")
-def convolve(x: Array, y: Array, mode: str = "full", method: str = "auto") -> Any:
-    if x.ndim != y.ndim:
+def convolve(in1: Array, in2: Array, mode: str = "full", method: str = "auto") -> Any:
+    if in1.ndim != in2.ndim:
         raise ValueError("arrays with the same number of axes are needed")
-    if x.ndim == 0:
-        return x * y
-    whole = np.convolve(x, y) if x.ndim == 1 else _spectral(x, y, tuple(range(x.ndim)))
-    return _centred(whole, x.shape, y.shape, mode)
+    if in1.ndim == 0:
+        return in1 * in2
+    whole = np.convolve(in1, in2) if in1.ndim == 1 else _spectral(in1, in2, tuple(range(in1.ndim)))
+    return _centred(whole, in1.shape, in2.shape, mode)
 
 
 @stands_for("scipy.signal.correlate")
-def correlate(x: Array, y: Array, mode: str = "full", method: str = "auto") -> Any:
-    return convolve(x, np.conj(np.flip(y)) if y.dtype.kind == "c" else np.flip(y), mode)
+def correlate(in1: Array, in2: Array, mode: str = "full", method: str = "auto") -> Any:
+    return convolve(in1, np.conj(np.flip(in2)) if in2.dtype.kind == "c" else np.flip(in2), mode)
 
 
 @stands_for("scipy.signal.fftconvolve", "scipy.signal.oaconvolve")
-def fftconvolve(x: Array, y: Array, mode: str = "full", axes: Any = None) -> Any:
-    places = tuple(range(x.ndim)) if axes is None else tuple(normalize_axis_index(int(i), x.ndim) for i in np.atleast_1d(axes))
-    return _centred(_spectral(x, y, places), x.shape, y.shape, mode, places)
+def fftconvolve(in1: Array, in2: Array, mode: str = "full", axes: Any = None) -> Any:
+    places = (
+        tuple(range(in1.ndim)) if axes is None else tuple(normalize_axis_index(int(i), in1.ndim) for i in np.atleast_1d(axes))
+    )
+    return _centred(_spectral(in1, in2, places), in1.shape, in2.shape, mode, places)
 
 
 @stands_for("scipy.signal.convolve2d")
-def convolve2d(x: Array, y: Array, mode: str = "full", boundary: str = "fill", fillvalue: float = 0) -> Any:
+def convolve2d(in1: Array, in2: Array, mode: str = "full", boundary: str = "fill", fillvalue: float = 0) -> Any:
     """By shifted copies for each cell of the smaller array."""
     if boundary != "fill" or holds_traced(fillvalue) or fillvalue != 0:
         raise TraceError(
             f"{user_line()}: scipy.signal.convolve2d of traced values beyond zeros at the edges; pad with np.pad first"
         )
-    small, large = (y, x) if y.size <= x.size else (x, y)
+    small, large = (in2, in1) if in2.size <= in1.size else (in1, in2)
     whole: Any = None
     for i, j in np.ndindex(small.shape):
         rows, columns = (i, small.shape[0] - 1 - i), (j, small.shape[1] - 1 - j)
         term = np.pad(large, (rows, columns)) * small[i, j]
         whole = term if whole is None else whole + term
-    return _centred(whole, x.shape, y.shape, mode)
+    return _centred(whole, in1.shape, in2.shape, mode)
 
 
 def _spectral(x: Any, y: Any, axes: Shape) -> Any:

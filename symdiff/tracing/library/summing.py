@@ -15,6 +15,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Constant
 from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.rule import Rule
+from symdiff.tracing.unrolling.reductions import rule_of_numbers
 from symdiff.tracing.values.kinds import PYTHON
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
@@ -47,8 +48,7 @@ def _fsum(*values: float) -> float:
 @functools.lru_cache(maxsize=256)
 def _rule(count: int, builtin: bool) -> Rule:
     module, name = ("builtins", "sum") if builtin else ("math", "fsum")
-    bodies = {"all": ((("",) * count, lambda out, *cells: (1.0,) * count),)}
-    return Rule(module, name, tuple(f"x{k}" for k in range(count)), (None,) * count, body=bodies, source=f"{name} of {count}")
+    return rule_of_numbers(module, name, count, lambda out, *cells: (1.0,) * count, f"{name} of {count}")
 
 
 @functools.lru_cache(maxsize=256)

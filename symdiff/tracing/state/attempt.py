@@ -138,6 +138,12 @@ def current_reading() -> Any:
     return None if attempt is None else attempt.reading
 
 
+def current_keeping() -> Any:
+    """What is known of loops that may be kept, None where none may."""
+    attempt = current()
+    return None if attempt is None else attempt.keeping
+
+
 def need_contents(value: Any) -> None:
     """A traced value is asked for what only its contents tell: one of captured arrays alone can tell them, see `reading`."""
     reading = current_reading()

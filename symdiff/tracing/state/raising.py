@@ -156,17 +156,11 @@ def raise_if_awaited(condition: Callable[[], Any], kind: type[Exception], text: 
 
 
 def _either(*conditions: Any) -> Any:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = np.logical_or(found, condition)
-    return found
+    return functools.reduce(np.logical_or, conditions)
 
 
 def _both(*conditions: Any) -> Any:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = np.logical_and(found, condition)
-    return found
+    return functools.reduce(np.logical_and, conditions)
 
 
 def _is_pole(x: Any) -> Any:

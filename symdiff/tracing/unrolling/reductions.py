@@ -25,15 +25,14 @@ from symdiff.vocabulary.signatures import Function, Lookup
 PLAIN: dict[str, Function] = {"amax": np.max, "amin": np.min, "logsumexp": head_logsumexp}
 
 
-def unrolled_reduction(name: str) -> Function:
-    """The head `amax`, `amin` or `logsumexp` over arrays of cells."""
+def _reducing(function: Lookup) -> Function:
+    """A head that reduces arrays of cells along axes, row by row."""
 
     def reduced(x: Any, axes: Shape) -> Any:
         kept = [a for a in range(x.ndim) if a not in axes]
         of, count = (math.prod(x.shape[a] for a in part) for part in (kept, axes))
-        flat = [_of_cells(name, row) for row in x.transpose([*kept, *axes]).reshape(of, count)]
-        result = np.empty(len(flat), dtype=object)
-        result[:] = flat
+        result = np.empty(of, dtype=object)
+        result[:] = [function(row) for row in x.transpose([*kept, *axes]).reshape(of, count)]
         return result.reshape([x.shape[a] for a in kept])[()]
 
     return reduced
@@ -65,20 +64,6 @@ def _softmax_cells(name: str, cells: Sequence[Any]) -> list[Any]:
         total = np.where(np.isfinite(top), total, math.nan)
         return [c / total for c in terms]
     return [c - np.log(total) for c in away]
-
-
-def _truths(op: str) -> Function:
-    """The head `any` or `all` over arrays of cells."""
-
-    def reduced(x: Any, axes: Shape) -> Any:
-        kept = [a for a in range(x.ndim) if a not in axes]
-        rows = x.transpose([*kept, *axes]).reshape([math.prod(x.shape[a] for a in part) for part in (kept, axes)])
-        result = np.empty(len(rows), dtype=object)
-        result[:] = [functools.reduce(op_of, row) if len(row) else op == "and" for row in rows]
-        return result.reshape([x.shape[a] for a in kept])[()]
-
-    op_of = operator.or_ if op == "or" else operator.and_
-    return reduced
 
 
 def _of_cells(name: str, cells: Sequence[Any]) -> Any:
@@ -116,9 +101,13 @@ def _rule(name: str, count: int) -> Rule:
         return tuple(np.where(np.isfinite(out), w, share) for w, share in zip(weights, tied, strict=True))
 
     shares = exponential_shares if name == "logsumexp" else equal_shares
-    parameters = tuple(f"x{k}" for k in range(count))
-    bodies = {"all": ((("",) * count, shares),)}
-    return Rule("numpy", name.removeprefix("a"), parameters, (None,) * count, body=bodies, source=f"{name} of {count} cells")
+    return rule_of_numbers("numpy", name.removeprefix("a"), count, shares, f"{name} of {count} cells")
+
+
+def rule_of_numbers(module: str, name: str, count: int, partials: Function, source: str) -> Rule:
+    """The rule of a function of so many numbers, of which one function gives all partials."""
+    bodies = {"all": ((("",) * count, partials),)}
+    return Rule(module, name, tuple(f"x{k}" for k in range(count)), (None,) * count, body=bodies, source=source)
 
 
 @functools.lru_cache(maxsize=256)
@@ -139,6 +128,7 @@ def _body(name: str, count: int, code: str) -> Graph:
     return builder.graph(name.removeprefix("a"), (GraphOutput(name, result),))
 
 
-CELLS = {name: unrolled_reduction(name) for name in PLAIN}
+CELLS = {name: _reducing(functools.partial(_of_cells, name)) for name in PLAIN}
 CELLS |= {name: _unrolled_softmax(name) for name in ("softmax", "log_softmax")}
-CELLS |= {"any": _truths("or"), "all": _truths("and")}
+CELLS["any"] = _reducing(lambda row: functools.reduce(operator.or_, row) if len(row) else False)
+CELLS["all"] = _reducing(lambda row: functools.reduce(operator.and_, row) if len(row) else True)

@@ -24,12 +24,14 @@ def unrolled(graph: Graph) -> Graph:
 
 def unroll_loops(graph: Graph, results: Results) -> Graph:
     """The graph with the `results` of loops, appended to a builder, in their place; a loop of which there are none stays."""
-    if not has_loops(graph.bindings):
-        return graph
-    builder = Builder()
+    return rewritten(graph, lambda *given: _append(*given, results)) if has_loops(graph.bindings) else graph
+
+
+def rewritten(graph: Graph, append: Callable[[list[Node], Builder, dict[Atom, Atom]], None]) -> Graph:
+    """The graph of what is appended for its bindings."""
+    builder, atoms = Builder(), dict[Atom, Atom]()
     builder.inputs = list(graph.inputs)
-    atoms: dict[Atom, Atom] = {}
-    _append(graph.bindings, builder, atoms, results)
+    append(graph.bindings, builder, atoms)
     outputs = outputs_at(graph.outputs, atoms)
     return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
 

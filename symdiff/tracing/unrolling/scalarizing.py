@@ -14,13 +14,13 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
-from symdiff.ir.graph import Graph, GraphOutput, outputs_at
+from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.loops import repeated_bindings, sizes_of_binding
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node, has_loops
 from symdiff.tracing.unrolling import placing, reductions
 from symdiff.tracing.unrolling.choosing import cells_of_binding, chosen_bindings
 from symdiff.tracing.unrolling.fourier_cells import FOURIER_CELLS
-from symdiff.tracing.unrolling.rounds import unrolled
+from symdiff.tracing.unrolling.rounds import rewritten, unrolled
 from symdiff.tracing.values.kinds import PYTHON
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.extents import Extent
@@ -319,14 +319,7 @@ def _typed(atom: Atom, code: str, builder: Builder) -> Atom:
 
 def unroll_calls(graph: Graph) -> Graph:
     """The Graph with the bodies of called functions in place of the calls, over whole arrays cell by cell; opaque ones stay."""
-    if not any(_body(b) is not None for b in graph.bindings):
-        return graph
-    builder = Builder()
-    builder.inputs = list(graph.inputs)
-    atoms: dict[Atom, Atom] = {}
-    _append(graph.bindings, builder, atoms)
-    outputs = outputs_at(graph.outputs, atoms)
-    return builder.graph(graph.name, outputs, graph.out_tree, origin=graph.origin, doc=graph.doc, notes=dict(graph.notes))
+    return rewritten(graph, _append) if any(_body(b) is not None for b in graph.bindings) else graph
 
 
 def _body(binding: Node) -> Graph | None:
