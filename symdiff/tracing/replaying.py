@@ -53,7 +53,7 @@ def replay(graph: Graph, sources: list[Any], builder: Builder, origin: str) -> l
             binding.op, operands, binding.shape, binding.dtype, binding.params, binding.origin or origin
         )
         builder.bindings[-1].primal = binding.primal
-    results: list[Any] = []
+    results = []
     for output in graph.outputs:
         atom = atoms.get(output.atom, output.atom)
         results.append(Tracer(builder, atom) if atom.op != "const" else atom.value)

@@ -25,7 +25,7 @@ from symdiff.ir.evaluating import binding_values
 from symdiff.ir.graph import FOLLOWED, Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.loops import repeated_bindings
-from symdiff.ir.node import ArrayConstant, Atom, Constant
+from symdiff.ir.node import ArrayConstant, Constant
 from symdiff.tracing.branches.paths import Path, Run, followed
 from symdiff.tracing.captures.reaching import Found
 from symdiff.tracing.captures.restoring import Outside
@@ -74,7 +74,7 @@ class Spec:
 
     def __post_init__(self) -> None:
         check_options("Spec", {"shape": self.shape, "dtype": self.dtype})
-        given: Any = (self.shape,) if is_integer_option(self.shape) or isinstance(self.shape, (str, Extent)) else self.shape
+        given = (self.shape,) if is_integer_option(self.shape) or isinstance(self.shape, (str, Extent)) else self.shape
         sizes = [extent_of_text(n) if isinstance(n, str) else n if isinstance(n, (Extent, Example)) else int(n) for n in given]
         object.__setattr__(self, "shape", tuple(sizes))
 
@@ -493,9 +493,7 @@ def _keep_read(graph: Graph, reading: Reading, place: int) -> None:
     """Leave those captured arrays as inputs that the graph reads."""
     branches = branches_of(graph)
     graphs = [graph] if branches is None or branches.conditions is None else [graph, branches.conditions]
-    symbols: set[Atom] = {o.atom for g in graphs for o in g.outputs} | {
-        o for g in graphs for b in g.bindings for o in b.operands
-    }
+    symbols = {o.atom for g in graphs for o in g.outputs} | {o for g in graphs for b in g.bindings for o in b.operands}
     inputs, arrays = reading.used(graph.inputs, symbols)
     for g in graphs:
         g.inputs = inputs

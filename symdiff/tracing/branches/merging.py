@@ -195,7 +195,7 @@ class _Network:
     def reached_at_most(self, source: int, target: int) -> list[bool]:
         """Which vertices the source still reaches when the flow is greatest."""
         while True:
-            by: dict[int, int] = {source: -1}
+            by = {source: -1}
             queue = deque([source])
             while queue and target not in by:
                 vertex = queue.popleft()
@@ -239,7 +239,7 @@ def _ends(tree: Tree) -> bool:
 def leaves(tree: Tree) -> list[tuple[list[tuple[int, bool]], Leaf]]:
     """Every path of a tree with the conditions on its way, in order."""
     found: list[tuple[list[tuple[int, bool]], Leaf]] = []
-    stack: list[tuple[Tree, list[tuple[int, bool]]]] = [(tree, [])]
+    stack = [(tree, [])]
     while stack:
         top, way = stack.pop()
         if isinstance(top, Leaf):

@@ -146,7 +146,7 @@ def names_of_code(code: types.CodeType) -> tuple[frozenset[str], frozenset[str],
     read: set[str] = set()
     mentioned = {*code.co_names, *(c for c in code.co_consts if type(c) is str and c.isidentifier())}
     imported: list[tuple[int, str]] = []
-    constants: list[Any] = []
+    constants = []
     last = 0
     held = ""  # the name of a cell that the last step loaded, unless it is called
     for _, op, full, _ in steps_of_code(code):

@@ -229,7 +229,7 @@ def _parts(value: Any, writes: _Writes) -> Iterator[Part | Cells | Memory]:
     elif isinstance(value, type):
         yield _named(value, _get_of_class, _set_of_class, sorted(writes.attributes - _OF_CLASSES))
         return
-    kind: Any = type(value)
+    kind = type(value)
     names = sorted({*slots_of(kind), *(name for name in writes.attributes if _is_field(kind, name))})
     names = [name for name in names if _get_of_object(value, name) is _get_of_object(value, name)]  # stored, not computed
     if names:

@@ -85,7 +85,7 @@ def is_known(cls: type) -> bool:
     while cls not in _WHOLE:
         if not cls.__flags__ & MADE or cls.__flags__ & IMMUTABLE:
             return False
-        base: Any = cls.__base__
+        base = cls.__base__
         slots = sum(type(v) is types.MemberDescriptorType for v in vars(cls).values())
         if cls.__basicsize__ - base.__basicsize__ > 8 * slots + 16:  # the last for a dictionary and weak references
             return False
@@ -270,7 +270,7 @@ def row(value: Any) -> list[Any]:
 
 def settings_of_logger(value: logging.Logger) -> list[Any]:
     """What a logger shows, without what its handlers hold and what it remembers of its levels."""
-    found: list[Any] = [value.getEffectiveLevel(), value.manager.disable]
+    found = [value.getEffectiveLevel(), value.manager.disable]
     for name, held in vars(value).items():
         if name not in ("_cache", "manager"):
             found += [name, type(held), *map(id, held)] if name in ("handlers", "filters") else [name, held]

@@ -210,7 +210,7 @@ def _bare(node: Any) -> None:
 def _compiled(node: Any, code: types.CodeType, names: tuple[str, ...]) -> types.CodeType:
     """The code of a function inside one whose parameters are the names in its cells."""
     module = ast.parse("def outer(): pass")
-    outer: Any = module.body[0]
+    outer = module.body[0]
     outer.args.args = [ast.arg(n) for n in (*code.co_freevars, *names)]
     if isinstance(node, ast.Lambda):
         outer.body = [ast.Expr(node)]
@@ -380,7 +380,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> Any:
         """Each class of a pattern, and each True and False, becomes a stand-in that traced values match, too."""
-        classes: list[Any] = []
+        classes = []
         for case in node.cases:
             case.pattern = _Patterns(classes).visit(case.pattern)
         self.generic_visit(node)

@@ -195,7 +195,7 @@ def operate(call: Lookup, name: str, *operands: Any) -> Any:
 
 def follow_sum(call: Lookup, values: Any, /, start: Any = 0) -> Any:
     """`sum(values, start)` in the running Python's steps: what it keeps of its own numbers is kept here."""
-    total: Any = start
+    total = start
     row: list[tuple[Any, bool]] = []
     kept = _number(start) if COMPENSATED and type(start) is not bool else None
     for value in iterated(call, values):

@@ -117,7 +117,7 @@ def _joined(stop: bool, join: Function) -> Function:
     """`any` (stop at True) or `all` (stop at False); traced conditions are joined into one."""
 
     def standing(iterable: Any, /) -> Any:
-        result: Any = None
+        result = None
         for value in iterable:
             if isinstance(value, Tracer) and value.shape == ():
                 truth = value if value.dtype.kind == "b" else value != 0

@@ -53,7 +53,7 @@ def ediff1d(ary: Array, to_end: Array = None, to_begin: Array = None) -> Any:
 @stands_for(np.gradient)
 def gradient(f: Array, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     axes = tuple(range(f.ndim)) if axis is None else normalize_axis_tuple(axis, f.ndim)
-    spacings: list[Any] = [v if isinstance(v, (int, float)) else as_array(v) for v in varargs] if varargs else [1.0]
+    spacings = [v if isinstance(v, (int, float)) else as_array(v) for v in varargs] if varargs else [1.0]
     if len(spacings) == 1:
         spacings *= len(axes)
     if len(spacings) != len(axes):
@@ -73,7 +73,7 @@ def _along(f: Any, h: Any, axis: int, edge_order: int) -> Any:
     if not even and h.shape != (n,):
         raise ValueError(f"coordinates of shape {h.shape} for {n} cells along axis {axis}")
     if even:
-        lines: Any = h
+        lines = h
         inner = (_part(f, axis, 2, None) - _part(f, axis, None, -2)) / (2.0 * h)
     else:
         lines = np.reshape(np.diff(h), (-1,) + (1,) * (f.ndim - axis - 1))

@@ -261,7 +261,7 @@ _STATISTICS: dict[str, Function] = {
 
 def _enter() -> None:
     names = {n: n for n in _SAME} | _RENAMED
-    formulas: dict[str, Function] = {name: getattr(np, numpy) for name, numpy in names.items()}
+    formulas = {name: getattr(np, numpy) for name, numpy in names.items()}
     formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
     formulas |= {name: _whole(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
     formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": np.modf, "frexp": np.frexp, "ldexp": _ldexp}

@@ -82,7 +82,7 @@ def poly(zeros: Array) -> Any:
         return 1.0
     if zeros.ndim == 2:
         zeros = np.linalg.eigvals(zeros)
-    found: Any = np.ones(1)
+    found = np.ones(1)
     for k in range(zeros.shape[0]):
         found = np.concatenate([found, np.zeros(1)]) - zeros[k] * np.concatenate([np.zeros(1), found])
     return found

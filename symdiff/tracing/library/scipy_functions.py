@@ -256,7 +256,7 @@ def convolve2d(in1: Array, in2: Array, mode: str = "full", boundary: str = "fill
             f"{user_line()}: scipy.signal.convolve2d of traced values beyond zeros at the edges; pad with np.pad first"
         )
     small, large = (in2, in1) if in2.size <= in1.size else (in1, in2)
-    whole: Any = None
+    whole = None
     for i, j in np.ndindex(small.shape):
         rows, columns = (i, small.shape[0] - 1 - i), (j, small.shape[1] - 1 - j)
         term = np.pad(large, (rows, columns)) * small[i, j]

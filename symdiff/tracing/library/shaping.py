@@ -224,7 +224,7 @@ def pad(array: Array, pad_width: Any, mode: Any = "constant", **options: Any) ->
     if edges is None:
         raise TraceError(f"{user_line()}: np.pad with mode={mode!r} of a traced array; one of {', '.join((*_EDGES, *_PICKED))}")
     named = {"constant": "constant_values", "linear_ramp": "end_values"}.get(mode, "stat_length")
-    values: Any = options.pop(named, 0 if named != "stat_length" else None)
+    values = options.pop(named, 0 if named != "stat_length" else None)
     if options:
         raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {', '.join(options)}")
     for axis, width in enumerate(widths):

@@ -12,7 +12,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, GraphOutput
-from symdiff.ir.node import Atom, Constant
+from symdiff.ir.node import Constant
 from symdiff.rulebooks.calls import CallSite
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.unrolling.reductions import rule_of_numbers
@@ -57,7 +57,7 @@ def _body(codes: tuple[str, ...], lost: tuple[bool, ...]) -> Graph:
     builder = Builder()
     emit = builder.emit
     total, *rest = (builder.input(f"x{k}", (), "d" if code == "?" else code) for k, code in enumerate(codes))
-    small: Atom = Constant(0.0)
+    small = Constant(0.0)
     for x, kept in zip(rest, lost, strict=True):
         grown = emit("add", (total, x))
         if kept:

@@ -52,7 +52,7 @@ def handled(kinds: Callable[[], Any]) -> Iterator[None]:
 
 def _is_functions(error: Exception) -> bool:
     """Whether an exception is one that the plain function raises: by a statement of its own, or asked for here."""
-    step: Any = error.__traceback__
+    step = error.__traceback__
     while step.tb_next is not None:
         step = step.tb_next
     code = step.tb_frame.f_code
@@ -331,7 +331,7 @@ def _floating_errors() -> list[tuple[str, type[Exception]]]:
         return []
     modes, filters = attempt.modes
     now = np.geterr()
-    found: list[tuple[str, type[Exception]]] = [(k, FloatingPointError) for k in _TEXTS if now[k] == "raise" != modes[k]]  # type: ignore[literal-required]
+    found = [(k, FloatingPointError) for k in _TEXTS if now[k] == "raise" != modes[k]]  # type: ignore[literal-required]
     if tuple(warnings.filters) != filters and _is_error(RuntimeWarning):
         found += [(k, RuntimeWarning) for k in _TEXTS if now[k] == "warn"]  # type: ignore[literal-required]
     return found

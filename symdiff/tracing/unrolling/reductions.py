@@ -14,7 +14,7 @@ import numpy as np
 
 from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.graph import Graph, GraphOutput
-from symdiff.ir.node import Atom, Constant
+from symdiff.ir.node import Constant
 from symdiff.rulebooks.calls import CallSite, Counts
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
@@ -115,7 +115,7 @@ def _body(name: str, count: int, code: str) -> Graph:
     builder = Builder()
     inputs = [builder.input(f"x{k}", (), code) for k in range(count)]
     op = "min" if name == "amin" else "max"
-    result: Atom = inputs[0]
+    result = inputs[0]
     for other in inputs[1:]:
         result = builder.emit(op, (result, other))
     if name == "logsumexp":

@@ -57,11 +57,11 @@ def _results(loop: Loop, operands: tuple[Atom, ...], builder: Builder) -> list[A
         raise TraceError(f"{builder.origin}: a loop of {loop.rounds} rounds is not written out; its number must be known")
     body, arrays = loop.body, Arrays(builder, builder.origin)
     values = list(operands)
-    stacks: list[dict[int, Atom]] = [{} for _ in loop.stacks]
-    sums: list[Atom] = [Constant(0.0)] * loop.sums
+    stacks = [{} for _ in loop.stacks]
+    sums = [Constant(0.0)] * loop.sums
     for k in reversed(range(loop.rounds)) if loop.backward else range(loop.rounds):
         given = [v if p is None else _row(arrays, v, p.at(k)) for v, p in zip(values, loop.places(), strict=True)]
-        atoms: dict[Atom, Atom] = {leaf.node: v for leaf, v in zip(body.inputs, [Constant(float(k)), *given], strict=True)}
+        atoms = {leaf.node: v for leaf, v in zip(body.inputs, [Constant(float(k)), *given], strict=True)}
         _append(body.bindings, builder, atoms, _results)
         found = [atoms.get(o.atom, o.atom) for o in body.outputs]
         values[: loop.carried] = found[: loop.carried]

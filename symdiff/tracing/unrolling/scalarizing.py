@@ -40,7 +40,7 @@ def in_unrolled_regime(graph: Graph) -> bool:
     """Whether a graph is in the unrolled regime already."""
     if any(isinstance(n, Extent) for leaf in graph.inputs for n in leaf.shape):
         return False
-    arrays: set[Atom] = {leaf.node for leaf in graph.inputs if leaf.node.shape != ()}
+    arrays = {leaf.node for leaf in graph.inputs if leaf.node.shape != ()}
     results: set[Atom] = set()
     for binding in graph.bindings:
         if binding.op == "array":
@@ -331,7 +331,7 @@ def _body(binding: Node) -> Graph | None:
 def _inlined(binding: Node, operands: tuple[Atom, ...], builder: Builder) -> Atom:
     """The results of a call with whole arrays, as one array."""
     arrays, site = Arrays(builder, binding.origin), binding.params.params["site"]
-    inside: dict[Atom, Atom] = {leaf.node: o for leaf, o in zip(site.graph.inputs, operands, strict=True)}
+    inside = {leaf.node: o for leaf, o in zip(site.graph.inputs, operands, strict=True)}
     _append(site.graph.bindings, builder, inside)
     points = (site.count,) if site.moving else ()
     found = []
@@ -350,7 +350,7 @@ def _append(bindings: list[Node], builder: Builder, atoms: dict[Atom, Atom]) -> 
             continue
         if b.op == "call" and b.params.graph is not None:
             body = scalarize(b.params.graph)
-            inside: dict[Atom, Atom] = {leaf.node: o for leaf, o in zip(body.inputs, operands, strict=True)}
+            inside = {leaf.node: o for leaf, o in zip(body.inputs, operands, strict=True)}
             _append(body.bindings, builder, inside)
             result = inside.get(body.outputs[0].atom, body.outputs[0].atom)
             result = builder.cast(result, b.dtype) if isinstance(result, Constant) else result

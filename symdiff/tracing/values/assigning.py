@@ -197,7 +197,7 @@ def filled(builder: Builder, plain: np.ndarray, counted: bool = False) -> Any:
         return found
     if plain.dtype.char not in ("fdFD?" if counted else "fdFD"):
         return plain
-    held: Any = storage_constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
+    held = storage_constant(builder, plain, user_line()) if plain.size > CELLS else np.empty(plain.shape, dtype=object)
     if plain.size <= CELLS:
         code = "D" if plain.dtype.char == "D" else None  # that it is complex is told by its dtype
         held.reshape(-1)[:] = [Constant(v, code) for v in plain.ravel().tolist()]
@@ -214,7 +214,7 @@ def array_of(values: list[Any]) -> Any:
 
 def _of_objects(builder: Builder, cells: np.ndarray) -> Any:
     """An array of traced and plain numbers; one of anything else stays as it is."""
-    kinds: list[Any] = []
+    kinds = []
     for cell in cells.flat:
         if isinstance(cell, (Tracer, np.generic)) and cell.shape == ():
             kinds.append(array_dtype(cell))

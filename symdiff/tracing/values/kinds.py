@@ -150,7 +150,7 @@ def resulting(key: Any, question: Function, operands: tuple[Form, ...]) -> Form 
         told = tuple(f.kind.several.which() if f.kind.several else f for f in operands)
         return _resulting(key, question, told)  # type: ignore[return-value]
 
-    forms: frozenset[Form] = frozenset(found)  # type: ignore[arg-type]
+    forms = frozenset(found)  # type: ignore[arg-type]
     kind = _several(forms, which, max(s.depth for s in several) + 1)
     return next(iter(forms))._replace(whole=WHOLE if all(form.whole for form in forms) else "", kind=kind)
 
@@ -247,7 +247,7 @@ def dtype_of_integers(atom: Atom, among: bool = False) -> Any:
     there are some.
     """
     attempt = current()
-    known: dict[Atom, Any] = {} if attempt is None else attempt.integers
+    known = {} if attempt is None else attempt.integers
     if not (known or (among and attempt is not None)) or isinstance(atom, (Constant, ArrayConstant)):
         return None
     waiting = [atom]

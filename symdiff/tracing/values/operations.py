@@ -92,7 +92,7 @@ def _said(op: str, own: Any, other: Any) -> tuple[Any, bool]:
 @kinds_after.written
 def kind_after(op: str, *operands: Any) -> Kind:
     """The kind of what an operator, or an attribute, gives for these operands."""
-    key: list[Any] = [op]
+    key = [op]
     for value in operands:
         if type(value) is Tracer and not value._shape and not value.kind.several:
             key.append((value._dtype.char, value.kind))
@@ -125,7 +125,7 @@ def record_on(op: str, left: Any, right: Any, kind: Kind | None = None) -> Any:
     if isinstance(of, Tracer) and (type(other) in PLAIN_NUMBERS or (isinstance(other, Tracer) and other.builder is of.builder)):
         builder = of.builder
         if isinstance(other, Tracer):
-            operands: tuple[Atom, ...] = (of.atom, other.atom)
+            operands = (of.atom, other.atom)
         else:
             if op not in ARITHMETIC:
                 check_digits(origin, other)
@@ -216,7 +216,7 @@ def record(builder: Builder, op: str, operands: tuple[Atom, ...], origin: str, g
             parts = tuple(builder.real(o) if is_complex(dtype_of_atoms((o,))) else o for o in operands)
             either = [Tracer(builder, builder.emit(op, each, None, origin)) for each in (parts, operands)]
             return np.where(real, *either).atom  # type: ignore[attr-defined, no-any-return]
-    found: Node = builder.emit(op, operands, None, origin)  # type: ignore[assignment]
+    found = builder.emit(op, operands, None, origin)  # type: ignore[assignment]
     if not all(v.whole for v in given if isinstance(v, Tracer)):  # traced integers are checked at each call
         check_wrapping(dtype_of_integers(found), op)
     return found

@@ -93,7 +93,7 @@ class Storage:
         waiting = self.pending.get(number)
         if waiting is not None:
             return waiting
-        base: Atom = self.symbol  # type: ignore[assignment]
+        base = self.symbol  # type: ignore[assignment]
         known = constant_storage_cells(self.builder, base)
         if known is not None:
             return Constant(known.flat[number].item(), self.code)
@@ -472,7 +472,7 @@ def region(place: np.ndarray, memory: np.ndarray) -> tuple[tuple[Slice, ...], Sh
     if not place.size:
         return None
     start = [int(i) for i in np.unravel_index(_address(place) - _address(memory), shape)] if shape else []
-    key: list[Slice] = [(k, k + 1, 1) for k in start]
+    key = [(k, k + 1, 1) for k in start]
     axes: list[int] = []
     for n, step in zip(place.shape, place.strides, strict=True):
         if n == 1:

@@ -125,7 +125,7 @@ class Stretch(Tracer):
     def __getitem__(self, key: Any) -> Any:
         values, spans, drops = self.values, list(self.spans), []
         parts = normal_key(key, self.ndim, user_line())
-        plain: list[Any] = []
+        plain = []
         found: list[Span | None] = []
         whole = True
         for part in parts:
@@ -316,7 +316,7 @@ def as_it_is(value: Any) -> Any:
 
 def _mask(spans: Spans) -> Any:
     """Which cells are meant; None where all are."""
-    found: Any = None
+    found = None
     for axis, span in enumerate(spans):
         here = None if span is None else span.holds()
         if here is not None:
@@ -329,7 +329,7 @@ def _together(operands: Any, asking: Stretch) -> tuple[list[Any], Spans]:
     """Operands of an elementwise function as arrays, and which cells of the result are meant."""
     operands = [np.asarray(o) if isinstance(o, list) else o for o in operands]
     rank = max(o.ndim if isinstance(o, Stretch) else np.ndim(o) for o in operands)
-    spans: list[Span | None] = [None] * rank
+    spans = [None] * rank
     for o in operands:
         for axis in range(-o.ndim, 0) if isinstance(o, Stretch) else ():
             spans[axis] = spans[axis] or o.spans[axis]
@@ -370,7 +370,7 @@ def _picked(values: Any, places: Any, axis: int) -> Any:
     arrays = Arrays(builder, user_line())
     lines = np.moveaxis(values, axis, 0) if axis else values
     atom = arrays.bind("gather", traced_atom(lines, builder, user_line()), traced_atom(places, builder, user_line()))
-    found: Any = Tracer(builder, atom)  # type: ignore[arg-type]
+    found = Tracer(builder, atom)  # type: ignore[arg-type]
     found = Integer.of(found) if isinstance(values, Integer) else found
     return np.moveaxis(found, 0, axis) if axis else found
 
@@ -512,7 +512,7 @@ def indexed(x: Any, places: Stretch) -> Any:
 
 def stretched_key(parts: list[Any], sizes: Shape) -> tuple[tuple[Any, ...], Spans] | None:
     """An index with the same number of cells in each round, and which of these are meant; None where all are."""
-    key: list[Any] = []
+    key = []
     spans: list[Span | None] = []
     shape = iter(sizes)
     for part in parts:

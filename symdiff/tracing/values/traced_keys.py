@@ -100,7 +100,7 @@ def _checked_parts(key: Any, x: Any) -> list[Any]:
         shape = iter(np.shape(x))
         parts = normal_key(tuple(parts), np.ndim(x), user_line())
         return [p if p is None else _forward(p, next(shape)) for p in parts]
-    found: list[Any] = []
+    found = []
     for part in parts:
         if isinstance(part, slice):
             part = slice(*(end.decided() if isinstance(end, Integer) else end for end in (part.start, part.stop, part.step)))
@@ -190,7 +190,7 @@ def read(x: Any, key: Any, origin: str) -> Any:
     if not single or not (found.shape or any(p is Ellipsis for p in parts)):
         return found
     if not isinstance(x, Tracer):
-        storage: Any = Storage(
+        storage = Storage(
             builder, found.atom, found.dtype.char, "a row of an array made elsewhere is assigned to; copy it first"
         )
     else:
@@ -315,7 +315,7 @@ def _selected(x: Any, mask: Tracer, origin: str) -> Any:
 
 def _bounded(parts: list[Any], shape: Shape, origin: str) -> list[Any]:
     """The parts, one for each axis, with traced places checked and counted from the front."""
-    found: list[Any] = []
+    found = []
     axis = 0
     for part in normal_key(tuple(parts), len(shape), origin):
         if isinstance(part, Integer):
@@ -465,7 +465,7 @@ def _write_where(target: Any, written: list[Any], bounded: list[Any], value: Any
         part.start.decided() if isinstance(part.start, Integer) else part.stop.decided()
     whole = tuple(slice(None) if isinstance(p, Integer) else p for p in written)
     region = target if all(p == slice(None) for p in whole) else target[whole]
-    here: Any = None
+    here = None
     axes = []
     axis = 0
     for part in bounded:

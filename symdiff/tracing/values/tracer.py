@@ -719,7 +719,7 @@ class Tracer(Operators):
         place = index[0] if len(index) == 1 and isinstance(index[0], tuple) else index
         if not place and self.size != 1:
             raise ValueError("can only convert an array of size 1 to a Python scalar")
-        cell: Any = self[tuple(place)] if len(place) > 1 else np.ravel(self)[place[0] if place else 0]  # type: ignore[call-overload]
+        cell = self[tuple(place)] if len(place) > 1 else np.ravel(self)[place[0] if place else 0]  # type: ignore[call-overload]
         return cell.of_kind(PYTHON) if isinstance(cell, Tracer) else cell.item() if isinstance(cell, np.generic) else cell
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
