@@ -24,6 +24,7 @@ from symdiff.tracing.loops.items import item_by_number
 from symdiff.tracing.loops.keeping import paced
 from symdiff.tracing.state.attempt import current, current_keeping
 from symdiff.tracing.state.raising import handled, managed
+from symdiff.tracing.values.answers import Call
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import asked
 from symdiff.tracing.values.texts import Text, format_traced, join_traced_texts, of_text
@@ -257,11 +258,12 @@ def joined_by(owner: Any, key: Any) -> Any:
     found = fresh_numpy_array(owner[key], ())
     if not isinstance(found, Tracer):
         return found
-    asked = getattr(asked_with_zeros(owner.__getitem__, (key,), {}), "dtype", found.dtype)
+    call = Call.of(owner.__getitem__, (key,), {})
+    asked = getattr(asked_with_zeros(call), "dtype", found.dtype)
     asked = found.dtype if asked.kind == "O" else asked
     cast = found.builder.cast(found.atom, found.dtype.char if asked.kind in "iu" else asked.char)
     joined = Tracer(found.builder, cast)  # type: ignore[arg-type]
-    return turned(owner.__getitem__, (key,), {}, Integer.of(joined) if asked.kind in "iu" else joined)
+    return turned(call, Integer.of(joined) if asked.kind in "iu" else joined)
 
 
 def iterated(call: Lookup, values: Any) -> Any:

@@ -21,7 +21,7 @@ from symdiff.rulebooks.book import default_rules, functions_without_rule
 from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.state.attempt import awaits, need_contents, note_stuck
 from symdiff.tracing.state.raising import check_awaited_floating, is_awaited
-from symdiff.tracing.values.answers import check_answer, check_flat_answer, check_written
+from symdiff.tracing.values.answers import Call, check_answer, check_call, check_written
 from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.flat import Flat
 from symdiff.tracing.values.integers import Integer, by_zero
@@ -84,7 +84,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords, ori
         found = check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
         found = _alone([v for v in inputs if isinstance(v, Tracer)], found)
         asks = any(map(has_traced_order, (*inputs, found)))
-        return turned(getattr(ufunc, method), inputs, kwargs, found) if asks else found
+        return turned(Call.of(getattr(ufunc, method), inputs, kwargs), found) if asks else found
     if method != "__call__":
         raise TraceError(f"{origin}: np.{name}.{method} of a traced value is not supported; write it with np.sum or a loop")
     kwargs = {k: v for k, v in kwargs.items() if v is not _DEFAULTS.get(k, _DEFAULTS)}
@@ -262,8 +262,8 @@ def _is_scipy(ufunc: Any) -> bool:
 @function_called.written
 def call_library_function(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
-    row = STANDING.get(function, _UNKNOWN_ROW)
-    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
+    row, call = STANDING.get(function, _UNKNOWN_ROW), Call.of(function, args, kwargs)
+    leaves = call.leaves
     check_plain(origin, *leaves)
     if any(isinstance(leaf, Flat) for leaf in leaves):
         cells = structures.map_leaves(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
@@ -280,28 +280,27 @@ def call_library_function(function: Any, args: Arguments, kwargs: Keywords, orig
         if known is not None:
             return known
     if getattr(function, "__module__", None) == "numpy.linalg":
-        _once([leaf for leaf in leaves if isinstance(leaf, Tracer)])
+        _once(call.traced)
     if function in _EACH and len(args) > 1:
         return tuple(function(a) for a in args)
-    integers = any(isinstance(leaf, Tracer) and (leaf.whole or leaf.is_of_integers()) for leaf in leaves)
+    integers = any(leaf.whole or leaf.is_of_integers() for leaf in call.traced)
     if row.memory == "view" and not (function is np.einsum and sum(isinstance(v, (Tracer, np.ndarray)) for v in leaves) > 1):
-        found = _viewed(function, args, kwargs, origin)
-        return check_flat_answer(function, name_of(function), leaves, tree, found, origin) if integers else found
+        found = _viewed(call, args, kwargs, origin)
+        return check_call(call, name_of(function), found, origin) if integers else found
     if args and row.fails and is_awaited(np.linalg.LinAlgError):
         args = (_factored(function, args, kwargs, origin), *args[1:])
     found = _recorded(function, args, kwargs, origin)
     if row.memory == "itself" and (found is None or not integers):
         return found
-    found = check_flat_answer(function, name_of(function), leaves, tree, found, origin)
+    found = check_call(call, name_of(function), found, origin)
     if row.memory == "itself":
         return found
-    given = [leaf for leaf in leaves if isinstance(leaf, Tracer)]
-    found = _of_their_kinds(function, args, kwargs, _each(functools.partial(_alone, given), found))
+    found = _of_their_kinds(call, _each(functools.partial(_alone, call.traced), found))
     if row.memory != "own" and not any(map(callable, leaves)):
-        found = _perhaps_viewed(function, args, kwargs, found)
+        found = _perhaps_viewed(call, found)
     made = structures.leaves(found, none_is_leaf=True)
     asks = row.memory == "view" or any(map(has_traced_order, (*leaves, *made)))
-    return turned(function, args, kwargs, found) if asks else found
+    return turned(call, found) if asks else found
 
 
 def _each(function: Lookup, found: Any) -> Any:
@@ -309,28 +308,24 @@ def _each(function: Lookup, found: Any) -> Any:
     return function(found) if isinstance(found, Tracer) else structures.map_leaves(function, found)
 
 
-def _of_their_kinds(function: Any, args: Arguments, kwargs: Keywords, found: Any) -> Any:
+def _of_their_kinds(call: Call, found: Any) -> Any:
     """Single results of the kinds that NumPy gives: one of Python's truths, its own scalars, arrays of shape ()."""
     if isinstance(found, Tracer) and found.shape:
         return found
     results, shape = structures.flatten(found, none_is_leaf=True)
     if not any(isinstance(v, Tracer) and v.shape == () and not isinstance(v, (Selected, Stretch)) for v in results):
         return found
-    leaves, tree = structures.flatten((args, kwargs), none_is_leaf=True)
-    places = [k for k, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
-    rest = tuple(_told(v) for k, v in enumerate(leaves) if k not in places)
+    places = [k for k, leaf in enumerate(call.leaves) if isinstance(leaf, Tracer)]
+    rest = tuple(_told(v) for k, v in enumerate(call.leaves) if k not in places)
 
     def asked(number: int, *samples: Any) -> Any:
-        filled = list(leaves)
-        for k, value in zip(places, samples, strict=True):
-            filled[k] = value
-        args, kwargs = structures.unflatten(tree, filled)
-        return structures.leaves(function(*args, **kwargs), none_is_leaf=True)[number]
+        given = iter(samples)
+        return structures.leaves(call.shown(lambda _: next(given)), none_is_leaf=True)[number]
 
     for k, value in enumerate(results):
         if isinstance(value, Tracer) and value.shape == ():
-            key = function, str(tree), tuple(places), rest, k
-            form = resulting(key, functools.partial(asked, k), tuple(leaves[p].form for p in places))
+            key = call.function, str(call.tree), tuple(places), rest, k
+            form = resulting(key, functools.partial(asked, k), tuple(leaf.form for leaf in call.traced))
             if form is not None and form.kind != value.kind:
                 value = value.of_kind(form.kind)
             results[k] = Integer.of(value) if form is not None and form.whole else value
@@ -372,12 +367,12 @@ def _alone(given: list[Tracer], found: Any) -> Any:
     return found.copy() if shares else found
 
 
-def _perhaps_viewed(function: Any, args: Arguments, kwargs: Keywords, found: Any) -> Any:
+def _perhaps_viewed(call: Call, found: Any) -> Any:
     """A result that NumPy has in memory of its own, but for some arguments: `np.polyder(p, 0)` is p itself."""
     if not any(isinstance(f, Tracer) and f.shape for f in structures.leaves(found, none_is_leaf=True)):
         return found
     try:
-        asked, arrays = _asked(function, args, kwargs)
+        asked, arrays = _asked(call)
     except Exception:  # of zeros, where the function takes other numbers
         return structures.map_leaves(lambda f: _locked(f, _UNASKED) if isinstance(f, Tracer) and f.shape else f, found)
     shares = [isinstance(m, np.ndarray) and any(_shares(m, x) for x in arrays) for m in structures.leaves(asked)]
@@ -393,20 +388,19 @@ def _locked(found: Tracer, why: str) -> Tracer:
     return Tracer.showing(found.builder, View.over(Storage(found.builder, found.atom, found.dtype.char, why)), found.dtype)  # type: ignore[no-any-return]
 
 
-def turned(function: Any, args: Arguments, kwargs: Keywords, found: Any) -> Any:
+def turned(call: Call, found: Any) -> Any:
     """Arrays made of others whose cells lie in another order in memory than their own: NumPy tells how their cells lie."""
-    given = structures.leaves((args, kwargs), none_is_leaf=True)
-    roots = [root_of(v.held.storage) for v in given if isinstance(v, Tracer) and v.held is not None]
+    roots = [root_of(v.held.storage) for v in call.traced if v.held is not None]
     results, tree = structures.flatten(found, none_is_leaf=True)
 
     def is_new(made: Any) -> bool:
         if not isinstance(made, Tracer) or made.ndim < 2:
             return False
-        return made.held is None or not (any(map(callable, given)) or root_of(made.held.storage) in roots)
+        return made.held is None or not (any(map(callable, call.leaves)) or root_of(made.held.storage) in roots)
 
     if not any(map(is_new, results)):
         return found
-    asked = structures.leaves(asked_with_zeros(function, args, kwargs), none_is_leaf=True)
+    asked = structures.leaves(asked_with_zeros(call), none_is_leaf=True)
     for k, made in enumerate(results):
         if is_new(made):
             place = asked[k] if len(asked) == len(results) else None
@@ -415,19 +409,16 @@ def turned(function: Any, args: Arguments, kwargs: Keywords, found: Any) -> Any:
     return structures.unflatten(tree, results)
 
 
-def asked_with_zeros(function: Any, args: Arguments, kwargs: Keywords) -> Any:
+def asked_with_zeros(call: Call) -> Any:
     """What a function gives for zeros in place of traced values; None where it raises."""
 
-    def zeros(value: Any) -> Any:
-        if not isinstance(value, Tracer):
-            return value
+    def zeros(value: Tracer) -> Any:
         place = value._place()
         return storage_memory(place.shape, place.strides, value.form.whole or value.dtype)[... if value.shape else ()]
 
-    shown = structures.map_leaves(zeros, (args, kwargs))
     try:
         with np.errstate(all="ignore"):
-            return function(*shown[0], **shown[1])
+            return call.shown(zeros)
     except Exception:  # of zeros, where the function takes other numbers
         return None
 
@@ -470,21 +461,21 @@ def _place_of_out(function: Any) -> int | None:
     return names.index("out") if "out" in names else None
 
 
-def _viewed(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
+def _viewed(call: Call, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """A function that NumPy may give a view for: it is asked with the memory of the arrays."""
-    implementation = function if _is_of_atoms(function) else None
-    found = _recorded(function, args, kwargs, origin) if implementation is None else None
+    function, moves = call.function, _is_of_atoms(call.function)
+    found = None if moves else _recorded(function, args, kwargs, origin)
     try:
-        asked, arrays = _asked(function, args, kwargs)
+        asked, arrays = _asked(call)
     except (ValueError, TypeError, IndexError) as error:
         raise TraceError(f"{origin}: {name_of(function)}: {error}") from None
     is_number = isinstance(asked, np.generic) or (isinstance(asked, np.ndarray) and asked.shape == ())
-    if is_number and (isinstance(asked, np.generic) or _stays_number(function, args, kwargs)):
+    if is_number and (isinstance(asked, np.generic) or _stays_number(call)):
         found = _recorded(function, args, kwargs, origin) if found is None else found
         return found.of_kind(NUMPY) if isinstance(found, Tracer) else found
     if isinstance(asked, np.ndarray):
-        if implementation is not None and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
-            return arrays[0].like(_moved(function, args, kwargs, arrays[0], asked))
+        if moves and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
+            return arrays[0].like(_moved(call, arrays[0], asked))
         return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
     own = [*(m for x in arrays for m in (x.shared().layout(), x.shared().place)), *args]
     for part in asked if function is np.broadcast_arrays else ():
@@ -493,37 +484,23 @@ def _viewed(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> An
     return type(found)(_as_asked(f, p, arrays) for f, p in zip(found, asked, strict=True))
 
 
-def _stays_number(function: Any, args: Arguments, kwargs: Keywords) -> bool:
+def _stays_number(call: Call) -> bool:
     """Whether NumPy gives a number for a number: `np.squeeze(x)`, not `np.broadcast_to(x, ())`."""
-    given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, Tracer)]
-    if any(v.has_memory() for v in given):
+    if any(v.has_memory() for v in call.traced):
         return False
-    shown = structures.map_leaves(lambda v: v.asked(lambda own: own) if isinstance(v, Tracer) else v, (args, kwargs))
-    return isinstance(function(*shown[0], **shown[1]), np.generic)
+    return isinstance(call.shown(lambda v: v.asked(lambda own: own)), np.generic)
 
 
-def _asked(function: Any, args: Arguments, kwargs: Keywords) -> tuple[Any, list[Tracer]]:
+def _asked(call: Call) -> tuple[Any, list[Tracer]]:
     """What NumPy gives for the memory of traced arrays, and these."""
-    arrays: list[Tracer] = []
-
-    def kept(value: Any) -> Any:
-        if isinstance(value, Tracer):
-            arrays.append(value if value.has_memory() else value.like(value.atom))
-            return arrays[-1]
-        return value
+    arrays = [v if v.has_memory() else v.like(v.atom) for v in call.traced]
 
     def answer(memory: Callable[[View], np.ndarray]) -> Any:
-        def shown(value: Any) -> Any:
-            if not isinstance(value, Tracer):
-                return value
-            found = memory(value.shared())
-            return found.view(bool) if value.dtype.kind == "b" else found
-
-        given = structures.map_leaves(shown, held)
+        found = [memory(x.shared()) for x in arrays]
+        places = iter([place.view(bool) if x.dtype.kind == "b" else place for x, place in zip(arrays, found, strict=True)])
         with np.errstate(all="ignore"):
-            return function(*given[0], **given[1])
+            return call.shown(lambda _: next(places))
 
-    held = structures.map_leaves(kept, (args, kwargs))
     asked = answer(View.layout)
     gaps = [s.layout for s in (x.shared().storage for x in arrays) if s.layout is not s.memory]
     made = [m for m in structures.leaves(asked, none_is_leaf=True) if isinstance(m, np.ndarray)] if gaps else []
@@ -532,15 +509,15 @@ def _asked(function: Any, args: Arguments, kwargs: Keywords) -> tuple[Any, list[
     return asked, arrays
 
 
-def _moved(function: Any, args: Arguments, kwargs: Keywords, x: Tracer, place: np.ndarray) -> View:
+def _moved(call: Call, x: Tracer, place: np.ndarray) -> View:
     """The view at a place, read by the function itself."""
 
     def how(arrays: Arrays, atom: Any) -> Any:
-        base = Tracer(arrays.builder, atom) if atom.op != "const" else atom.value
-        given = structures.map_leaves(lambda v: base if isinstance(v, Tracer) else v, (args, kwargs))
-        if not isinstance(base, Tracer):
-            return array_atom(np.asarray(function(*given[0], **given[1])))
-        found = call_standing(function, STANDING[function], given[0], given[1], arrays.origin)
+        if atom.op == "const":
+            return array_atom(np.asarray(call.shown(lambda _: atom.value)))
+        base = Tracer(arrays.builder, atom)
+        given = structures.unflatten(call.tree, [base if isinstance(v, Tracer) else v for v in call.leaves])
+        found = call_standing(call.function, STANDING[call.function], *given, arrays.origin)
         return found.atom if isinstance(found, Tracer) else array_atom(np.asarray(found))
 
     return View(x.shared().storage, place, x.shared(), None, how)

@@ -8,7 +8,8 @@ line. Answers are kept by the function, its plain arguments, and the shapes, dty
 import dis
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.heads import Shape
-from symdiff.vocabulary.signatures import Arguments, Function, Keywords
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords, Lookup
 
 _MOST = 20_000  # answers that are known
 _LARGEST = 1 << 13  # cells that are asked with
@@ -47,16 +48,34 @@ class Answer(NamedTuple):
     error: str = ""
 
 
+@dataclass(eq=False)
 class Call:
-    """A call of a library's function: its arguments one after the other, with the forms of the traced ones, and their `tree`,
-    the structure of `(args, kwargs)`, None of numbers by position.
+    """A call of a library's function: its arguments one after the other, and their `tree`, the structure of `(args, kwargs)`,
+    None of numbers by position.
     """
 
-    def __init__(self, function: Any, leaves: Sequence[Any], tree: Any) -> None:
-        self.function = function
-        self.leaves = leaves
-        self.tree = tree
-        self.forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in leaves)
+    function: Any
+    leaves: Sequence[Any]
+    tree: Any
+
+    @functools.cached_property
+    def forms(self) -> tuple[Form | None, ...]:
+        """The forms of the traced arguments, None for others."""
+        return tuple(traced_form(v) if isinstance(v, Tracer) else None for v in self.leaves)
+
+    @property
+    def traced(self) -> list[Tracer]:
+        """The traced arguments."""
+        return [v for v in self.leaves if isinstance(v, Tracer)]
+
+    def result(self, leaves: Iterable[Any]) -> Any:
+        """What the function gives for other arguments in the same places."""
+        args, kwargs = (leaves, {}) if self.tree is None else structures.unflatten(self.tree, list(leaves))
+        return self.function(*args, **kwargs)
+
+    def shown(self, sample: Lookup) -> Any:
+        """What the function gives for something in place of each traced argument."""
+        return self.result(sample(v) if isinstance(v, Tracer) else v for v in self.leaves)
 
     @classmethod
     def of(cls, function: Any, args: Arguments, kwargs: Keywords) -> "Call":
@@ -66,10 +85,9 @@ class Call:
     def tried(self, numbers: Callable[[Form, int], Any]) -> "Answer | Exception":
         """The answer for these numbers in place of traced values, or what is raised."""
         given = [numbers(f, k) if f is not None else v for k, (v, f) in enumerate(zip(self.leaves, self.forms, strict=True))]
-        args, kwargs = (given, {}) if self.tree is None else structures.unflatten(self.tree, given)
         with unheard():
             try:
-                found = self.function(*args, **kwargs)
+                found = self.result(given)
             except Exception as error:  # whichever a library raises
                 return error
         return Answer(tuple(_told_of(v) for v in structures.leaves(found, none_is_leaf=True)))
@@ -106,14 +124,14 @@ def check_answer(function: Any, name: str, args: Arguments, kwargs: Keywords, fo
     """A result, of truths or integers where the function gives these; another shape or dtype, or an error, is refused."""
     plain = not kwargs and all(type(v) in _NUMBERS for v in args)
     leaves, tree = (args, None) if plain else structures.flatten((args, kwargs), none_is_leaf=True)
-    return check_flat_answer(function, name, leaves, tree, found, origin)
+    return check_call(Call(function, leaves, tree), name, found, origin)
 
 
-def check_flat_answer(function: Any, name: str, leaves: Sequence[Any], tree: Any, found: Any, origin: str) -> Any:
-    """`check_answer` of flattened arguments, see `Call`."""
+def check_call(call: Call, name: str, found: Any, origin: str) -> Any:
+    """`check_answer` of a call."""
+    function, leaves, tree = call.function, call.leaves, call.tree
     if any((callable(v) and not isinstance(v, type)) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
         return found
-    call = Call(function, leaves, tree)
     forms = call.forms
     results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
     of_cells = [isinstance(v, np.ndarray) and v.dtype == object and holds_traced(v) for v in results]
