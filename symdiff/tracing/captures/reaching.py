@@ -125,11 +125,11 @@ _NAMESPACES = frozenset("globals eval exec __globals__".split())
 _ENTERING = frozenset("eval exec __call__ Thread Timer ThreadPoolExecutor start_new_thread".split())  # what enters code
 
 
+@dataclasses.dataclass(eq=False)
 class Found:
     """What a trace has come across beside the functions that it calls, such as the bodies of a rule."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 class Reach:

@@ -108,11 +108,11 @@ def parts(value: Any) -> Iterator[Any]:
         yield repr(value)
 
 
+@dataclass(eq=False)
 class File:
     """A file that a trace has read."""
 
-    def __init__(self, path: Any) -> None:
-        self.path = path
+    path: Any
 
 
 class Asked:
@@ -138,20 +138,20 @@ class Asked:
 PRINTING = Asked(np.get_printoptions, (), {}, None)  # when arrays are written
 
 
+@dataclass(eq=False)
 class Used:
     """An object of one of Python's own classes that a trace has asked for what only its methods tell."""
 
-    def __init__(self, owner: Any, method: str, line: str) -> None:
-        self.owner = owner
-        self.method = method
-        self.line = line
+    owner: Any
+    method: str
+    line: str
 
 
+@dataclass(eq=False)
 class Unfollowed:
     """A function of the user's whose calls of methods a trace does not see."""
 
-    def __init__(self, function: types.FunctionType) -> None:
-        self.function = function
+    function: types.FunctionType
 
 
 @dataclass(frozen=True)
@@ -161,18 +161,18 @@ class Cache:
     function: Any
 
 
+@dataclass(eq=False)
 class Imported:
     """A module that a trace has imported by a name."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
 
+@dataclass(eq=False)
 class Standing:
     """Where an iterator or a random generator stands."""
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
+    value: Any
 
 
 def attributes(value: Any) -> Keywords | None:

@@ -52,11 +52,12 @@ from symdiff.tracing.following.outside import (
     dated,
     drawing,
     drawn,
+    looking,
     noting_use,
-    opening,
     reading_file,
     refuse_clock,
     seeding,
+    watch_files,
 )  # fmt: skip
 from symdiff.tracing.following.substitution import substituted
 from symdiff.tracing.library.builtin_functions import kind_of
@@ -573,7 +574,7 @@ def _class(cls: Any, attempt: Attempt) -> Any:
         return _handing(guarded(cls))
     if module_of(cls).partition(".")[0] in _HARMLESS or not _is_of_files(cls):
         return _handing(cls) if found is cls else found
-    return _handing(opening(found))
+    return _handing(looking(found, watch_files))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -8,12 +8,12 @@ import functools
 import operator
 import types
 from collections import deque
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from symdiff.tracing.following.patterns import pattern
-from symdiff.tracing.library.builtin_functions import attribute_of, is_other
+from symdiff.tracing.library.builtin_functions import attribute_of, is_other, pattern
 from symdiff.tracing.library.functions import asked_with_zeros, turned
 from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.summing import traced_fsum
@@ -287,12 +287,12 @@ def _next(step: Function, iterator: Any) -> Any:
         return _END
 
 
+@dataclass(eq=False)
 class _Entered:
     """A context manager of the user's, followed."""
 
-    def __init__(self, call: Lookup, owner: Any) -> None:
-        self._call = call
-        self._owner = owner
+    _call: Lookup
+    _owner: Any
 
     def __enter__(self) -> Any:
         return self._call(type(self._owner).__enter__)(self._owner)

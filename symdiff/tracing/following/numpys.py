@@ -6,6 +6,7 @@ own source gives.
 """
 
 import functools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,11 +74,11 @@ def of_lists(f: Function) -> Function:
     return recorded
 
 
+@dataclass(eq=False)
 class _Standing:
     """What stands for a function of NumPy's, and has its attributes."""
 
-    def __init__(self, function: Any) -> None:
-        self._function = function
+    _function: Any
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._function, name)
@@ -85,10 +86,6 @@ class _Standing:
 
 class OfCells(_Standing):
     """A function of NumPy's that may be given traced numbers in lists or arrays of objects: recorded as if they were arrays."""
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._first = type(function) is DISPATCHER  # of which the first argument alone is an array
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         f = self._function
@@ -99,7 +96,8 @@ class OfCells(_Standing):
         _note_objects(args, kwargs)
         if _gives_views(f, args):
             return f(*args, **kwargs)
-        held = [not isinstance(a, Tracer) and holds_traced(a) for a in (args[:1] if self._first else args)]
+        first = args[:1] if type(f) is DISPATCHER else args  # of which the first argument alone is an array
+        held = [not isinstance(a, Tracer) and holds_traced(a) for a in first]
         if f.__name__ == "at" and len(args) > 1 and isinstance(args[1], tuple):
             held[1] = False  # an index
         if any(held) and f not in OF_PARTS:

@@ -6,8 +6,10 @@ this is compared before each call. Refuses, with `TraceError` at the user's line
 numbers drawn without a seed.
 """
 
+import functools
 import os
 import random
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,15 +29,24 @@ UNSEEDED = (random.SystemRandom, np.random.default_rng, np.random.RandomState, r
 _NOW = ("now", "today", b"now", b"today")
 
 
+def looking(f: Any, look: Callable[[Arguments, Keywords], None]) -> Function:
+    """A function that is called after a look at what it is given."""
+
+    def looked(*args: Any, **kwargs: Any) -> Any:
+        look(args, kwargs)
+        return f(*args, **kwargs)
+
+    return looked
+
+
 def noting_use(f: Any, owner: Any, attempt: Attempt) -> Function:
     """A method of an object that the trace may not be able to compare."""
 
-    def used(*args: Any, **kwargs: Any) -> Any:
+    def look(args: Arguments, kwargs: Keywords) -> None:
         if args or kwargs or f.__name__ not in HOLDING:
             attempt.known[Used(owner, f.__name__, user_line())] = None
-        return f(*args, **kwargs)
 
-    return used
+    return looking(f, look)
 
 
 def asked_again(f: Any, attempt: Attempt) -> Function:
@@ -62,12 +73,11 @@ def asked_again(f: Any, attempt: Attempt) -> Function:
 def dated(cls: Any) -> Function:
     """NumPy's dates: not those of the clock."""
 
-    def dated(*args: Any, **kwargs: Any) -> Any:
+    def look(args: Arguments, _: Keywords) -> None:
         if any(isinstance(a, (str, bytes)) and a in _NOW for a in args):
             refuse_clock(cls)
-        return cls(*args, **kwargs)
 
-    return dated
+    return looking(cls, look)
 
 
 def refuse_clock(f: Any, *_: Any) -> Any:
@@ -81,25 +91,21 @@ def refuse_clock(f: Any, *_: Any) -> Any:
 def reading_file(f: Any, attempt: Attempt) -> Function:
     """A function that reads a file: the file is watched."""
 
-    def reading(*args: Any, **kwargs: Any) -> Any:
+    def look(args: Arguments, kwargs: Keywords) -> None:
         for value in (*args[:1], *kwargs.values()):
             if isinstance(value, (str, bytes, os.PathLike)):
                 attempt.known[File(value)] = None
-        return f(*args, **kwargs)
 
-    return reading
+    return looking(f, look)
+
+
+def _refuse(what: str, f: Any, *_: Any, **__: Any) -> Any:
+    raise TraceError(f"{user_line()}: {f.__name__} {what}")
 
 
 def _refusing(what: str) -> Function:
     """A function that is refused where it is called."""
-
-    def refusing(f: Any, *_: Any) -> Function:
-        def refused(*_: Any, **__: Any) -> Any:
-            raise TraceError(f"{user_line()}: {f.__name__} {what}")
-
-        return refused
-
-    return refusing
+    return functools.partial(functools.partial, _refuse, what)
 
 
 def _importing(f: Any, attempt: Attempt) -> Function:
@@ -144,16 +150,6 @@ def _is_file(value: str | bytes) -> bool:
         return os.path.exists(value)
     except ValueError:  # it holds a zero
         return False
-
-
-def opening(make: Function) -> Function:
-    """A class whose objects read the files that they are told."""
-
-    def opening(*args: Any, **kwargs: Any) -> Any:
-        watch_files(args, kwargs)
-        return make(*args, **kwargs)
-
-    return opening
 
 
 # -- random numbers

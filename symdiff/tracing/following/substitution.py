@@ -14,6 +14,7 @@ import opcode
 import random
 import types
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -169,12 +170,12 @@ def _cell(cell: types.CellType, call: Lookup, compares: bool, bare: bool) -> typ
     return cell
 
 
+@dataclass(eq=False)
 class _Module:
     """A module whose functions are looked up."""
 
-    def __init__(self, module: types.ModuleType, call: Lookup) -> None:
-        self._module = module
-        self._call = call
+    _module: types.ModuleType
+    _call: Lookup
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
@@ -189,11 +190,11 @@ class _Module:
         return Late(found, self._call) if callable(found) else found
 
 
+@dataclass(eq=False)
 class _Joining:
     """`np.r_` or `np.c_`."""
 
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
+    _owner: Any
 
     def __getitem__(self, key: Any) -> Any:
         return joined_by(self._owner, key)

@@ -2,9 +2,11 @@
 
 Assumes arguments that may be traced; without traced ones Python's own functions are called. Guarantees that `any` and `all`
 are one condition, and that `isinstance` and `type` answer for the number or array that a traced value stands for. Refuses
-`id`, with `TraceError`.
+`id`, and numbers that a trace cannot hold (decimal ones, fractions, texts of numbers), with `TraceError`.
 """
 
+import decimal
+import fractions
 import operator
 from typing import Any
 
@@ -18,8 +20,8 @@ from symdiff.tracing.loops.growing import Growing, Unknown
 from symdiff.tracing.loops.stores import Listed
 from symdiff.tracing.state.late import Late
 from symdiff.tracing.state.raising import may_catch
-from symdiff.tracing.values.exact_numbers import check_number
 from symdiff.tracing.values.integers import Integer, as_int
+from symdiff.tracing.values.operands import holds_traced
 from symdiff.tracing.values.operators import check_modulus
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import stands_for
@@ -31,6 +33,38 @@ from symdiff.vocabulary.signatures import Function
 
 _SPLIT = 2.0**27 + 1
 _WHOLE = 2.0**52  # doubles from here on have no fraction
+
+
+_MARK = "<traced "
+_SAMPLES = (
+    0, 0.0, 0j, False, np.float64(0), np.float32(0), np.complex128(0), np.complex64(0), np.bool_(0), np.int64(0), np.empty(0),
+)  # fmt: skip
+_matching: dict[Any, Any] = {}
+
+
+def _without_traced(kind: Any) -> Function:
+    """A type of numbers that a trace cannot hold."""
+
+    @stands_for(kind, always=True)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if any(holds_traced(a) or (isinstance(a, str) and _MARK in a) for a in args):
+            raise TraceError(
+                f"{user_line()}: {kind.__module__}.{kind.__name__} of a traced value; derivatives are computed with floating "
+                "numbers, so leave it as it is"
+            )
+        return kind(*args, **kwargs)
+
+    return made
+
+
+for _kind in (decimal.Decimal, fractions.Fraction):
+    _without_traced(_kind)
+
+
+def check_number(name: str, value: Any) -> None:
+    """Refuse the text that shows a traced value, which is no text of a number."""
+    if isinstance(value, str) and _MARK in value:
+        raise TraceError(f"{user_line()}: {name}() of a text that shows a traced value; use the value itself")
 
 
 @stands_for(float, always=True)
@@ -187,6 +221,24 @@ def _id(value: Any, /) -> int:
             f"{user_line()}: id() of a traced value; which object it is does not depend on its number, so compare values"
         )
     return id(value)
+
+
+def pattern(cls: Any) -> Any:
+    """What stands for a class, or for True and False, in a `match` statement of a clone; itself where no number is of it."""
+    if not isinstance(cls, (bool, type)) or (type(cls) is not bool and not any(isinstance(v, cls) for v in _SAMPLES)):
+        return cls
+    key = (type(cls), cls)
+    if key not in _matching:
+        _matching[key] = _stand_in(cls)
+    return _matching[key]
+
+
+def _stand_in(cls: Any) -> Any:
+    def matches(_: Any, subject: Any) -> bool:
+        return bool(traced_is(subject, cls)) if type(cls) is bool else is_instance(subject, cls)
+
+    base = int if cls is bool else cls if cls in (int, float) else object  # `case float(x)` names the subject itself
+    return type("Matching", (type,), {"__instancecheck__": matches})(getattr(cls, "__name__", str(cls)), (base,), {})
 
 
 def is_other(a: Any, b: Any) -> Any:

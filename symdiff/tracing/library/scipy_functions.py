@@ -12,7 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from symdiff.errors import TraceError
 from symdiff.tracing.library import fourier, linear_algebra
-from symdiff.tracing.library.linear import linear_along_axis
+from symdiff.tracing.library.shaping import along
 from symdiff.tracing.values.operands import as_array, bound, holds_traced, part_of
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.heads import Shape
@@ -182,6 +182,20 @@ def inv(a: Array) -> Any:
 @stands_for("scipy.linalg.det")
 def det(a: Array) -> Any:
     return np.linalg.det(a)
+
+
+# -- linear functions of one axis
+
+LARGEST = 16_000_000  # cells of the matrix of such a function
+
+
+def linear_along_axis(function: Callable[[np.ndarray], np.ndarray], x: Any, axis: int, name: str) -> Any:
+    """`function`, linear and acting on the first axis, of the lines of x along an axis."""
+    n = x.shape[axis]
+    if n * n > LARGEST:
+        raise TraceError(f"{user_line()}: {name} of {n} traced cells would be a matrix of {n}x{n} numbers; use shorter lines")
+    matrix = np.asarray(function(np.eye(n, dtype=x.dtype.char.lower())))
+    return along(matrix, x, normalize_axis_index(axis, x.ndim))
 
 
 # -- scipy.integrate

@@ -14,7 +14,6 @@ from numpy.lib.array_utils import normalize_axis_index
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import moving
 from symdiff.tracing.library.atoms import of_atoms
-from symdiff.tracing.library.linear import along
 from symdiff.tracing.library.searching import check_own
 from symdiff.tracing.values.assigning import array_dtype, check_integers
 from symdiff.tracing.values.integers import Integer, is_integer_value
@@ -199,6 +198,11 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 # -- paddings with values that are computed
+
+
+def along(matrix: np.ndarray, x: Any, axis: int) -> Any:
+    """The product of a matrix with the lines of x along an axis."""
+    return np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
 
 
 @stands_for(np.pad)

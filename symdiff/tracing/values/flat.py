@@ -5,6 +5,7 @@ bounds, with `IndexError`.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,11 @@ from symdiff.tracing.values.operators import Operators
 from symdiff.vocabulary.libraries import user_line
 
 
+@dataclass(eq=False, slots=True)
 class Flat:
     """`x.flat`: the cells in one axis, to read, to loop over and to assign to."""
 
-    __slots__ = ("_array",)
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
+    _array: Any
 
     def __len__(self) -> int:
         return self._array.size

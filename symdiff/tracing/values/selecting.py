@@ -9,6 +9,7 @@ that as a condition. Refuses nothing by itself; where all paths are needed, `Tra
 import functools
 import math
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,16 +31,14 @@ _ELEMENTWISE = {
 }  # functions, and how many arguments there are before those that name an array to write to  # fmt: skip
 
 
+@dataclass(eq=False, slots=True)
 class Parts:
     """The array, the mask, and the cells once the mask is known; without the array once they are in a storage."""
 
-    __slots__ = ("columns", "known", "mask", "values")
-
-    def __init__(self, values: Tracer, mask: Tracer) -> None:
-        self.columns = False  # whether columns of the cells were taken, or the cells are such columns
-        self.values: Any = values
-        self.mask = mask
-        self.known: Any = None
+    values: Any
+    mask: Tracer
+    known: Any = None
+    columns: bool = False  # whether columns of the cells were taken, or the cells are such columns
 
 
 @asked_first

@@ -9,6 +9,7 @@ the attempt to keep the loop.
 import functools
 import math
 import operator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,17 +31,15 @@ _FEW = 2  # how many times the cells that a slice may have an axis has at least,
 Spans = tuple[Span | None, ...]
 
 
+@dataclass(eq=False, slots=True)
 class Cells:
     """Arrays of which some cells are meant: by themselves, or those at a key of an array."""
 
-    __slots__ = ("key", "shown", "spans", "target", "values")
-
-    def __init__(self, values: Any, spans: Spans, target: Any = None, key: Any = None) -> None:
-        self.values = values
-        self.spans = spans
-        self.target = target
-        self.key = key
-        self.shown = False  # whether they are those of an array that cannot be changed here
+    values: Any
+    spans: Spans
+    target: Any
+    key: Any
+    shown: bool = False  # whether they are those of an array that cannot be changed here
 
 
 @asked_first
