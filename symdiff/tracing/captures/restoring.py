@@ -28,7 +28,7 @@ from symdiff.tracing.captures.mentioning import nested_codes
 from symdiff.tracing.captures.reaching import COMPUTED, Reach
 from symdiff.tracing.captures.telling import ABSENT, BUFFERS, slots_of
 from symdiff.tracing.captures.watching import same_cells
-from symdiff.vocabulary.signatures import Keywords
+from symdiff.vocabulary.signatures import Function, Keywords
 
 _INTO = frozenset(
     """out fill put sort partition resize itemset setfield byteswap copyto place putmask put_along_axis fill_diagonal shuffle at
@@ -179,7 +179,7 @@ class Outside:
         writes = _Writes(reach.codes)
         self._parts = [part for value in reach.seen() for part in _parts(value, writes)]
         self._parts += [_part(space, _entries, _put_names) for space in reach.namespaces()]
-        self._parts += [_named(namespace, _get, _set, sorted(names)) for namespace, names in writes.globals.values()]
+        self._parts += [_named(namespace, _get, *_OF_NAMES, sorted(names)) for namespace, names in writes.globals.values()]
 
     def restore(self) -> None:
         """Put everything back where a run changed it."""
@@ -224,18 +224,19 @@ def _parts(value: Any, writes: _Writes) -> Iterator[Part | Cells | Memory]:
         yield _part(value.__dict__, _entries, _put_entries)
     elif isinstance(value, types.ModuleType):
         names = writes.attributes
-        yield _named(vars(value), _get, _set, sorted(names))
+        yield _named(vars(value), _get, *_OF_NAMES, sorted(names))
         return
     elif isinstance(value, type):
-        yield _named(value, _get_of_class, _set_of_class, sorted(writes.attributes - _OF_CLASSES))
+        yield _named(value, _get_of_class, type.__setattr__, type.__delattr__, sorted(writes.attributes - _OF_CLASSES))
         return
     kind = type(value)
     names = sorted({*slots_of(kind), *(name for name in writes.attributes if _is_field(kind, name))})
     names = [name for name in names if _get_of_object(value, name) is _get_of_object(value, name)]  # stored, not computed
     if names:
-        yield _named(value, _get_of_object, _set_of_object, names)
+        yield _named(value, _get_of_object, object.__setattr__, object.__delattr__, names)
 
 
+_OF_NAMES = dict.__setitem__, dict.__delitem__
 _OF_CLASSES = frozenset(("__dict__", "__weakref__"))
 
 
@@ -250,7 +251,7 @@ def _part(holder: Any, read: Callable[[Any], Sequence[Any]], put: Callable[[Any,
     return Part(holder, read, put, read(holder))
 
 
-def _named(holder: Any, get: Callable[[Any, str], Any], put: Callable[[Any, str, Any], None], names: Sequence[str]) -> Part:
+def _named(holder: Any, get: Function, put: Function, delete: Function, names: Sequence[str]) -> Part:
     """What stands under some names."""
 
     def read(holder: Any) -> list[Any]:
@@ -259,7 +260,7 @@ def _named(holder: Any, get: Callable[[Any, str], Any], put: Callable[[Any, str,
     def put_all(holder: Any, kept: Sequence[Any]) -> None:
         for name, value in zip(names, kept, strict=True):
             if get(holder, name) is not value:
-                put(holder, name, value)
+                delete(holder, name) if value is ABSENT else put(holder, name, value)
 
     return _part(holder, read, put_all)
 
@@ -268,22 +269,8 @@ def _get(namespace: Keywords, name: str) -> Any:
     return namespace.get(name, ABSENT)
 
 
-def _set(namespace: Keywords, name: str, value: Any) -> None:
-    if value is ABSENT:
-        del namespace[name]
-    else:
-        namespace[name] = value
-
-
 def _get_of_class(cls: type, name: str) -> Any:
     return vars(cls).get(name, ABSENT)
-
-
-def _set_of_class(cls: type, name: str, value: Any) -> None:
-    if value is ABSENT:
-        type.__delattr__(cls, name)
-    else:
-        type.__setattr__(cls, name, value)
 
 
 def _get_of_object(value: Any, name: str) -> Any:
@@ -291,13 +278,6 @@ def _get_of_object(value: Any, name: str) -> Any:
         return object.__getattribute__(value, name)
     except AttributeError:
         return ABSENT
-
-
-def _set_of_object(holder: Any, name: str, value: Any) -> None:
-    if value is ABSENT:
-        object.__delattr__(holder, name)
-    else:
-        object.__setattr__(holder, name, value)
 
 
 def _entries(value: dict[Any, Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays import moving, products, reducing
 from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.values.integers import Integer, is_integer_value
-from symdiff.tracing.values.operands import as_array
+from symdiff.tracing.values.operands import as_array, squares
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -167,9 +167,8 @@ def _spread(root: bool) -> Function:
             found = typed(_var(x, axis, ddof, keepdims), dtype)
             return np.sqrt(found) if root else found
         away = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is None else mean)
-        squares = away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away
         count = _counted(x, where, axis, keepdims)
-        found = np.sum(squares, axis=axis, keepdims=keepdims, where=where) / np.maximum(count - ddof, 1 - ddof % 1)
+        found = np.sum(squares(away), axis=axis, keepdims=keepdims, where=where) / np.maximum(count - ddof, 1 - ddof % 1)
         found = np.sqrt(found) if root else found  # of a positive multiple of a sum of squares
         return typed(np.where(count > ddof, found, found / 0.0), dtype)
 

@@ -32,7 +32,7 @@ from symdiff.tracing.values.operations import narrow_traced, record
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import STANDING, Row, call_standing, name_of, way_out
 from symdiff.tracing.values.storage import Storage, View, root_of, storage_cells, storage_memory
-from symdiff.tracing.values.stretches import Stretch
+from symdiff.tracing.values.stretches import Stretch, as_it_is
 from symdiff.tracing.values.traced_keys import is_traced_key, read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import (
     ARITHMETIC,
@@ -245,8 +245,8 @@ def _applied_at(ufunc: Any, inputs: Arguments, origin: str) -> None:
 
 def _applied_at_traced(ufunc: Any, target: Tracer, index: Any, values: list[Any]) -> None:
     """`ufunc.at` at traced places, one after the other."""
-    parts = [p.like(p.atom) if isinstance(p, Tracer) else p for p in traced_key_parts(index)]
-    shape = np.broadcast_shapes(*(np.shape(p) for p in parts))
+    parts = [as_it_is(p) for p in traced_key_parts(index)]
+    shape = np.broadcast_shapes(*map(np.shape, parts))
     spread = [np.broadcast_to(p, shape) for p in parts]
     given = [np.broadcast_to(v, shape + target.shape[len(spread) :]) for v in values]
     for place in np.ndindex(shape):

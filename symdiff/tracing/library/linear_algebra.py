@@ -12,10 +12,11 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from symdiff.errors import TraceError
 from symdiff.ir.arrays import products
-from symdiff.tracing.values.operands import as_array, bound, holds_traced, traced_operands, traced_result
+from symdiff.tracing.values.operands import as_array, bound, holds_traced, squares, traced_operands, traced_result
 from symdiff.tracing.values.standing import Array, stands_for
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.signatures import Function
 
 
 def _matrices(x: Any) -> Any:
@@ -30,6 +31,16 @@ def _square(x: Any) -> Any:
     if x.shape[-1] != x.shape[-2]:
         raise ValueError(f"square matrices are needed, not shape {x.shape}")
     return x
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transposes of matrices."""
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def _parts(function: Function, *parts: Any) -> Any:
+    """A result of several parts under NumPy's names."""
+    return type(function(np.eye(1)))(*parts)
 
 
 def _refuse(what: str, instead: str) -> TraceError:
@@ -58,7 +69,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         u = np.concatenate([u, bound("left_rest", x, count=n)], axis=-1)
     if full_matrices and m < n:
         vh = np.concatenate([vh, bound("right_rest", x, count=m)], axis=-2)
-    return type(np.linalg.svd(np.eye(1)))(u, s, vh)
+    return _parts(np.linalg.svd, u, s, vh)
 
 
 @stands_for(np.linalg.svdvals, "scipy.linalg.svdvals")
@@ -78,7 +89,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         square = x[..., :m]
         q = bound("orthogonal", square)
         r = np.concatenate([bound("triangular", square), np.swapaxes(q, -1, -2) @ x[..., m:]], axis=-1)
-    return r if mode == "r" else type(np.linalg.qr(np.eye(1)))(q, r)
+    return r if mode == "r" else _parts(np.linalg.qr, q, r)
 
 
 @stands_for(np.linalg.eig, fails="Array must not contain infs or NaNs")
@@ -87,7 +98,7 @@ def eig(a: Any) -> Any:
     x = _square(a)
     v = bound("general_eigenvectors", x)
     length = np.sqrt(np.sum(v.real**2 + v.imag**2, axis=-2, keepdims=True))
-    return type(np.linalg.eig(np.eye(1)))(bound("general_eigenvalues", x), v / length)
+    return _parts(np.linalg.eig, bound("general_eigenvalues", x), v / length)
 
 
 @stands_for(np.linalg.eigvals, fails="Array must not contain infs or NaNs")
@@ -98,7 +109,7 @@ def eigvals(a: Any) -> Any:
 @stands_for(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:
     x = _hermitian(a, UPLO)
-    return type(np.linalg.eigh(np.eye(1)))(_eigenvalues(x), bound("eigenvectors", x))
+    return _parts(np.linalg.eigh, _eigenvalues(x), bound("eigenvectors", x))
 
 
 @stands_for(np.linalg.eigvalsh)
@@ -121,7 +132,7 @@ def _hermitian(x: Any, uplo: str) -> Any:
 @stands_for(np.linalg.cholesky, fails="Matrix is not positive definite")
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     found = bound("cholesky", _hermitian(a, "U" if upper else "L"))
-    return np.conj(np.swapaxes(found, -1, -2)) if upper else found
+    return adjoint(found) if upper else found
 
 
 # -- solvers
@@ -160,7 +171,7 @@ def lstsq(a: Any, b: Array, rcond: Any = None) -> Any:
     else:
         found = np.linalg.pinv(x, float(np.finfo(float).eps) * max(m, n)) @ columns
     away = columns - x @ found
-    left = np.sum(away.real**2 + away.imag**2 if away.dtype.kind == "c" else away * away, axis=0) if m > n else np.zeros(0)
+    left = np.sum(squares(away), axis=0) if m > n else np.zeros(0)
     found = found if b.ndim == 2 else found[:, 0]
     if not holds_traced(a):
         rank, s = np.linalg.lstsq(np.asarray(a), np.zeros(m), rcond)[2:]

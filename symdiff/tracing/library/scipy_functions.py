@@ -70,8 +70,8 @@ def cho_factor(a: Array, lower: bool = False) -> Any:
 @stands_for("scipy.linalg.cho_solve")
 def cho_solve(c_and_lower: Any, b: Array) -> Any:
     factor, lower = c_and_lower
-    factor = np.tril(as_array(factor)) if lower else np.conj(np.swapaxes(np.triu(as_array(factor)), -1, -2))
-    return np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), np.linalg.solve(factor, b))
+    factor = np.tril(as_array(factor)) if lower else linear_algebra.adjoint(np.triu(as_array(factor)))
+    return np.linalg.solve(linear_algebra.adjoint(factor), np.linalg.solve(factor, b))
 
 
 @stands_for("scipy.linalg.eigh")
@@ -81,11 +81,11 @@ def eigh(a: Any, b: Any = None, *, lower: bool = True, eigvals_only: bool = Fals
         return np.linalg.eigvalsh(x) if eigvals_only else tuple(np.linalg.eigh(x))
     factor = np.linalg.cholesky(_symmetric(b, lower))
     half = np.linalg.solve(factor, x)
-    inner = np.linalg.solve(factor, np.conj(np.swapaxes(half, -1, -2)))
+    inner = np.linalg.solve(factor, linear_algebra.adjoint(half))
     if eigvals_only:
         return np.linalg.eigvalsh(inner)
     w, v = np.linalg.eigh(inner)
-    return w, np.linalg.solve(np.conj(np.swapaxes(factor, -1, -2)), v)
+    return w, np.linalg.solve(linear_algebra.adjoint(factor), v)
 
 
 @stands_for("scipy.linalg.eigvalsh")

@@ -71,6 +71,11 @@ def bound(name: str, *values: Any, **params: Any) -> Any:
     return traced_result(arrays, arrays.bind(name, *atoms, **params))
 
 
+def squares(x: Any) -> Any:
+    """The squares of absolute values."""
+    return x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+
+
 def part_of(x: Any, axis: int, part: Any) -> Any:
     """The cells at a part of an index along an axis, which is counted from the front."""
     return x[(slice(None),) * axis + (part,)]

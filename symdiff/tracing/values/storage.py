@@ -104,22 +104,25 @@ class Storage:
         self.check_open(origin)
         if not place.flags.writeable:
             raise TraceError(f"{origin}: NumPy has this view as read-only, it is assigned to; take a copy first: y = y.copy()")
-        shape = _without_leading_ones(value.shape, place.ndim)
-        if not _fits(shape, place.shape):
-            raise TraceError(
-                f"{origin}: an array of shape {value.shape} for a region of shape {place.shape} does not broadcast"
-            )
+        value = self._fitting(value, place, f"a region of shape {place.shape}", origin)
         if not place.size:
             return
-        if value.shape != shape:
-            value = (
-                value.reshape(shape) if isinstance(value, np.ndarray) else Arrays(self.builder, origin).reshape(value, shape)
-            )
         if self.memory.size <= CELLS and not (isinstance(value, Node) and value.op != "const" and _is_all(place, self.memory)):
             self._write_cells(numbers(place, self.memory), value, origin)
         else:
             self._write_region(place, value, origin)
         self.version = object()
+
+    def _fitting(self, value: Atom | np.ndarray, cells: np.ndarray, what: str, origin: str) -> Any:
+        """A value that broadcasts to cells, without leading axes of one cell."""
+        shape = value.shape
+        while len(shape) > cells.ndim and shape[0] == 1:
+            shape = shape[1:]
+        if len(shape) > cells.ndim or any(n not in (1, m) for n, m in zip(shape[::-1], cells.shape[::-1], strict=False)):
+            raise TraceError(f"{origin}: an array of shape {value.shape} for {what} does not broadcast")
+        if value.shape == shape:
+            return value
+        return value.reshape(shape) if isinstance(value, np.ndarray) else Arrays(self.builder, origin).reshape(value, shape)
 
     def check_open(self, origin: str) -> None:
         """Raise where the cells must not be changed."""
@@ -179,16 +182,13 @@ class Storage:
     def write_at(self, chosen: np.ndarray, value: Atom | np.ndarray, origin: str) -> None:
         """Cells with these numbers get the value; of equal numbers the last counts."""
         self.check_open(origin)
-        shape = _without_leading_ones(value.shape, chosen.ndim)
-        if not _fits(shape, chosen.shape):
-            raise TraceError(f"{origin}: an array of shape {value.shape} for {chosen.shape} cells does not broadcast")
+        value = self._fitting(value, chosen, f"{chosen.shape} cells", origin)
         if not chosen.size:
             return
-        arrays = Arrays(self.builder, origin)
-        value = value.reshape(shape) if isinstance(value, np.ndarray) else arrays.reshape(value, shape)
         if self.memory.size <= CELLS:
             self._write_cells(chosen, value, origin)
         else:
+            arrays = Arrays(self.builder, origin)
             value = arrays.broadcast_to(self._own_value(value, origin), chosen.shape)
             self.symbol = assigned_at(arrays, self.whole(origin), chosen, value)
         self.version = object()
@@ -509,16 +509,6 @@ def look(arrays: Arrays, x: Atom, place: np.ndarray, memory: np.ndarray) -> Atom
 def _is_all(place: np.ndarray, memory: np.ndarray) -> bool:
     """Whether a view shows all cells in their order."""
     return place.size == memory.size and place.flags.c_contiguous and _address(place) == _address(memory)
-
-
-def _without_leading_ones(shape: Shape, rank: int) -> Shape:
-    while len(shape) > rank and shape[0] == 1:
-        shape = shape[1:]
-    return shape
-
-
-def _fits(shape: Shape, wanted: Shape) -> bool:
-    return len(shape) <= len(wanted) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(wanted), strict=False))
 
 
 # -- cells

@@ -444,17 +444,12 @@ class Tracer(Operators):
         truth = one if one.dtype.char == "?" else one != 0
         return path.decide(truth.atom, origin)  # type: ignore[no-any-return]
 
-    def __floor__(self) -> Any:
-        return self._whole("floor")
-
-    def __ceil__(self) -> Any:
-        return self._whole("ceil")
-
-    def __trunc__(self) -> Any:
-        return self._whole("trunc")
-
     def _whole(self, op: str) -> Any:
         return whole_number(Tracer._unary(self, op).of_kind(PYTHON))
+
+    __floor__ = functools.partialmethod(_whole, "floor")
+    __ceil__ = functools.partialmethod(_whole, "ceil")
+    __trunc__ = functools.partialmethod(_whole, "trunc")
 
     def __round__(self, digits: int | None = None) -> Any:
         if self.asked(lambda value: not hasattr(value, "__round__")):
@@ -558,9 +553,7 @@ class Tracer(Operators):
     def device(self) -> str:
         return "cpu"
 
-    @property
-    def mT(self) -> Any:
-        return np.matrix_transpose(self)
+    mT, T = property(np.matrix_transpose), property(np.transpose)
 
     @property
     def ndim(self) -> int:
@@ -569,10 +562,6 @@ class Tracer(Operators):
     @property
     def size(self) -> int:
         return math.prod(self.shape)
-
-    @property
-    def T(self) -> Any:
-        return np.transpose(self)  # type: ignore[call-overload]
 
     @property
     def real(self) -> Any:
@@ -700,11 +689,10 @@ class Tracer(Operators):
 
     conjugate = conj
 
-    def __copy__(self) -> Any:
+    def __deepcopy__(self, memo: Any = None) -> Any:
         return self.copy()
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        return self.copy()
+    __copy__ = __deepcopy__
 
     def flatten(self, order: str = "C") -> Any:
         """The cells in one axis, in memory of their own."""
