@@ -293,6 +293,10 @@ class Rewriter(ast.NodeTransformer):
             node.func.value = self.visit(node.func.value)
         else:
             node.func = self.visit(node.func)
+        return self.called(node)
+
+    def called(self, node: ast.Call) -> Any:
+        """A call whose function is looked up."""
         node.args = [self.visit(a) for a in node.args]
         node.keywords = [self.visit(k) for k in node.keywords]
         node.func = self.through(self.call, node.func, node.func)

@@ -49,10 +49,7 @@ class Loads(Rewriter):
             return node
         if isinstance(node.func, ast.Attribute):
             node.func = self._attribute(node.func)
-            node.args = [self.visit(a) for a in node.args]
-            node.keywords = [self.visit(k) for k in node.keywords]
-            node.func = self.through(self.call, node.func, node.func)
-            return self.through(self.read, node, node)
+            return self.through(self.read, node, self.called(node))
         return self.through(self.read, node, super().visit_Call(node))
 
     def _attribute(self, node: ast.Attribute) -> Any:

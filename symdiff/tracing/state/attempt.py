@@ -7,6 +7,7 @@ same trace.
 import threading
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ class Contents(BaseException):
     """The contents of captured arrays are needed; the run is repeated with these as constants."""
 
 
+@dataclass(eq=False, slots=True)
 class Attempt:
     """A function's runs in one trace. `rules` is the rulebook, None where it has no rules of Python functions.
 
@@ -37,29 +39,27 @@ class Attempt:
     which arguments are; None of others.
     """
 
-    __slots__ = (
-        "compared", "followed", "given", "handlers", "integers", "keeping", "kinds", "known", "memo", "modes", "opened",
-        "patient", "reading", "rules", "seeded", "shown", "stuck", "thorough",
-    )  # fmt: skip
+    rules: Any
+    thorough: bool
+    reading: Any = None
+    keeping: Any = None
+    patient: int = 0
+    stuck: bool = False
+    kinds: int = 0
+    opened: bool = False
+    shown: bool | None = None
+    modes: Any = None
+    known: dict[Any, Any] = field(default_factory=dict)
+    memo: dict[Any, Any] = field(default_factory=dict)
+    seeded: list[Any] = field(default_factory=list)
+    handlers: list[Any] = field(default_factory=list)
+    compared: list[Any] = field(default_factory=list)
+    given: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    integers: dict[Any, Any] = field(default_factory=dict)
+    followed: set[str] = field(default_factory=set)
 
-    def __init__(self, rules: Any, thorough: bool, reading: Any = None, keeping: Any = None, patient: int = 0) -> None:
-        self.rules = rules if rules is not None and rules.names_functions else None
-        self.thorough = thorough
-        self.reading = reading
-        self.keeping = keeping
-        self.patient = patient
-        self.stuck = False
-        self.kinds = 0
-        self.opened = False
-        self.shown: bool | None = None
-        self.known: dict[Any, Any] = {}
-        self.memo: dict[Any, Any] = {}
-        self.seeded: list[Any] = []
-        self.handlers: list[Any] = []
-        self.compared: list[Any] = []
-        self.given: dict[int, tuple[Any, Any]] = {}
-        self.integers: dict[Any, Any] = {}
-        self.followed: set[str] = set()
+    def __post_init__(self) -> None:
+        self.rules = self.rules if self.rules is not None and self.rules.names_functions else None
 
     def __enter__(self) -> "Attempt":
         self.stuck = False

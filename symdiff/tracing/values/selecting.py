@@ -23,7 +23,7 @@ from symdiff.tracing.values.operators import asked_first
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
-from symdiff.vocabulary.signatures import Function
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 _SHARED = "what a mask has picked is changed after columns were taken; copy it first: y[mask].copy()"
 _ELEMENTWISE = {
@@ -41,22 +41,42 @@ class Parts:
     columns: bool = False  # whether columns of the cells were taken, or the cells are such columns
 
 
-@asked_first
-class Selected(Tracer):
-    """The cells of an array where a traced mask is true."""
+class Chosen(Tracer):
+    """Cells of an array of which nobody knows how many there are. `elementwise` gives a function of each cell alone, None where
+    the cells themselves are needed; `joined` any other one.
+    """
 
     __slots__ = ()
     kind = ARRAY
 
     @classmethod
+    def made(cls, builder: Any, dtype: Any, value: Any) -> Any:
+        """Some cells, as `value` tells them."""
+        self = object.__new__(cls)
+        self.builder, self._dtype, self._value, self._held = builder, dtype, value, None
+        return self
+
+    def has_memory(self) -> bool:
+        return True
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if len(args) <= _ELEMENTWISE.get(function.__name__, -1) and not kwargs.keys() & {"out", "copy"}:
+            found = self.elementwise(function, args, kwargs)
+            if found is not None:
+                return found
+        return self.joined(function, args, kwargs)
+
+
+@asked_first
+class Selected(Chosen):
+    """The cells of an array where a traced mask is true."""
+
+    __slots__ = ()
+
+    @classmethod
     def of(cls, values: Tracer, mask: Tracer) -> "Selected":
         """`values[mask]`."""
-        self = object.__new__(cls)
-        self.builder = mask.builder
-        self._dtype = values.dtype
-        self._held = None
-        self._value = Parts(values, mask)
-        return self
+        return cls.made(mask.builder, values.dtype, Parts(values, mask))
 
     @property
     def parts(self) -> Parts:
@@ -151,9 +171,6 @@ class Selected(Tracer):
         self.known.shared().storage.refusal = _SHARED
         return self.known
 
-    def has_memory(self) -> bool:
-        return True
-
     def _check_alone(self) -> None:
         if self.parts.columns and self.parts.values is not None:
             raise TraceError(f"{user_line()}: {_SHARED}")
@@ -168,11 +185,9 @@ class Selected(Tracer):
         return self
 
     def _binary(self, op: str, left: Any, right: Any) -> Any:
-        full = self.full((left, right))
-        if full is None:
-            return super()._binary(op, left, right)
-        found = super()._binary(op, *full)
-        return found if found is NotImplemented else Selected.of(found, self.parts.mask)
+        binary = functools.partial(super()._binary, op)
+        found = self.elementwise(binary, (left, right), {})
+        return binary(left, right) if found is None else found
 
     def _unary(self, op: str) -> Any:
         if self.parts.values is None:
@@ -197,6 +212,14 @@ class Selected(Tracer):
                 return None
         return found
 
+    def elementwise(self, function: Function, operands: Arguments, kwargs: Keywords) -> Any:
+        full = self.full(operands)
+        found = None if full is None else function(*full, **kwargs)
+        if found is None or found is NotImplemented:
+            return found
+        mask = self.parts.mask
+        return tuple(Selected.of(f, mask) for f in found) if isinstance(found, tuple) else Selected.of(found, mask)
+
     def astype(self, dtype: Any, **options: Any) -> Any:
         """The cells with another dtype."""
         if self.parts.values is None:
@@ -218,20 +241,13 @@ class Selected(Tracer):
             product = _dot(*inputs) if ufunc is np.matmul else None
             if product is not None:
                 return product
-            full = self.full(inputs) if ufunc.signature is None else None
-            if full is not None:
-                found = ufunc(*full)
-                mask = self.parts.mask
-                return tuple(Selected.of(f, mask) for f in found) if isinstance(found, tuple) else Selected.of(found, mask)
+            found = self.elementwise(ufunc, inputs, {}) if ufunc.signature is None else None
+            if found is not None:
+                return found
         return self._as_known(getattr(ufunc, method), inputs, kwargs)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = function.__name__
-        if len(args) <= _ELEMENTWISE.get(name, -1) and not kwargs.keys() & {"out", "copy"}:
-            full = self.full(args)
-            if full is not None:
-                return Selected.of(function(*full, **kwargs), self.parts.mask)
-        reduction = _REDUCTIONS.get(name)
+    def joined(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
+        reduction = _REDUCTIONS.get(function.__name__)
         spread = args and isinstance(args[0], Selected) and args[0].parts.values is not None
         if reduction is not None and spread and kwargs.keys() <= {"axis", "ddof", "weights", "ord"}:
             found = reduction(*args, **kwargs)

@@ -8,6 +8,7 @@ Refuses, with `TraceError`, changes of the caller's own arrays, and what NumPy h
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -255,6 +256,7 @@ class Lens:
         return own
 
 
+@dataclass(eq=False, slots=True)
 class View:
     """Cells of a storage: `place` is the view of its memory that shows them.
 
@@ -262,20 +264,15 @@ class View:
     or cell by cell where there is none.
     """
 
-    __slots__ = ("_first", "_layout", "_seen", "_value", "how", "local", "place", "source", "storage")
-
-    def __init__(
-        self, storage: Any, place: np.ndarray, source: "View | None" = None, local: Any = None, how: Any = None
-    ) -> None:
-        self.storage = storage
-        self.place = place
-        self.source = source
-        self.local = local  # a view of the other's memory, and this memory
-        self.how = how
-        self._first: int | None = None
-        self._layout: np.ndarray | None = None
-        self._seen: Any = None
-        self._value: Any = None
+    storage: Any
+    place: np.ndarray
+    source: "View | None" = None
+    local: Any = None  # a view of the other's memory, and this memory
+    how: Any = None
+    _first: int | None = None
+    _layout: np.ndarray | None = None
+    _seen: Any = None
+    _value: Any = None
 
     @classmethod
     def over(cls, storage: Any) -> "View":

@@ -18,15 +18,14 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import normal_key
 from symdiff.ir.building import active_builders
 from symdiff.tracing.values.integers import Integer
-from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operators import asked_first
+from symdiff.tracing.values.selecting import Chosen, truths_of
 from symdiff.tracing.values.spans import Span, difference, is_span, reach, span_of
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
-from symdiff.vocabulary.signatures import Function
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
-_ELEMENTWISE = {"where": 3, "clip": 3, "round": 2, "around": 2, "real": 1, "imag": 1, "nan_to_num": 1, "angle": 2}
 _FEW = 2  # how many times the cells that a slice may have an axis has at least, where no others are computed
 Spans = tuple[Span | None, ...]
 
@@ -43,23 +42,18 @@ class Cells:
 
 
 @asked_first
-class Stretch(Tracer):
+class Stretch(Chosen):
     """Some cells of an array, along axes that have `spans`."""
 
     __slots__ = ()
-    kind = ARRAY
 
     @classmethod
     def of(cls, values: Any, spans: Spans, target: Any = None, key: Any = None) -> Any:
         """Cells of an array; of `target[key]`, if that is given. An array where all its cells are meant."""
         if not any(spans):
             return values
-        self = object.__new__(cls)
-        self.builder = traced_builder([values, *(end for s in spans if s for end in (s.start, s.length))])
-        self._dtype = values.dtype
-        self._held = None
-        self._value = Cells(values if target is None else None, spans, target, key)
-        return self
+        builder = traced_builder([values, *(end for s in spans if s for end in (s.start, s.length))])
+        return cls.made(builder, values.dtype, Cells(values if target is None else None, spans, target, key))
 
     @property
     def spans(self) -> Spans:
@@ -115,9 +109,6 @@ class Stretch(Tracer):
         """How many cells an axis has; `len`."""
         span = self.spans[axis]
         return np.shape(self.values)[axis] if span is None else span.length
-
-    def has_memory(self) -> bool:
-        return True
 
     # -- cells of these
 
@@ -282,20 +273,19 @@ class Stretch(Tracer):
         elif ufunc.signature is not None:
             self._unknown()
         else:
-            arrays, spans = _together(inputs, self)
-            found = ufunc(*arrays)
-            found = tuple(Stretch.of(f, spans) for f in found) if isinstance(found, tuple) else Stretch.of(found, spans)
+            found = self.elementwise(ufunc, inputs, {})
         if out is None:
             return found
         out[0][...] = found
         return out[0]
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = function.__name__
-        if len(args) <= _ELEMENTWISE.get(name, -1) and not kwargs.keys() & {"out", "copy"}:
-            arrays, spans = _together(args, self)
-            return Stretch.of(function(*arrays, **kwargs), spans)
-        found = _REDUCTIONS.get(name)
+    def elementwise(self, function: Function, operands: Arguments, kwargs: Keywords) -> Any:
+        arrays, spans = _together(operands, self)
+        found = function(*arrays, **kwargs)
+        return tuple(Stretch.of(f, spans) for f in found) if isinstance(found, tuple) else Stretch.of(found, spans)
+
+    def joined(self, function: Function, args: Arguments, kwargs: Keywords) -> Any:
+        found = _REDUCTIONS.get(function.__name__)
         if found is None or kwargs.keys() - {"axis", "keepdims", "ddof", "axes"}:
             self._unknown()
         return found(*args, **kwargs)  # type: ignore[misc]
@@ -481,9 +471,9 @@ def _diff(x: Any, axis: int = -1) -> Any:
 _REDUCTIONS: dict[str, Function] = {
     "sum": _sum, "prod": _joining(np.prod, 1.0), "max": _max, "amax": _max, "min": _min, "amin": _min, "mean": _mean,
     "var": _var, "std": _std, "norm": _norm,
-    "any": lambda x, axis=None: _joining(np.any, False)(x if x.dtype.kind == "b" else x != 0, axis),
-    "all": lambda x, axis=None: _joining(np.all, True)(x if x.dtype.kind == "b" else x != 0, axis),
-    "count_nonzero": lambda x, axis=None: Integer.of(_sum(np.where(x if x.dtype.kind == "b" else x != 0, 1.0, 0.0), axis)),
+    "any": lambda x, axis=None: _joining(np.any, False)(truths_of(x), axis),
+    "all": lambda x, axis=None: _joining(np.all, True)(truths_of(x), axis),
+    "count_nonzero": lambda x, axis=None: Integer.of(_sum(np.where(truths_of(x), 1.0, 0.0), axis)),
     "dot": _dot, "inner": _inner, "vdot": lambda a, b: _inner(np.conj(a), b), "outer": _outer, "flip": _flip,
     "transpose": _transpose, "cumsum": _cumulated(np.cumsum, 0.0), "cumprod": _cumulated(np.cumprod, 1.0), "diff": _diff,
     "size": lambda x, axis=None: x.size if axis is None else x.count(axis), "ndim": lambda x: x.ndim,
