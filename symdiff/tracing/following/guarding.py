@@ -43,7 +43,7 @@ def guarded(f: Function) -> Function:
             with opened():
                 found = f(*args, **kwargs)
             if (getattr(f, "__module__", None) or "").startswith("scipy."):
-                return check_answer(f, name, args, kwargs, found, user_line())
+                return check_answer(f, name, args, kwargs, found)
             return found
         except SymdiffError:
             raise
@@ -59,9 +59,7 @@ def of_scipy(f: Function, public: str) -> Function:
     def standing(*args: Any, **kwargs: Any) -> Any:
         if not takes_traced(args, kwargs):
             return f(*args, **kwargs)
-        origin = user_line()
-        found = call_standing(f, STANDING[public], args, kwargs, origin)
-        return check_answer(f, public, args, kwargs, found, origin)
+        return check_answer(f, public, args, kwargs, call_standing(f, STANDING[public], args, kwargs))
 
     return standing
 

@@ -68,7 +68,7 @@ def of_lists(f: Function) -> Function:
         own = args and isinstance(args[0], Tracer) and type(args[0]) is not Tracer  # integers have a protocol of their own
         if not own and takes_traced(args, kwargs):
             args = tuple(_locked(a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
-            return call_library_function(f, args, kwargs, user_line())
+            return call_library_function(f, args, kwargs)
         return f(*args, **kwargs)
 
     return recorded
@@ -130,7 +130,7 @@ def answering(f: Function, name: str, attempt: Attempt) -> Function:
             raise TraceError(f"{user_line()}: {name} of a traced value is not supported; {way_out(name_of(f))}")
         attempt.followed.add("NumPy")
         found = structures.map_leaves(_of_objects, f(*args, **kwargs))
-        check_answer(f, name, args, kwargs, found, user_line())
+        check_answer(f, name, args, kwargs, found)
         return found
 
     return answering

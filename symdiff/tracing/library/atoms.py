@@ -52,8 +52,9 @@ def of_atoms(bind: Function) -> Function:
     return stand
 
 
-def trace_rule_call(rule: Any, args: Arguments, origin: str) -> Any:
+def trace_rule_call(rule: Any, args: Arguments) -> Any:
     """A function of the rule table on traced values: its operation, or a call that its formula replaces later."""
+    origin = user_line()
     builder = traced_builder(c for a in args for c in (a.ravel().tolist() if isinstance(a, np.ndarray) else [a]))
     operands = tuple(traced_atom(a, builder, origin) for a in args)
     if rule.op is not None:

@@ -66,19 +66,19 @@ def _special_names(function: Any) -> list[str]:
 
 def _special(names: list[str], args: Arguments, kwargs: Keywords) -> Any:
     """A special function on traced values, by its rule or its rules."""
-    origin, book = user_line(), default_rules()
+    book = default_rules()
     for name in names:
         row = STANDING.get(f"symdiff.special.{name}")
         if row is not None:
-            return call_standing(row.name, row, args, kwargs, origin)
+            return call_standing(row.name, row, args, kwargs)
         for home in () if kwargs else ("scipy.special", "symdiff.special", "numpy"):
             rule = book.lookup(home, name, len(args))
             if rule is not None:
-                return trace_rule_call(rule, args, origin)
+                return trace_rule_call(rule, args)
             parts = (book.lookup(home, f"{name}[{k}]", len(args)) for k in itertools.count())
             several = tuple(itertools.takewhile(lambda part: part is not None, parts))
             if several:
-                return tuple(trace_rule_call(part, args, origin) for part in several)
+                return tuple(trace_rule_call(part, args) for part in several)
     reasons = [reason for name in names if (reason := functions_without_rule().get(("scipy.special", name)))]
     reason = reasons[0] if reasons else "no rule; sd.diffrule adds one"
-    raise TraceError(f"{origin}: cupyx.scipy.special.{names[0]} has no derivative: {reason}")
+    raise TraceError(f"{user_line()}: cupyx.scipy.special.{names[0]} has no derivative: {reason}")

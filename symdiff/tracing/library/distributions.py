@@ -52,7 +52,7 @@ def of_distribution(owner: Any, name: str, follow: Lookup, args: Arguments, kwar
         args, kwargs, owner = (*args, *owner.args), kwargs | owner.kwds, dist
     joint = _JOINT.get((type(owner).__name__, name))
     found = _single(owner, name, follow, args, kwargs) if joint is None else joint(*args, **kwargs)
-    check_answer(getattr(owner, name), f"{_name(owner)}.{name} of scipy.stats", args, kwargs, found, user_line())
+    check_answer(getattr(owner, name), f"{_name(owner)}.{name} of scipy.stats", args, kwargs, found)
     return found
 
 

@@ -45,6 +45,7 @@ from symdiff.tracing.values.tracer import (
 )
 from symdiff.tracing.values.truths import is_truth
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.plain import check_plain
 from symdiff.vocabulary.signatures import Arguments, Function, Keywords, Lookup
@@ -63,25 +64,26 @@ _REDUCTIONS: dict[Any, Function] = {
 
 
 @ufunc_called.written
-def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords, origin: str) -> Any:
+def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
+    origin = user_line()
     check_plain(origin, *inputs, *(kwargs.get("out") or ()))
     if method == "at":
-        return _applied_at(ufunc, inputs, origin)
+        return _applied_at(ufunc, inputs)
     out = kwargs.pop("out", None)
     if out is not None:
-        return _written(getattr(ufunc, method), inputs, kwargs, out, origin)
+        return _written(getattr(ufunc, method), inputs, kwargs, out)
     if all(untraced(v) is not None for v in (*inputs, kwargs.get("where"))):
         return compute_untraced(getattr(ufunc, method), inputs, kwargs)
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
-        return call_library_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
+        return call_library_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs})
     row = STANDING.get(f"ufunc.{method}")
     if row is not None and ufunc.nin == 2 and ufunc.nout == 1:
         row = row._replace(name=f"np.{name}.{method}")
-        found = call_standing(f"ufunc.{method}", row, (ufunc, *inputs), kwargs, origin)
-        found = check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found, origin)
+        found = call_standing(f"ufunc.{method}", row, (ufunc, *inputs), kwargs)
+        found = check_answer(getattr(ufunc, method), f"np.{name}.{method}", inputs, kwargs, found)
         found = _alone([v for v in inputs if isinstance(v, Tracer)], found)
         asks = any(map(has_traced_order, (*inputs, found)))
         return turned(Call.of(getattr(ufunc, method), inputs, kwargs), found) if asks else found
@@ -91,7 +93,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords, ori
     if kwargs:
         raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
     if ufunc in STANDING:
-        return call_library_function(ufunc, inputs, {}, origin)
+        return call_library_function(ufunc, inputs, {})
     special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)
     if any(map(is_truth, inputs)):
@@ -107,12 +109,8 @@ def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords, ori
         builder = traced_builder(inputs)
         rounds = op in ARITHMETIC and not any(getattr(value, "whole", False) for value in inputs)
         operands = tuple(traced_atom(value, builder, origin, rounds) for value in inputs)
-        return _checked(
-            ufunc,
-            inputs,
-            origin,
-            Tracer(builder, record(builder, op, narrow_traced(builder, operands, *inputs), origin, inputs)),
-        )
+        made = record(builder, op, narrow_traced(builder, operands, *inputs), origin, inputs)
+        return _checked(ufunc, inputs, Tracer(builder, made))
     if ufunc.nin > 1 and any(isinstance(v, Tracer) and v.kind.python for v in inputs):
         builder = traced_builder(inputs)
         operands = narrow_traced(builder, tuple(traced_atom(v, builder, origin) for v in inputs), *inputs)
@@ -124,21 +122,21 @@ def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords, ori
     if ufunc.nout > 1:
         parts = [book.lookup(module, f"{name}[{k}]", len(inputs)) for k in range(ufunc.nout)]
         if all(part is not None for part in parts):
-            found = tuple(in_traced_order(trace_rule_call(part, inputs, origin), inputs) for part in parts)
-            return check_answer(ufunc, f"np.{name}", inputs, {}, found, origin)
+            found = tuple(in_traced_order(trace_rule_call(part, inputs), inputs) for part in parts)
+            return check_answer(ufunc, f"np.{name}", inputs, {}, found)
     rule = book.lookup(module, name, len(inputs))
     if ufunc is np.reciprocal and (inputs[0].whole or inputs[0].is_of_integers()):
         refuse_integers("np.reciprocal of")
     if rule is None:
         reason = functions_without_rule().get((module, name), "no rule; sd.diffrule adds one")
         raise TraceError(f"{origin}: {'special' if special else 'np'}.{name} has no derivative: {reason}")
-    return _checked(ufunc, inputs, origin, trace_rule_call(rule, inputs, origin))
+    return _checked(ufunc, inputs, trace_rule_call(rule, inputs))
 
 
-def _checked(ufunc: np.ufunc, inputs: Arguments, origin: str, found: Any) -> Any:
+def _checked(ufunc: np.ufunc, inputs: Arguments, found: Any) -> Any:
     """A result of NumPy's in its order in memory, where NumPy raises no floating error."""
     name = ufunc.__name__
-    found = by_zero(name, NUMPY, inputs[-1], check_answer(ufunc, f"np.{name}", inputs, {}, found, origin))
+    found = by_zero(name, NUMPY, inputs[-1], check_answer(ufunc, f"np.{name}", inputs, {}, found))
     if awaits():
         check_awaited_floating(name, inputs, found)
     return in_traced_order(found, inputs)
@@ -154,7 +152,7 @@ def _is_rough(ufunc: np.ufunc) -> bool:
 _DEFAULTS = {"where": True, "dtype": None, "casting": "same_kind", "order": "K", "subok": True}
 
 
-def _written(function: Any, args: Arguments, kwargs: Keywords, out: Any, origin: str) -> Any:
+def _written(function: Any, args: Arguments, kwargs: Keywords, out: Any) -> Any:
     """`function(*args, out=out, **kwargs)`; with `where=`, cells of `out` for which it does not hold stay."""
     each = isinstance(getattr(function, "__self__", function), np.ufunc) and function.__name__ != "reduce"
     where = kwargs.pop("where", True) if each else True
@@ -163,26 +161,26 @@ def _written(function: Any, args: Arguments, kwargs: Keywords, out: Any, origin:
     if any(o is not None and not isinstance(o, Tracer) and o.dtype != object for o in outs):
         note_stuck()
         raise TraceError(
-            f"{origin}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
+            f"{user_line()}: np.{name} writes a traced value into an existing array; use `y = y + x` instead of `y += x`, "
             "and leave out= away"
         )
     if all(o is None or isinstance(o, Tracer) for o in outs):  # arrays of objects are read-only
-        check_written(function, f"np.{name}", args, kwargs, out, origin)
+        check_written(function, f"np.{name}", args, kwargs, out)
         if not (function.__name__ == "__call__" and function.__self__.signature is None):
-            _check_overlap(function, args, {**kwargs, "out": out}, f"{origin}: np.{name}")
+            _check_overlap(function, args, {**kwargs, "out": out}, f"{user_line()}: np.{name}")
     results = function(*args, **kwargs)
     shape = np.broadcast_shapes(*(o.shape for o in outs if o is not None))
     if len(outs) > 1 and outs[0] is not None and outs[1] is not None and _overlap(*outs[:2]):
-        raise TraceError(f"{origin}: np.{name}: the arrays of out= share memory; give each one of its own")
+        raise TraceError(f"{user_line()}: np.{name}: the arrays of out= share memory; give each one of its own")
     found = []
     for target, result in zip(outs, results if isinstance(results, tuple) else (results,), strict=False):
         if target is None:
             if where is not True:
-                raise TraceError(f"{origin}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
+                raise TraceError(f"{user_line()}: np.{name}(where=...) leaves cells open; give out=, or use np.where")
             found.append(result if np.shape(result) == shape else np.broadcast_to(result, shape).copy())
             continue
         if function.__name__ in _CUMULATIVE and target.shape != np.shape(result):
-            raise TraceError(f"{origin}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
+            raise TraceError(f"{user_line()}: np.{name}: out= has shape {target.shape}, the result {np.shape(result)}")
         result = result if where is True else written_where(where, result, target)
         target[...] = result.__array__(copy=True) if isinstance(target, np.ndarray) and isinstance(result, Tracer) else result
         found.append(target)
@@ -225,13 +223,15 @@ def _overlap(x: Any, y: Any) -> bool:
     return type(x) is type(y) and np.shares_memory(x, y)
 
 
-def _applied_at(ufunc: Any, inputs: Arguments, origin: str) -> None:
+def _applied_at(ufunc: Any, inputs: Arguments) -> None:
     """`ufunc.at(y, index, values)`: cell by cell, so that an index may occur twice."""
     target, index, *values = inputs
     values = [v.copy() if isinstance(v, Tracer) else v for v in values]  # for they may be cells of the target, as places may
     if not isinstance(target, Tracer):
         note_stuck()
-        raise TraceError(f"{origin}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first")
+        raise TraceError(
+            f"{user_line()}: np.{ufunc.__name__}.at writes a traced value into an array made elsewhere; copy it first"
+        )
     target = target.settled()
     if is_traced_key(index):
         _applied_at_traced(ufunc, target, index, values)
@@ -260,21 +260,21 @@ def _is_scipy(ufunc: Any) -> bool:
 
 
 @function_called.written
-def call_library_function(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
+def call_library_function(function: Any, args: Arguments, kwargs: Keywords) -> Any:
     """`function(*args, **kwargs)` recorded."""
     row, call = STANDING.get(function, _UNKNOWN_ROW), Call.of(function, args, kwargs)
     leaves = call.leaves
-    check_plain(origin, *leaves)
+    check_plain(user_line(), *leaves)
     if any(isinstance(leaf, Flat) for leaf in leaves):
         cells = structures.map_leaves(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
-        return call_library_function(function, *cells, origin)
+        return call_library_function(function, *cells)
     selected = next((leaf for leaf in leaves if isinstance(leaf, (Selected, Stretch))), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)
     out = _out_of(function, args, kwargs)
     if out is not None:
         args, kwargs, target = out
-        return _written(function, args, kwargs, target, origin)
+        return _written(function, args, kwargs, target)
     if not minds_memory(function) and all(leaf is None or untraced(leaf) is not None for leaf in leaves):
         known = compute_untraced(function, args, kwargs)
         if known is not None:
@@ -285,14 +285,14 @@ def call_library_function(function: Any, args: Arguments, kwargs: Keywords, orig
         return tuple(function(a) for a in args)
     integers = any(leaf.whole or leaf.is_of_integers() for leaf in call.traced)
     if row.memory == "view" and not (function is np.einsum and sum(isinstance(v, (Tracer, np.ndarray)) for v in leaves) > 1):
-        found = _viewed(call, args, kwargs, origin)
-        return check_call(call, name_of(function), found, origin) if integers else found
+        found = _viewed(call, args, kwargs)
+        return check_call(call, name_of(function), found) if integers else found
     if args and row.fails and is_awaited(np.linalg.LinAlgError):
-        args = (_factored(function, args, kwargs, origin), *args[1:])
-    found = _recorded(function, args, kwargs, origin)
+        args = (_factored(function, args, kwargs), *args[1:])
+    found = _recorded(function, args, kwargs)
     if row.memory == "itself" and (found is None or not integers):
         return found
-    found = check_call(call, name_of(function), found, origin)
+    found = check_call(call, name_of(function), found)
     if row.memory == "itself":
         return found
     found = _of_their_kinds(call, _each(functools.partial(_alone, call.traced), found))
@@ -339,14 +339,14 @@ def _told(value: Any) -> Any:
     return type(value), value if isinstance(value, Hashable) else repr(value)
 
 
-def _factored(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
+def _factored(function: Any, args: Arguments, kwargs: Keywords) -> Any:
     """The matrices, where none makes NumPy raise; those that would, on other paths, are the identity there."""
     x = as_array(args[0])
     if x.ndim < 2 or x.shape[-1] != x.shape[-2] or (function is np.linalg.matrix_power and args[1] >= 0):
         return x
     if function is np.linalg.cholesky:
         upper = kwargs.get("upper", False)
-        arrays = Arrays(x.builder, origin)
+        arrays = Arrays(x.builder, user_line())
         lower = bind_hermitian(arrays, arrays.mirrored(x.atom) if upper else x.atom)
         fails = Tracer(x.builder, arrays.bind("is_definite", lower)) == 0
     elif function in (np.linalg.eig, np.linalg.eigvals):
@@ -427,16 +427,16 @@ _UNASKED = "whether NumPy has this array in memory of its own is not known; assi
 _UNKNOWN = "how the cells of this array lie in memory is not known; assign to a copy of it: y = y.copy()"
 
 
-def _recorded(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
+def _recorded(function: Any, args: Arguments, kwargs: Keywords) -> Any:
     """The result of a function by what stands for it."""
     row = STANDING.get(function)
     if row is not None:
-        return call_standing(function, row, args, kwargs, origin)
+        return call_standing(function, row, args, kwargs)
     name = getattr(function, "__name__", str(function))
     rule = default_rules().lookup("numpy", name, len(args)) if getattr(np, name, None) is function else None
     if rule is not None and not kwargs and (rule.primal is not None or rule.op is not None):
-        return trace_rule_call(rule, args, origin)
-    raise TraceError(f"{origin}: {name_of(function)} of a traced value is not supported; {way_out(name_of(function))}")
+        return trace_rule_call(rule, args)
+    raise TraceError(f"{user_line()}: {name_of(function)} of a traced value is not supported; {way_out(name_of(function))}")
 
 
 def _out_of(function: Any, args: Arguments, kwargs: Keywords) -> Any:
@@ -461,22 +461,22 @@ def _place_of_out(function: Any) -> int | None:
     return names.index("out") if "out" in names else None
 
 
-def _viewed(call: Call, args: Arguments, kwargs: Keywords, origin: str) -> Any:
+def _viewed(call: Call, args: Arguments, kwargs: Keywords) -> Any:
     """A function that NumPy may give a view for: it is asked with the memory of the arrays."""
     function, moves = call.function, _is_of_atoms(call.function)
-    found = None if moves else _recorded(function, args, kwargs, origin)
+    found = None if moves else _recorded(function, args, kwargs)
     try:
         asked, arrays = _asked(call)
     except (ValueError, TypeError, IndexError) as error:
-        raise TraceError(f"{origin}: {name_of(function)}: {error}") from None
+        raise TraceError(f"{user_line()}: {name_of(function)}: {error}") from None
     is_number = isinstance(asked, np.generic) or (isinstance(asked, np.ndarray) and asked.shape == ())
     if is_number and (isinstance(asked, np.generic) or _stays_number(call)):
-        found = _recorded(function, args, kwargs, origin) if found is None else found
+        found = _recorded(function, args, kwargs) if found is None else found
         return found.of_kind(NUMPY) if isinstance(found, Tracer) else found
     if isinstance(asked, np.ndarray):
         if moves and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(call, arrays[0], asked))
-        return _as_asked(_recorded(function, args, kwargs, origin) if found is None else found, asked, arrays)
+        return _as_asked(_recorded(function, args, kwargs) if found is None else found, asked, arrays)
     own = [*(m for x in arrays for m in (x.shared().layout(), x.shared().place)), *args]
     for part in asked if function is np.broadcast_arrays else ():
         if not any(part is place for place in own):
@@ -517,7 +517,7 @@ def _moved(call: Call, x: Tracer, place: np.ndarray) -> View:
             return array_atom(np.asarray(call.shown(lambda _: atom.value)))
         base = Tracer(arrays.builder, atom)
         given = structures.unflatten(call.tree, [base if isinstance(v, Tracer) else v for v in call.leaves])
-        found = call_standing(call.function, STANDING[call.function], *given, arrays.origin)
+        found = call_standing(call.function, STANDING[call.function], *given)
         return found.atom if isinstance(found, Tracer) else array_atom(np.asarray(found))
 
     return View(x.shared().storage, place, x.shared(), None, how)

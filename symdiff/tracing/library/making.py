@@ -298,7 +298,7 @@ def _ruled(name: str, wide: bool = False) -> None:
         rule = default_rules().lookup("symdiff.special", name, len(args))
         if rule is None:
             raise TypeError(f"{len(args)} arguments")
-        return trace_rule_call(rule, args, user_line())
+        return trace_rule_call(rule, args)
 
 
 _ruled("polygamma", wide=True)

@@ -122,7 +122,7 @@ def _of_numbers(name: str) -> Function:
 
 def _special(name: str) -> Function:
     def standing(x: Any) -> Any:
-        return trace_rule_call(default_rules().lookup("scipy.special", name, 1), (x,), user_line())
+        return trace_rule_call(default_rules().lookup("scipy.special", name, 1), (x,))
 
     return standing
 

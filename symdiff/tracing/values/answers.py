@@ -21,6 +21,7 @@ from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.heads import Shape
+from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Arguments, Function, Keywords, Lookup
 
 _MOST = 20_000  # answers that are known
@@ -93,13 +94,13 @@ class Call:
         return Answer(tuple(_told_of(v) for v in structures.leaves(found, none_is_leaf=True)))
 
 
-def check_read(implementation: Function, bound: inspect.BoundArguments, name: str, origin: str) -> None:
+def check_read(implementation: Function, bound: inspect.BoundArguments, name: str) -> None:
     """Refuse arguments that the implementation does not read, unless they are its defaults."""
     for key in unread(implementation):
         default = bound.signature.parameters[key].default
         value = bound.arguments.get(key, default)
         if default is not inspect.Parameter.empty and (type(value), repr(value)) != (type(default), repr(default)):
-            raise TraceError(f"{origin}: {name}({key}=...) of a traced value is not supported; leave {key} away")
+            raise TraceError(f"{user_line()}: {name}({key}=...) of a traced value is not supported; leave {key} away")
 
 
 signature_of = functools.lru_cache(maxsize=1024)(inspect.signature)
@@ -120,14 +121,14 @@ def _names(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def check_answer(function: Any, name: str, args: Arguments, kwargs: Keywords, found: Any, origin: str) -> Any:
+def check_answer(function: Any, name: str, args: Arguments, kwargs: Keywords, found: Any) -> Any:
     """A result, of truths or integers where the function gives these; another shape or dtype, or an error, is refused."""
     plain = not kwargs and all(type(v) in _NUMBERS for v in args)
     leaves, tree = (args, None) if plain else structures.flatten((args, kwargs), none_is_leaf=True)
-    return check_call(Call(function, leaves, tree), name, found, origin)
+    return check_call(Call(function, leaves, tree), name, found)
 
 
-def check_call(call: Call, name: str, found: Any, origin: str) -> Any:
+def check_call(call: Call, name: str, found: Any) -> Any:
     """`check_answer` of a call."""
     function, leaves, tree = call.function, call.leaves, call.tree
     if any((callable(v) and not isinstance(v, type)) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
@@ -157,7 +158,7 @@ def check_call(call: Call, name: str, found: Any, origin: str) -> Any:
     if answer is None:
         return found
     if answer.error:
-        raise TraceError(f"{origin}: {name}: {answer.error}")
+        raise TraceError(f"{user_line()}: {name}: {answer.error}")
     own = tuple(_told_of(v) for v in results)
     if any(of_cells) and [mine[0] for mine in own] == [asked[0] for asked in answer.parts]:
         narrow = [c and (mine[1], asked[1]) in _NARROWER for c, mine, asked in zip(of_cells, own, answer.parts, strict=True)]
@@ -170,7 +171,7 @@ def check_call(call: Call, name: str, found: Any, origin: str) -> Any:
         return found
     if not _agree(own, answer):
         raise TraceError(
-            f"{origin}: {name} with these arguments gives {_listed(answer.parts)}, which is not followed "
+            f"{user_line()}: {name} with these arguments gives {_listed(answer.parts)}, which is not followed "
             f"(it would be {_listed(own)}); use other arguments, or write it with simpler functions"
         )
     if all(mine[1] == asked[1] for mine, asked in zip(own, answer.parts, strict=True)):
@@ -191,7 +192,7 @@ def _of_numpys(name: str, value: Any, code: str) -> Any:
     return integers_of(value, np.dtype(code), name)
 
 
-def check_written(function: Any, name: str, args: Arguments, kwargs: Keywords, out: Any, origin: str) -> None:
+def check_written(function: Any, name: str, args: Arguments, kwargs: Keywords, out: Any) -> None:
     """Refuse arrays that NumPy does not take as `out=` of this call, for their shape, dtype or order in memory."""
     call = Call.of(function, args, {**kwargs, "out": out})
     targets = {id(o) for o in (out if isinstance(out, tuple) else (out,))}
@@ -206,7 +207,7 @@ def check_written(function: Any, name: str, args: Arguments, kwargs: Keywords, o
 
     answer = call.tried(sample)
     if isinstance(answer, (TypeError, ValueError)) and not isinstance(answer, np.linalg.LinAlgError):
-        raise TraceError(f"{origin}: {name}: {answer}")
+        raise TraceError(f"{user_line()}: {name}: {answer}")
 
 
 def _note_integers(call: Call, counted: list[bool], results: list[Any]) -> None:

@@ -15,6 +15,7 @@ from symdiff.errors import TraceError
 from symdiff.rulebooks.book import functions_instead
 from symdiff.tracing.values.answers import STEERING, check_read, raises_itself, signature_of, unread
 from symdiff.tracing.values.operands import as_array
+from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 Anything = TypeVar("Anything", bound=Function)
@@ -72,9 +73,9 @@ def _is_default(value: Any, default: Any) -> bool:
     return value is default or value is np._NoValue or (type(value) is type(default) and value == default)
 
 
-def call_standing(function: Any, row: Row, args: Arguments, kwargs: Keywords, origin: str) -> Any:
+def call_standing(function: Any, row: Row, args: Arguments, kwargs: Keywords) -> Any:
     """What stands for a function, called; its own errors are told at the user's line."""
-    taken, named = _given(function, row, args, kwargs, origin)
+    taken, named = _given(function, row, args, kwargs)
     if row.calls:
         return row.stand(*taken, **named)
     try:
@@ -82,9 +83,9 @@ def call_standing(function: Any, row: Row, args: Arguments, kwargs: Keywords, or
         taken = tuple(as_array(v) if k in found and v is not None else v for k, v in enumerate(taken))
         return row.stand(*taken, **{k: as_array(v) if k in found and v is not None else v for k, v in named.items()})
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        own = isinstance(error, np.linalg.LinAlgError) or str(error).startswith(origin)  # what NumPy raises, too
+        own = isinstance(error, np.linalg.LinAlgError) or str(error).startswith(user_line())  # what NumPy raises, too
         kind = IndexError if isinstance(error, IndexError) and raises_itself(function, args, kwargs) else TraceError
-        raise (error if own else kind(f"{origin}: {row.name}: {error}")) from None
+        raise (error if own else kind(f"{user_line()}: {row.name}: {error}")) from None
 
 
 @functools.cache
@@ -94,7 +95,7 @@ def _arrays(stand: Function) -> frozenset[int | str]:
     return frozenset(way for k, p in own if p.annotation is Array and p.kind is not p.VAR_POSITIONAL for way in (k, p.name))
 
 
-def _given(function: Any, row: Row, args: Arguments, kwargs: Keywords, origin: str) -> tuple[Arguments, Keywords]:
+def _given(function: Any, row: Row, args: Arguments, kwargs: Keywords) -> tuple[Arguments, Keywords]:
     """The arguments as the stand-in takes them."""
     theirs, own, straight = _match(function, row.stand)
     if not kwargs and len(args) <= straight:
@@ -102,16 +103,16 @@ def _given(function: Any, row: Row, args: Arguments, kwargs: Keywords, origin: s
     try:
         bound = (theirs or signature_of(row.stand)).bind(*args, **kwargs)
     except TypeError as error:
-        raise TraceError(f"{origin}: {row.name} of a traced value: {error}; leave these arguments away") from None
+        raise TraceError(f"{user_line()}: {row.name} of a traced value: {error}; leave these arguments away") from None
     if theirs is not None:
         for key, value in bound.arguments.items():
             if key not in own and key not in STEERING and not _is_default(value, theirs.parameters[key].default):
                 instead = way_out(f"keyword.{key}", f"leave {key} away")
-                raise TraceError(f"{origin}: {row.name}({key}=...) of a traced value is not supported; {instead}")
+                raise TraceError(f"{user_line()}: {row.name}({key}=...) of a traced value is not supported; {instead}")
         given = {key: value for key, value in bound.arguments.items() if key in own and value is not np._NoValue}
         found = {own[key]: value for key, value in given.items()}
         bound = inspect.BoundArguments(signature_of(row.stand), found)  # type: ignore[arg-type]
-    check_read(row.stand, bound, row.name, origin)
+    check_read(row.stand, bound, row.name)
     return bound.args, bound.kwargs
 
 

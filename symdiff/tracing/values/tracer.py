@@ -753,10 +753,10 @@ class Tracer(Operators):
         raise AttributeError(f"{user_line()}: {self.named()!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ufunc_called(ufunc, method, inputs, kwargs, user_line())
+        return ufunc_called(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function_called(function, args, kwargs, user_line())
+        return function_called(function, args, kwargs)
 
     def __repr__(self) -> str:
         need_contents(self)
