@@ -49,7 +49,7 @@ class Answer(NamedTuple):
     error: str = ""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Call:
     """A call of a library's function: its arguments one after the other, and their `tree`, the structure of `(args, kwargs)`,
     None of numbers by position.
@@ -58,11 +58,14 @@ class Call:
     function: Any
     leaves: Sequence[Any]
     tree: Any
+    _forms: tuple[Form | None, ...] | None = None
 
-    @functools.cached_property
+    @property
     def forms(self) -> tuple[Form | None, ...]:
         """The forms of the traced arguments, None for others."""
-        return tuple(traced_form(v) if isinstance(v, Tracer) else None for v in self.leaves)
+        if self._forms is None:
+            self._forms = tuple(traced_form(v) if isinstance(v, Tracer) else None for v in self.leaves)
+        return self._forms
 
     @property
     def traced(self) -> list[Tracer]:

@@ -34,8 +34,6 @@ from symdiff.tracing.values.tracer import (
     PLAIN_NUMBERS,
     SIGNS,
     Tracer,
-    operated,
-    signed,
     traced_atom,
     traced_builder,
 )
@@ -55,7 +53,6 @@ _CUT = operations("cut")
 _ORDERS = {"lt": "lt", "le": "lt", "gt": "gt", "ge": "gt"}
 
 
-@operated.written
 def operate(own: Tracer, op: str, left: Any, right: Any) -> Any:
     """An operator between a traced value and another one."""
     told = op in ARITHMETIC and (own._dtype.char == "?" or type(left) is bool or type(right) is bool)
@@ -66,7 +63,6 @@ def operate(own: Tracer, op: str, left: Any, right: Any) -> Any:
     return record_on(op, left, right)
 
 
-@signed.written
 def operate_before(own: Tracer, op: str) -> Any:
     """An operator before a traced value, or a part of it."""
     if op in SIGNS and (own.dtype.char == "?" or op == "not"):
@@ -77,6 +73,9 @@ def operate_before(own: Tracer, op: str) -> Any:
     if op == "abs" and own.kind.python and own.dtype.kind == "c" and awaits():
         check_awaited_range(found, (own,), "absolute value too large")
     return found
+
+
+Tracer._binary, Tracer._unary = operate, operate_before
 
 
 def _unanswered(_: Any) -> Any:

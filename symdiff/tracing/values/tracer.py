@@ -58,8 +58,6 @@ from symdiff.vocabulary.signatures import Function, Lookup
 whole_number = Seam("a traced number as an integer")
 integer_of = Seam("the integer that a traced number stands for")
 truncation = Seam("a traced number without its fraction")
-operated = Seam("an operator between values")
-signed = Seam("an operator before a value")
 kind_after = Seam("the kind of what an operator gives")
 rounded_value = Seam("a traced number rounded to digits")
 assigned = Seam("an assignment to cells")
@@ -373,11 +371,8 @@ class Tracer(Operators):
 
     # -- operators
 
-    def _binary(self, op: str, left: Any, right: Any) -> Any:
-        return operated(self, op, left, right)
-
-    def _unary(self, op: str) -> Any:
-        return signed(self, op)
+    _binary: Function  # `operations` has these
+    _unary: Function
 
     def _in_place(self, op: str, other: Any) -> Any:
         """`y += x`: an array changes, a number is named anew."""
