@@ -22,7 +22,6 @@ from symdiff.tracing.library.atoms import trace_rule_call
 from symdiff.tracing.values.standing import STANDING, call_standing
 from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary.heads import head_log_softmax, head_logsumexp, head_softmax
-from symdiff.vocabulary.libraries import user_line
 
 _MODULE = "symdiff.special"
 
@@ -42,7 +41,7 @@ class SpecialFunction:
         if rule is None:
             raise TypeError(f"{self.__doc__.rstrip('.')}; called with {len(args)} arguments")
         if any(is_traced(a) for a in args):
-            return trace_rule_call(rule, args, user_line())
+            return trace_rule_call(rule, args)
         return rule.value(*(np.asarray(a)[()] if not isinstance(a, np.ndarray) else a for a in args))
 
     def __repr__(self) -> str:
@@ -65,7 +64,7 @@ def _over_axes(name: str, x: Any, **options: Any) -> Any:
     """A function along axes on traced values; None on plain ones."""
     if is_traced(x) or (isinstance(x, (list, tuple)) and any(map(is_traced, x))):
         public = f"{_MODULE}.{name}"
-        return call_standing(public, STANDING[public], (x,), options, user_line())
+        return call_standing(public, STANDING[public], (x,), options)
     return None
 
 

@@ -375,6 +375,11 @@ def leaves(value: Any, none_is_leaf: bool = False) -> list[Any]:
     return flatten(value, none_is_leaf)[0]
 
 
+def all_leaves(value: Any) -> list[Any]:
+    """The leaves of a structure, None among them."""
+    return leaves(value, none_is_leaf=True)
+
+
 def map_leaves(function: Callable[..., Any], value: Any, *others: Any) -> Any:
     """A structure with `function` of each leaf (and of those at its place in the others)."""
     _walk(value)

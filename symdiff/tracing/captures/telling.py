@@ -207,14 +207,6 @@ def cells(value: np.ndarray) -> list[Any]:
     return [str(value.dtype), *value.shape, value.tobytes(), *(cell for field in fields for cell in field.ravel().tolist())]
 
 
-def entries_of_thread(value: Any) -> list[Any]:
-    return [part for item in value.__dict__.items() for part in item]
-
-
-def referent(value: Any) -> list[Any]:
-    return [value()]
-
-
 def variable(value: contextvars.ContextVar[Any]) -> list[Any]:
     try:
         return [value.get()]  # its default, where it has one
@@ -248,24 +240,8 @@ def metadata(name: str, holders: list[Any]) -> Iterable[Any]:
     return found if name.endswith(("name__", "doc__", "module__")) else parts(found)
 
 
-def fields(value: np.dtype) -> list[Any]:
-    return [str(value)]
-
-
 def registrations(_: Any) -> list[Any]:
     return [abc.get_cache_token()]
-
-
-def factory(value: Any) -> list[Any]:
-    return [value.default_factory]
-
-
-def alive(value: Any) -> list[Any]:
-    return [value.alive]
-
-
-def row(value: Any) -> list[Any]:
-    return [str(value.dtype), value.tobytes()]
 
 
 def settings_of_logger(value: logging.Logger) -> list[Any]:
@@ -341,16 +317,16 @@ TEXTS = (io.StringIO, io.BytesIO)
 WALKING = (np.flatiter, np.broadcast, np.nditer)  # iterators of NumPy's
 ROWS: tuple[tuple[Any, str, Callable[[Any], Iterable[Any]], bool], ...] = (
     (LISTED, "set", list, True),
-    (collections.defaultdict, "factory", factory, True),
+    (collections.defaultdict, "factory", lambda value: [value.default_factory], True),
     (collections.OrderedDict, "order", list, False),
     (BUFFERS, "buffer", memory, False),
     (TEXTS, "text", text, False),
-    (np.void, "row", row, False),
-    (np.dtype, "fields", fields, False),
-    (weakref.ref, "reference", referent, True),
-    (weakref.finalize, "alive", alive, False),
+    (np.void, "row", lambda value: [str(value.dtype), value.tobytes()], False),
+    (np.dtype, "fields", lambda value: [str(value)], False),
+    (weakref.ref, "reference", lambda value: [value()], True),
+    (weakref.finalize, "alive", lambda value: [value.alive], False),
     (contextvars.ContextVar, "variable", variable, True),
-    (threading.local, "local", entries_of_thread, True),
+    (threading.local, "local", lambda value: [part for item in value.__dict__.items() for part in item], True),
     (decimal.Context, "context", lambda context: [repr(context)], False),
     (logging.Logger, "logger", settings_of_logger, True),
     (File, "file", lambda file: stamp(file.path), False),

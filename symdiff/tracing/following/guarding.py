@@ -33,7 +33,7 @@ def guarded(f: Function) -> Function:
         watch_files(args, kwargs)
         if not holds_traced_inside((args, kwargs)):
             return without_traced(f, name, args, kwargs) if closed else f(*args, **kwargs)
-        leaves = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if is_traced(v)]
+        leaves = [v for v in structures.all_leaves((args, kwargs)) if is_traced(v)]
         if leaves and all(untraced(v) is not None for v in leaves):
             args, kwargs = structures.map_leaves(lambda v: untraced(v) if isinstance(v, Tracer) else v, (args, kwargs))
             return f(*args, **kwargs)

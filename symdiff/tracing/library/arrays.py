@@ -14,7 +14,7 @@ from symdiff.ir.arrays import moving, products, reducing
 from symdiff.tracing.library.atoms import of_atoms
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.operands import as_array, squares
-from symdiff.tracing.values.standing import Array, stands_for
+from symdiff.tracing.values.standing import Array, gives_new, stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Function
@@ -46,15 +46,15 @@ def _joining(name: str) -> Function:
 
 for _name in ("concatenate", "stack", "vstack", "hstack"):
     stands_for(getattr(np, _name))(_joining(_name))
-stands_for(np.linalg.cross, memory="own")(of_atoms(products.bind_cross))
+gives_new(np.linalg.cross)(of_atoms(products.bind_cross))
 for _name, _bind in products.PRODUCTS.items():
-    stands_for(*(getattr(m, _name) for m in (np, np.linalg) if hasattr(m, _name)), memory="own")(of_atoms(_bind))
+    gives_new(*(getattr(m, _name) for m in (np, np.linalg) if hasattr(m, _name)))(of_atoms(_bind))
 stands_for(np.linalg.matrix_transpose, memory="view")(of_atoms(moving.bind_matrix_transpose))
 for _name, _fails in (("inv", "Singular matrix"), ("solve", "Singular matrix"), ("det", ""), ("multi_dot", "")):
     stands_for(getattr(np.linalg, _name), fails=_fails)(of_atoms(products.LINALG[_name]))
 stands_for(np.linalg.matrix_power, memory="", fails="Singular matrix")(of_atoms(products.bind_matrix_power))
 for _function in (np.sort, np.partition):
-    stands_for(_function, memory="own")(of_atoms(reducing.REDUCING[_function.__name__]))
+    gives_new(_function)(of_atoms(reducing.REDUCING[_function.__name__]))
 stands_for(np.linalg.vector_norm)(of_atoms(reducing.bind_vector_norm))
 for _name in ("logsumexp", "softmax", "log_softmax"):
     stands_for(f"symdiff.special.{_name}", f"scipy.special.{_name}")(of_atoms(reducing.REDUCING[_name]))
@@ -62,13 +62,13 @@ _cross, _average = of_atoms(products.bind_cross), of_atoms(reducing.bind_average
 _slogdet, _diagonal = of_atoms(products.bind_slogdet), of_atoms(moving.bind_diagonal)
 
 
-@stands_for(np.cross, memory="own")
+@gives_new(np.cross)
 def cross(a: Array, b: Array, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
     return np.moveaxis(_cross(np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)), -1, axisc)
 
 
-@stands_for(np.average, memory="own")
+@gives_new(np.average)
 def average(a: Array, axis: Any = None, weights: Array = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     found = _average(a, axis, weights, keepdims)
     if not returned:
@@ -90,7 +90,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Any:
     return _diagonal(x, offset, -2, -1)
 
 
-@stands_for(np.trace, memory="own")
+@gives_new(np.trace)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
     return np.sum(_diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
@@ -137,7 +137,7 @@ for _name, _nothing, _join in (
     ("sum", 0, np.add), ("prod", 1, np.multiply), ("max", -np.inf, np.maximum), ("min", np.inf, np.minimum),
     ("amax", -np.inf, np.maximum), ("amin", np.inf, np.minimum), ("any", False, None), ("all", True, None),
 ):  # fmt: skip
-    stands_for(getattr(np, _name), memory="own")(_reduction(_name, _nothing, _join))
+    gives_new(getattr(np, _name))(_reduction(_name, _nothing, _join))
 _mean, _var, _ptp = (of_atoms(reducing.REDUCING[name]) for name in ("mean", "var", "ptp"))
 
 
@@ -146,7 +146,7 @@ def _counted(x: Any, where: Any, axis: Any, keepdims: bool) -> Any:
     return np.sum(np.where(np.broadcast_to(where, x.shape), 1.0, 0.0).astype(x.real.dtype), axis=axis, keepdims=keepdims)
 
 
-@stands_for(np.mean, memory="own")
+@gives_new(np.mean)
 def mean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
     x = typed(a, dtype)
     axis = None if not x.ndim and axis in (0, -1) else axis
@@ -167,19 +167,19 @@ def _spread(root: bool) -> Function:
             found = typed(_var(x, axis, ddof, keepdims), dtype)
             return np.sqrt(found) if root else found
         away = x - (np.mean(x, axis=axis, keepdims=True, where=where) if mean is None else mean)
-        count = _counted(x, where, axis, keepdims)
-        found = np.sum(squares(away), axis=axis, keepdims=keepdims, where=where) / np.maximum(count - ddof, 1 - ddof % 1)
+        squared, count = squares(away), _counted(x, where, axis, keepdims)
+        found = np.sum(squared, axis=axis, keepdims=keepdims, where=where) / np.maximum(count - ddof, 1 - ddof % 1)
         found = np.sqrt(found) if root else found  # of a positive multiple of a sum of squares
         return typed(np.where(count > ddof, found, found / 0.0), dtype)
 
     return stand
 
 
-stands_for(np.var, memory="own")(_spread(False))
-stands_for(np.std, memory="own")(_spread(True))
+gives_new(np.var)(_spread(False))
+gives_new(np.std)(_spread(True))
 
 
-@stands_for(np.ptp, memory="own")
+@gives_new(np.ptp)
 def ptp(a: Array, axis: Any = None, keepdims: bool = False) -> Any:
     return _ptp(np.atleast_1d(a), axis, keepdims)
 
@@ -198,5 +198,5 @@ def _running(bind: Function) -> Function:
     return stand
 
 
-stands_for(np.cumsum, memory="own")(_running(reducing.bind_cumsum))
-stands_for(np.cumprod, memory="own")(_running(reducing.bind_cumprod))
+gives_new(np.cumsum)(_running(reducing.bind_cumsum))
+gives_new(np.cumprod)(_running(reducing.bind_cumprod))

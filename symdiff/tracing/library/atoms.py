@@ -34,7 +34,7 @@ def of_atoms(bind: Function) -> Function:
     def stand(*args: Any, **kwargs: Any) -> Any:
         origin = user_line()
         given = dict(zip(names, args, strict=False)) | kwargs
-        builder = traced_builder([c for v in structures.leaves(given, none_is_leaf=True) for c in cells(v)])
+        builder = traced_builder([c for v in structures.all_leaves(given) for c in cells(v)])
         for key in single:
             if given.get(key) is not None:
                 given[key] = as_atom(given[key], builder, origin)

@@ -24,7 +24,7 @@ from symdiff.tracing.values.integers import Integer, as_int
 from symdiff.tracing.values.operands import holds_traced
 from symdiff.tracing.values.operators import check_modulus
 from symdiff.tracing.values.selecting import Selected
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import replaces
 from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.tracer import Tracer, rounded_value
 from symdiff.tracing.values.truths import traced_is
@@ -45,7 +45,7 @@ _matching: dict[Any, Any] = {}
 def _without_traced(kind: Any) -> Function:
     """A type of numbers that a trace cannot hold."""
 
-    @stands_for(kind, always=True)
+    @replaces(kind)
     def made(*args: Any, **kwargs: Any) -> Any:
         if any(holds_traced(a) or (isinstance(a, str) and _MARK in a) for a in args):
             raise TraceError(
@@ -67,13 +67,13 @@ def check_number(name: str, value: Any) -> None:
         raise TraceError(f"{user_line()}: {name}() of a text that shows a traced value; use the value itself")
 
 
-@stands_for(float, always=True)
+@replaces(float)
 def _float(*args: Any) -> Any:
     check_number("float", args[0] if args else None)
     return real(args[0], "float") if args and traced(args[0]) else float(*args)
 
 
-@stands_for(complex, always=True)
+@replaces(complex)
 def _complex(*args: Any, **kwargs: Any) -> Any:
     values = [*args, *kwargs.values()]
     if not traced(*values):
@@ -84,19 +84,19 @@ def _complex(*args: Any, **kwargs: Any) -> Any:
     return first if len(args) == 1 else first + 1j * pythons(args[1])
 
 
-@stands_for(round, always=True)
+@replaces(round)
 def _round(number: Any, ndigits: Any = None) -> Any:
     return round(number) if ndigits is None else round(number, ndigits)
 
 
-@stands_for(pow, always=True)
+@replaces(pow)
 def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
     if mod is not None and traced(base, exp, mod):
         check_modulus()
     return pow(base, exp) if mod is None else pow(base, exp, mod)
 
 
-@stands_for(int, always=True)
+@replaces(int)
 def _int(*args: Any, **kwargs: Any) -> Any:
     check_number("int", args[0] if args else None)
     if not args or not traced(args[0]):
@@ -104,12 +104,12 @@ def _int(*args: Any, **kwargs: Any) -> Any:
     return as_int(args[0] if isinstance(args[0], Integer) else real(args[0], "int"))
 
 
-@stands_for(range, always=True)
+@replaces(range)
 def _range(*args: Any) -> range:
     return range(*(a.decided() if isinstance(a, Integer) else a for a in args))
 
 
-@stands_for(len, always=True)
+@replaces(len)
 def _len(value: Any, /) -> Any:
     if type(value) is Tracer and value.shape:
         return value.shape[0]  # which may be a number that remembers what it is compared with
@@ -163,7 +163,7 @@ def _joined(stop: bool, join: Function) -> Function:
     return standing
 
 
-@stands_for(isinstance, always=True)
+@replaces(isinstance)
 def is_instance(value: Any, classes: Any, /) -> bool:
     """`isinstance(value, classes)`."""
     if not isinstance(value, Tracer):
@@ -171,7 +171,7 @@ def is_instance(value: Any, classes: Any, /) -> bool:
     return bool(value.asked(lambda example: isinstance(example, classes)))
 
 
-@stands_for(type, always=True)
+@replaces(type)
 def kind_of(*args: Any, **kwargs: Any) -> Any:
     """`type(x)`."""
     if len(args) != 1 or not isinstance(args[0], Tracer):
@@ -179,12 +179,12 @@ def kind_of(*args: Any, **kwargs: Any) -> Any:
     return args[0].asked(type)
 
 
-@stands_for(hasattr, always=True)
+@replaces(hasattr)
 def _hasattr(value: Any, name: str, /) -> bool:
     return bool(value.asked(lambda example: hasattr(example, name))) if isinstance(value, Tracer) else hasattr(value, name)
 
 
-@stands_for(getattr, always=True)
+@replaces(getattr)
 def _getattr(value: Any, name: str, /, *default: Any) -> Any:
     if isinstance(value, Tracer):
         return attribute_of(value, name) if not default or _hasattr(value, name) else default[0]
@@ -204,17 +204,17 @@ def attribute_of(value: Tracer, name: str) -> Any:
     return getattr(value, name)
 
 
-@stands_for(dir, always=True)
+@replaces(dir)
 def _dir(*args: Any) -> list[str]:
     return args[0].asked(dir) if args and isinstance(args[0], Tracer) else dir(*args)
 
 
-@stands_for(np.isscalar, always=True)
+@replaces(np.isscalar)
 def _is_scalar(element: Any) -> bool:
     return bool(element.asked(np.isscalar)) if isinstance(element, Tracer) else np.isscalar(element)
 
 
-@stands_for(id, always=True)
+@replaces(id)
 def _id(value: Any, /) -> int:
     if isinstance(value, Tracer):
         raise TraceError(
@@ -250,4 +250,4 @@ for _function, _stand in {
     max: largest, min: least, sorted: sorted_list, any: _joined(True, np.logical_or), all: _joined(False, np.logical_and),
     operator.is_: traced_is, operator.is_not: is_other,
 }.items():  # fmt: skip
-    stands_for(_function, always=True)(_stand)
+    replaces(_function)(_stand)

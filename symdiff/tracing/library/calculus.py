@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from symdiff.tracing.values.operands import as_array, holds_traced, part_of
-from symdiff.tracing.values.standing import Array, stands_for
+from symdiff.tracing.values.standing import Array, gives_new, stands_for
 
 
 def _part(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
@@ -42,7 +42,7 @@ def _beside(part: Any, a: Any, axis: int) -> Any:
     return part if part.ndim else np.broadcast_to(part, (*a.shape[:axis], 1, *a.shape[axis + 1 :]))
 
 
-@stands_for(np.ediff1d, memory="own")
+@gives_new(np.ediff1d)
 def ediff1d(ary: Array, to_end: Array = None, to_begin: Array = None) -> Any:
     found = np.diff(np.ravel(ary))
     parts = [None if p is None else np.ravel(p).astype(found.dtype) for p in (to_begin, to_end)]
@@ -117,7 +117,7 @@ def trapezoid(y: Array, x: Array = None, dx: Any = 1.0, axis: int = -1) -> Any:
 _CHAINED = 100
 
 
-@stands_for(np.interp, memory="own")
+@gives_new(np.interp)
 def interp(x: Array, xp: Array, fp: Array, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """Piecewise linear: every point is compared with all nodes, so that nodes may be traced, too."""
     x, xp, fp = (y.astype(np.result_type(y.dtype, np.float64)) for y in (x, xp, fp))

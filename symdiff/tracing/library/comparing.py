@@ -11,7 +11,7 @@ import numpy as np
 from symdiff.tracing.values.kinds import ARRAY
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.operations import narrow_traced, real_by_value, record
-from symdiff.tracing.values.standing import Array, stands_for
+from symdiff.tracing.values.standing import Array, gives_new, stands_for
 from symdiff.tracing.values.tracer import Tracer, traced_atom, traced_builder
 from symdiff.vocabulary.libraries import user_line
 
@@ -68,7 +68,7 @@ def where(condition: Any, *arms: Any) -> Any:
     return Tracer(builder, record(builder, "select", operands, origin, arms), ARRAY)
 
 
-@stands_for(np.select, memory="own")
+@gives_new(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     result = default
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
@@ -83,7 +83,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: 
     return a if high is None else np.minimum(a, high)
 
 
-@stands_for(np.round, np.around, memory="own")
+@gives_new(np.round, np.around)
 def around(a: Array, decimals: int = 0) -> Any:
     return np.rint(a) if decimals == 0 else np.rint(a * 10.0**decimals) / 10.0**decimals
 

@@ -38,7 +38,7 @@ def instead_of_cupy(function: Function, call: Lookup) -> Function:
 
     @functools.wraps(function, updated=())
     def called(*args: Any, **kwargs: Any) -> Any:
-        if not any(map(is_traced, structures.leaves((args, kwargs), none_is_leaf=True))):
+        if not any(map(is_traced, structures.all_leaves((args, kwargs)))):
             return call(twin)(*args, **kwargs) if name in _MAKERS else function(*args, **kwargs)
         if name in _SAME and is_traced(args[0]):
             return _array(*args, copied=name == "array", **kwargs)

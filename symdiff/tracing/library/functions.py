@@ -298,7 +298,7 @@ def call_library_function(function: Any, args: Arguments, kwargs: Keywords) -> A
     found = _of_their_kinds(call, _each(functools.partial(_alone, call.traced), found))
     if row.memory != "own" and not any(map(callable, leaves)):
         found = _perhaps_viewed(call, found)
-    made = structures.leaves(found, none_is_leaf=True)
+    made = structures.all_leaves(found)
     asks = row.memory == "view" or any(map(has_traced_order, (*leaves, *made)))
     return turned(call, found) if asks else found
 
@@ -320,7 +320,7 @@ def _of_their_kinds(call: Call, found: Any) -> Any:
 
     def asked(number: int, *samples: Any) -> Any:
         given = iter(samples)
-        return structures.leaves(call.shown(lambda _: next(given)), none_is_leaf=True)[number]
+        return structures.all_leaves(call.shown(lambda _: next(given)))[number]
 
     for k, value in enumerate(results):
         if isinstance(value, Tracer) and value.shape == ():
@@ -369,7 +369,7 @@ def _alone(given: list[Tracer], found: Any) -> Any:
 
 def _perhaps_viewed(call: Call, found: Any) -> Any:
     """A result that NumPy has in memory of its own, but for some arguments: `np.polyder(p, 0)` is p itself."""
-    if not any(isinstance(f, Tracer) and f.shape for f in structures.leaves(found, none_is_leaf=True)):
+    if not any(isinstance(f, Tracer) and f.shape for f in structures.all_leaves(found)):
         return found
     try:
         asked, arrays = _asked(call)
@@ -400,7 +400,7 @@ def turned(call: Call, found: Any) -> Any:
 
     if not any(map(is_new, results)):
         return found
-    asked = structures.leaves(asked_with_zeros(call), none_is_leaf=True)
+    asked = structures.all_leaves(asked_with_zeros(call))
     for k, made in enumerate(results):
         if is_new(made):
             place = asked[k] if len(asked) == len(results) else None
@@ -503,7 +503,7 @@ def _asked(call: Call) -> tuple[Any, list[Tracer]]:
 
     asked = answer(View.layout)
     gaps = [s.layout for s in (x.shared().storage for x in arrays) if s.layout is not s.memory]
-    made = [m for m in structures.leaves(asked, none_is_leaf=True) if isinstance(m, np.ndarray)] if gaps else []
+    made = [m for m in structures.all_leaves(asked) if isinstance(m, np.ndarray)] if gaps else []
     if any(np.may_share_memory(m, gap) for m in made for gap in gaps):
         asked = answer(lambda view: view.place)  # whose cells have numbers
     return asked, arrays

@@ -23,7 +23,7 @@ from symdiff.tracing.values.kinds import ARRAY, NUMPY
 from symdiff.tracing.values.layouts import in_traced_order, traced_memory
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
 from symdiff.tracing.values.selecting import Selected
-from symdiff.tracing.values.standing import Array, stands_for
+from symdiff.tracing.values.standing import Array, replaces, stands_for
 from symdiff.tracing.values.storage import View, numbers, storage_memory
 from symdiff.tracing.values.tracer import Tracer, is_traced, traced_builder
 from symdiff.tracing.values.truths import is_truth
@@ -64,7 +64,7 @@ def _is_objects(dtype: Any) -> bool:
 
 
 def _array(native: Function) -> Function:
-    @stands_for(native, always=True)
+    @replaces(native)
     def standing(values: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if not holds_traced(values):
             return native(values, dtype, *args, **kwargs)
@@ -75,7 +75,7 @@ def _array(native: Function) -> Function:
             return _as_array(native, values, dtype, args, kwargs)
         cells = _cells(values)
         result = _stacked(values) if cells is None or not cells.size else filled(traced_builder(cells.flat), cells)
-        parts = structures.leaves(list(values), none_is_leaf=True)
+        parts = structures.all_leaves(list(values))
         if dtype is None and result.dtype.kind == "f" and parts and all(is_integer_value(v) or is_truth(v) for v in parts):
             return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype:
@@ -116,19 +116,19 @@ def _told(native: Function, x: Tracer, place: np.ndarray, args: Arguments, kwarg
     return found
 
 
-@stands_for(np.require, always=True)
+@replaces(np.require)
 def require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
     if not isinstance(a, Tracer):
         return np.require(a, dtype, requirements, **kwargs)
     return _as_array(lambda x, dtype, *args: np.require(x, dtype, requirements, **kwargs), a, dtype, (), {})
 
 
-@stands_for(np.ma.getdata, always=True)
+@replaces(np.ma.getdata)
 def getdata(a: Any, subok: bool = True) -> Any:
     return a if isinstance(a, Tracer) else np.ma.getdata(a, subok)
 
 
-@stands_for(np.lib.stride_tricks.as_strided, always=True)
+@replaces(np.lib.stride_tricks.as_strided)
 def as_strided(x: Any, shape: Any = None, strides: Any = None, subok: bool = False, writeable: bool = True) -> Any:
     if not isinstance(x, Tracer):
         return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable)
@@ -164,14 +164,14 @@ def _fit(module: str, short: str) -> Function:
     functions = getattr(np.polynomial, module)
     native, traced = getattr(functions, f"{short}fit"), fit(getattr(functions, f"{short}vander"))
 
-    @stands_for(native, always=True)
+    @replaces(native)
     def standing(*args: Any, **kwargs: Any) -> Any:
         return (traced if takes_traced(args, kwargs) else native)(*args, **kwargs)
 
     return standing
 
 
-@stands_for(np.fromiter, always=True)
+@replaces(np.fromiter)
 def fromiter(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     values = list(iter if count < 0 else itertools.islice(iter, count))
     if len(values) < count or not any(map(holds_traced, values)):
@@ -180,7 +180,7 @@ def fromiter(iter: Any, dtype: Any, count: int = -1, **kwargs: Any) -> Any:
     return found if found.dtype == np.dtype(dtype) else found.astype(dtype)
 
 
-@stands_for(np.piecewise, always=True)
+@replaces(np.piecewise)
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
     if not any(map(holds_traced, (x, condlist, funclist))):
         return np.piecewise(x, condlist, funclist, *args, **kwargs)
@@ -198,7 +198,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
 
 
 def _number_type(kind: Any) -> Function:
-    @stands_for(kind, always=True)
+    @replaces(kind)
     def standing(*args: Any) -> Any:
         if not args or not isinstance(args[0], Tracer):
             return kind(*args)
@@ -215,7 +215,7 @@ def _known(value: Any) -> Any:
 def _decided(native: Function) -> Function:
     """A maker of arrays whose shape, and all other integers, must be known."""
 
-    @stands_for(native, always=True)
+    @replaces(native)
     def standing(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = tuple(map(_known, args)), {k: _known(v) for k, v in kwargs.items()}
         return _MADE.get(native, native)(*args, **kwargs)
@@ -223,14 +223,14 @@ def _decided(native: Function) -> Function:
     return standing
 
 
-@stands_for(np.ndarray, always=True)
+@replaces(np.ndarray)
 def ndarray(shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None, order: Any = None) -> Any:
     if buffer is not None or offset or strides is not None:
         return np.ndarray(shape, dtype, buffer, offset, strides, order)
     return np.zeros(shape, dtype, order or "C")  # whatever there was in memory would be part of the graph
 
 
-@stands_for(np.full, always=True)
+@replaces(np.full)
 def _full(shape: Any, fill_value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     """An array of traced numbers in memory of its own, as all other arrays of them are."""
     if not holds_traced(fill_value):

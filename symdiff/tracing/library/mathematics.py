@@ -22,7 +22,7 @@ from symdiff.tracing.state.raising import awaited_complex, awaited_mathematics, 
 from symdiff.tracing.values.assigning import array_dtype, array_of
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import PYTHON, resulting, traced_form
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import replaces, stands_for
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Function
@@ -127,10 +127,6 @@ def _special(name: str) -> Function:
     return standing
 
 
-def _log(x: Any, base: Any = None) -> Any:
-    return np.log(x) if base is None else np.log(x) / np.log(base)
-
-
 def _hypot(*args: Any) -> Any:
     return functools.reduce(np.hypot, args) if len(args) > 1 else abs(args[0])
 
@@ -172,18 +168,6 @@ def _isclose(a: Any, b: Any, *, rel_tol: Any = 1e-09, abs_tol: Any = 0.0) -> Any
         return math.isclose(a, b, rel_tol=rel_tol, abs_tol=abs_tol)
     near = abs(a - b) <= np.maximum(rel_tol * np.maximum(abs(a), abs(b)), abs_tol)
     return near & np.isfinite(a) & np.isfinite(b) | (a == b)
-
-
-def _remainder(x: Any, y: Any) -> Any:
-    return x - y * np.rint(x / y)
-
-
-def _ldexp(x: Any, power: Any) -> Any:
-    return x * 2.0**power
-
-
-def _polar(z: Any) -> Any:
-    return abs(z), np.angle(z)
 
 
 def _rect(r: Any, phi: Any) -> Any:
@@ -264,16 +248,24 @@ def _enter() -> None:
     formulas = {name: getattr(np, numpy) for name, numpy in names.items()}
     formulas |= {name: _special(scipy) for name, scipy in _OF_SCIPY.items()}
     formulas |= {name: _whole(getattr(np, name)) for name in ("floor", "ceil", "trunc")}
-    formulas |= {"log": _log, "hypot": _hypot, "remainder": _remainder, "modf": np.modf, "frexp": np.frexp, "ldexp": _ldexp}
+    log = {"log": lambda x, base=None: np.log(x) if base is None else np.log(x) / np.log(base)}
+    formulas |= log | {
+        "hypot": _hypot,
+        "remainder": lambda x, y: x - y * np.rint(x / y),
+        "modf": np.modf,
+        "frexp": np.frexp,
+        "ldexp": lambda x, power: x * 2.0**power,
+    }
     found = {(math, name): _through(math, name, formula, real) for name, formula in formulas.items() if hasattr(math, name)}
     found |= {(math, name): _of_numbers(name) for name in _OF_INTEGERS} | {(math, "prod"): _prod, (cmath, "rect"): _rect}
     found |= {(math, f.__name__[1:]): functools.partial(_in_python, f) for f in (_dist, _fsum, _sumprod, _isclose)}
-    of_complex = {name: getattr(np, names[name]) for name in _COMPLEX} | {"log": _log, "phase": np.angle, "polar": _polar}
+    of_complex = {name: getattr(np, names[name]) for name in _COMPLEX} | log
+    of_complex |= {"phase": np.angle, "polar": lambda z: (abs(z), np.angle(z))}
     found |= {(cmath, name): _through(cmath, name, formula, as_cmath_number) for name, formula in of_complex.items()}
     found |= {(statistics, name): _of_sample(name, formula) for name, formula in _STATISTICS.items()}
     for (module, name), stand in found.items():
         if hasattr(module, name):  # older versions of Python have fewer
-            stands_for(getattr(module, name), always=True)(stand)
+            replaces(getattr(module, name))(stand)
 
 
 def _extended(native: Any, function: Any, lowest: float, highest: float) -> None:

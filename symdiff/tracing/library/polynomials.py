@@ -12,12 +12,12 @@ import numpy as np
 
 from symdiff.errors import TraceError
 from symdiff.tracing.values.operands import as_array, holds_traced
-from symdiff.tracing.values.standing import Array, follows_source, stands_for
+from symdiff.tracing.values.standing import Array, follows_source, gives_new, replaces, stands_for
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Function
 
 
-@stands_for(np.polyval, memory="own")
+@gives_new(np.polyval)
 def polyval(p: Array, x: Array) -> Any:
     y = x * 0
     for k in range(p.shape[0]):
@@ -88,7 +88,7 @@ def poly(zeros: Array) -> Any:
     return found
 
 
-@stands_for(np.roots, memory="own")
+@gives_new(np.roots)
 def roots(p: Array) -> Any:
     """The eigenvalues of the companion matrix, complex ones always; the first coefficient is not zero."""
     n = p.shape[0] - 1
@@ -111,7 +111,7 @@ def vander(x: Array, N: int | None = None, increasing: bool = False) -> Any:
     return np.stack(powers if increasing else powers[::-1], axis=1)
 
 
-@stands_for(np.polyfit, memory="own")
+@gives_new(np.polyfit)
 def polyfit(x: Array, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: bool = False) -> Any:
     if full or cov:
         raise TraceError(f"{user_line()}: np.polyfit(full=True or cov=True) of traced values; leave them away")
@@ -143,7 +143,7 @@ def fit(basis: Callable[[Any, int], Any]) -> Function:
 # -- numpy.polynomial, by its own source
 
 
-@stands_for(np.polynomial.polyutils.mapdomain, always=True)
+@replaces(np.polynomial.polyutils.mapdomain)
 def mapdomain(x: Any, old: Any, new: Any) -> Any:
     offset, scale = np.polynomial.polyutils.mapparms(old, new)
     if isinstance(x, (list, tuple)):
@@ -151,7 +151,7 @@ def mapdomain(x: Any, old: Any, new: Any) -> Any:
     return offset + scale * x
 
 
-@stands_for(np.polynomial.Polynomial.__call__, always=True)
+@replaces(np.polynomial.Polynomial.__call__)
 def value_of_polynomial(series: Any, arg: Any) -> Any:
     return series._val(mapdomain(arg, series.domain, series.window), series.coef)
 

@@ -18,7 +18,7 @@ from symdiff.tracing.values.assigning import array_dtype
 from symdiff.tracing.values.integers import Integer, integer
 from symdiff.tracing.values.operands import traced_operands
 from symdiff.tracing.values.selecting import count_mask, pattern, truths_of
-from symdiff.tracing.values.standing import Array, stands_for
+from symdiff.tracing.values.standing import Array, gives_new, stands_for
 from symdiff.tracing.values.traced_keys import read, traced_key_parts, written_where
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.heads import Shape
@@ -48,7 +48,7 @@ def _extreme(name: str) -> Function:
 
 
 for _function in (np.argmax, np.argmin):
-    stands_for(_function, memory="own")(_extreme(_function.__name__))
+    gives_new(_function)(_extreme(_function.__name__))
 
 
 def _extreme_without_nan(name: str, nothing: float) -> Function:
@@ -61,24 +61,24 @@ def _extreme_without_nan(name: str, nothing: float) -> Function:
     return place
 
 
-stands_for(np.nanargmax, memory="own")(_extreme_without_nan("argmax", -np.inf))
-stands_for(np.nanargmin, memory="own")(_extreme_without_nan("argmin", np.inf))
+gives_new(np.nanargmax)(_extreme_without_nan("argmax", -np.inf))
+gives_new(np.nanargmin)(_extreme_without_nan("argmin", np.inf))
 
 
-@stands_for(np.argsort, memory="own")
+@gives_new(np.argsort)
 def argsort(x: Array, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """The places in sorted order; equal cells keep theirs."""
     x = np.atleast_1d(x)
     return _along("order", np.ravel(x), 0) if axis is None else _along("order", x, axis)
 
 
-@stands_for(np.argpartition, memory="own")
+@gives_new(np.argpartition)
 def argpartition(x: Array, kth: Any, axis: int | None = -1, kind: Any = None, order: Any = None) -> Any:
     """The places in sorted order, in which every part is in its place."""
     return argsort(x, axis)
 
 
-@stands_for(np.searchsorted, memory="own")
+@gives_new(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """The places before which `v` keeps `a` sorted; `side` tells whether before or after equal ones."""
     if sorter is not None:
@@ -89,7 +89,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     return integer(arrays.builder, arrays.bind("searchsorted", edges, points, side=side))
 
 
-@stands_for(np.digitize, memory="own")
+@gives_new(np.digitize)
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     """The bins of `x`, whose edges rise or fall."""
     if isinstance(bins, Tracer):
@@ -104,25 +104,25 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 # -- masks
 
 
-@stands_for(np.nonzero, memory="own")
+@gives_new(np.nonzero)
 def nonzero(x: Any) -> Any:
     """The places of the cells that are not zero: which they are becomes a condition."""
     return np.nonzero(pattern(truths_of(x)))
 
 
-@stands_for(np.flatnonzero, memory="own")
+@gives_new(np.flatnonzero)
 def flatnonzero(a: Array) -> Any:
     """The places in the flattened array."""
     return np.nonzero(np.ravel(a))[0]
 
 
-@stands_for(np.argwhere, memory="own")
+@gives_new(np.argwhere)
 def argwhere(a: Array) -> Any:
     """The places, one a row."""
     return np.transpose(np.nonzero(a))
 
 
-@stands_for(np.count_nonzero, memory="own")
+@gives_new(np.count_nonzero)
 def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     """How many cells are not zero."""
     if axis is None and not keepdims:
@@ -130,7 +130,7 @@ def count_nonzero(x: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
     return Integer.of(np.sum(np.where(truths_of(x), 1.0, 0.0), axis=axis, keepdims=keepdims))
 
 
-@stands_for(np.compress, memory="own")
+@gives_new(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     """The rows of `a` where the condition holds."""
     if not isinstance(condition, Tracer):
@@ -140,7 +140,7 @@ def compress(condition: Any, a: Any, axis: int | None = None) -> Any:
     return found if not axis else np.moveaxis(found, 0, axis)
 
 
-@stands_for(np.extract, memory="own")
+@gives_new(np.extract)
 def extract(condition: Any, arr: Any) -> Any:
     """The cells where the condition holds."""
     return compress(np.ravel(condition), np.ravel(arr), 0)
@@ -187,7 +187,7 @@ def check_own(array: Any, name: str) -> None:
 # -- traced places
 
 
-@stands_for(np.take, memory="own")
+@gives_new(np.take)
 def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Any:
     """The cells at places along an axis."""
     if axis is None or not np.ndim(a):
@@ -201,7 +201,7 @@ def take(a: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     return read(a, (slice(None),) * normalize_axis_index(axis, np.ndim(a)) + (indices,), user_line())
 
 
-@stands_for(np.take_along_axis, memory="own")
+@gives_new(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """The cells at places of their own along an axis."""
     arr, axis = (np.ravel(arr), 0) if axis is None else (arr, axis)
@@ -226,7 +226,7 @@ def _own_places(sizes: Shape, indices: Any, axis: int) -> tuple[Any, ...]:
     return tuple(indices if place == axis else part for place, part in enumerate(grid))
 
 
-@stands_for(np.choose, memory="own")
+@gives_new(np.choose)
 def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     """The choice that each place names."""
     choices = list(choices)
@@ -245,7 +245,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     return found
 
 
-@stands_for(np.unravel_index, memory="own")
+@gives_new(np.unravel_index)
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     """A place in the flattened array as one along each axis."""
     if order != "C":

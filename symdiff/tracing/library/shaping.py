@@ -19,7 +19,7 @@ from symdiff.tracing.values.assigning import array_dtype, check_integers
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.layouts import in_traced_order
 from symdiff.tracing.values.operands import as_array, holds_traced, part_of, traced_operands, traced_result
-from symdiff.tracing.values.standing import Array, stands_for
+from symdiff.tracing.values.standing import Array, gives_new, stands_for
 from symdiff.tracing.values.traced_keys import written_where
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.heads import Shape
@@ -58,7 +58,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     return tuple(np.broadcast_to(x, shape) for x in arrays)
 
 
-@stands_for(np.linspace, memory="own")
+@gives_new(np.linspace)
 def linspace(start: Array, stop: Array, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0) -> Any:  # fmt: skip
     count = max(num - 1 if endpoint else num, 1)
@@ -76,7 +76,7 @@ def _ending(found: Any, stop: Any) -> Any:
     return np.concatenate([found[:-1], np.broadcast_to(stop, (1, *found.shape[1:]))])
 
 
-@stands_for(np.logspace, memory="own")
+@gives_new(np.logspace)
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, *,
              axis: int = 0) -> Any:  # fmt: skip
     if np.ndim(base):
@@ -86,7 +86,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     return found if dtype is None else found.astype(dtype)
 
 
-@stands_for(np.geomspace, memory="own")
+@gives_new(np.geomspace)
 def geomspace(start: Array, stop: Array, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
     exponents = np.linspace(0.0, 1.0, num, endpoint).reshape((num,) + (1,) * max(start.ndim, stop.ndim))
     found = start * (stop / start) ** exponents
@@ -292,7 +292,7 @@ _EDGES: dict[Any, Function] = {
 # -- functions of slices
 
 
-@stands_for(np.apply_along_axis, memory="own", calls=True)
+@gives_new(np.apply_along_axis, calls=True)
 def apply_along_axis(func1d: Function, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     arr = as_array(arr)
     axis = normalize_axis_index(axis, arr.ndim)

@@ -94,7 +94,7 @@ class Call:
                 found = self.result(given)
             except Exception as error:  # whichever a library raises
                 return error
-        return Answer(tuple(_told_of(v) for v in structures.leaves(found, none_is_leaf=True)))
+        return Answer(tuple(_told_of(v) for v in structures.all_leaves(found)))
 
 
 def check_read(implementation: Function, bound: inspect.BoundArguments, name: str) -> None:
@@ -137,7 +137,7 @@ def check_call(call: Call, name: str, found: Any) -> Any:
     if any((callable(v) and not isinstance(v, type)) or (isinstance(v, np.ndarray) and v.dtype == object) for v in leaves):
         return found
     forms = call.forms
-    results = [found] if isinstance(found, Tracer) else structures.leaves(found, none_is_leaf=True)
+    results = [found] if isinstance(found, Tracer) else structures.all_leaves(found)
     of_cells = [isinstance(v, np.ndarray) and v.dtype == object and holds_traced(v) for v in results]
     if any(of_cells):  # traced cells, which are no array yet
         results = [as_array(v) if c else v for v, c in zip(results, of_cells, strict=True)]

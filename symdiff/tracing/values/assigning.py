@@ -152,12 +152,12 @@ def compute_untraced(function: Function, args: Arguments, kwargs: Keywords) -> A
 
     None where the result is a view of an argument.
     """
-    builder = traced_builder(structures.leaves((args, kwargs), none_is_leaf=True))
+    builder = traced_builder(structures.all_leaves((args, kwargs)))
     args, kwargs = structures.map_leaves(lambda v: untraced(v) if isinstance(v, Tracer) else v, (args, kwargs))
     with np.errstate(all="ignore"):
         result = function(*args, **kwargs)
-    given = [v for v in structures.leaves((args, kwargs), none_is_leaf=True) if isinstance(v, np.ndarray)]
-    made = [v for v in structures.leaves(result, none_is_leaf=True) if isinstance(v, np.ndarray)]
+    given = [v for v in structures.all_leaves((args, kwargs)) if isinstance(v, np.ndarray)]
+    made = [v for v in structures.all_leaves(result) if isinstance(v, np.ndarray)]
     if any(np.may_share_memory(a, b) for a in given for b in made):
         return None
     return structures.map_leaves(lambda v: filled(builder, v) if isinstance(v, np.ndarray) else v, result)

@@ -321,18 +321,6 @@ def _added(mask: Tracer, x: Any, axis: Any) -> Any:
     return Tracer(x.builder, a.bind("sum_of", x.atom, mask.atom, axes=axes, along=None if axis is None else 0))  # type: ignore[arg-type]
 
 
-def _prod(x: Selected, axis: Any = None) -> Any:
-    return _reduced(x, axis, 1.0, np.prod)
-
-
-def _any(x: Selected, axis: Any = None) -> Any:
-    return _reduced(truths_of(x), axis, False, np.any)
-
-
-def _all(x: Selected, axis: Any = None) -> Any:
-    return _reduced(truths_of(x), axis, True, np.all)
-
-
 def truths_of(x: Any) -> Any:
     """Whether cells are not zero."""
     x = as_array(x)
@@ -396,13 +384,13 @@ def _dot(a: Any, b: Any) -> Any:
     return np.sum(a * b) if both and a.full((b,)) is not None else None
 
 
-def _vdot(a: Any, b: Any) -> Any:
-    return _dot(np.conj(a), b)
-
-
 _REDUCTIONS: dict[str, Function] = {
-    "sum": _sum, "prod": _prod, "any": _any, "all": _all, "mean": _mean, "var": _var, "std": _std, "average": _average,
-    "max": _max, "amax": _max, "min": _min, "amin": _min, "norm": _norm, "dot": _dot, "inner": _dot, "vdot": _vdot,
+    "prod": lambda x, axis=None: _reduced(x, axis, 1.0, np.prod),
+    "any": lambda x, axis=None: _reduced(truths_of(x), axis, False, np.any),
+    "all": lambda x, axis=None: _reduced(truths_of(x), axis, True, np.all),
+    "sum": _sum, "mean": _mean, "var": _var, "std": _std, "average": _average,
+    "max": _max, "amax": _max, "min": _min, "amin": _min, "norm": _norm, "dot": _dot, "inner": _dot,
+    "vdot": lambda a, b: _dot(np.conj(a), b),
     "ptp": lambda x, axis=None: _max(x, axis) - _min(x, axis),
     "size": lambda x, axis=None: _cells(x, axis),
     "ndim": lambda x: x.ndim,

@@ -50,6 +50,10 @@ def stands_for(*functions: Any, **facts: Any) -> Callable[[Anything], Anything]:
     return decorated
 
 
+replaces = functools.partial(stands_for, always=True)  # asked in place of the function, traced values or not
+gives_new = functools.partial(stands_for, memory="own")  # results are never views of arguments
+
+
 def follows_source(*functions: Function) -> None:
     """Say that the library's own source, which is written in Python, stands for these functions."""
     for function in functions:

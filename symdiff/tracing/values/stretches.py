@@ -431,10 +431,6 @@ def _matmul(a: Any, b: Any) -> Any:
     return Stretch.of(found, tuple(rest)) if rest else found
 
 
-def _dot(a: Any, b: Any) -> Any:
-    return _matmul(a, b) if np.ndim(a) and np.ndim(b) else a * b
-
-
 def _inner(a: Any, b: Any) -> Any:
     return _matmul(a, b) if np.ndim(a) == np.ndim(b) == 1 else (a if isinstance(a, Stretch) else b)._unknown()
 
@@ -474,7 +470,8 @@ _REDUCTIONS: dict[str, Function] = {
     "any": lambda x, axis=None: _joining(np.any, False)(truths_of(x), axis),
     "all": lambda x, axis=None: _joining(np.all, True)(truths_of(x), axis),
     "count_nonzero": lambda x, axis=None: Integer.of(_sum(np.where(truths_of(x), 1.0, 0.0), axis)),
-    "dot": _dot, "inner": _inner, "vdot": lambda a, b: _inner(np.conj(a), b), "outer": _outer, "flip": _flip,
+    "dot": lambda a, b: _matmul(a, b) if np.ndim(a) and np.ndim(b) else a * b,
+    "inner": _inner, "vdot": lambda a, b: _inner(np.conj(a), b), "outer": _outer, "flip": _flip,
     "transpose": _transpose, "cumsum": _cumulated(np.cumsum, 0.0), "cumprod": _cumulated(np.cumprod, 1.0), "diff": _diff,
     "size": lambda x, axis=None: x.size if axis is None else x.count(axis), "ndim": lambda x: x.ndim,
     "copy": lambda x: x.copy(), "ravel": lambda x: x if x.ndim == 1 else x._unknown(),

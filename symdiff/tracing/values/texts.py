@@ -11,7 +11,7 @@ from typing import Any
 from symdiff.errors import TraceError
 from symdiff.tracing.captures.telling import PRINTING
 from symdiff.tracing.state.attempt import current
-from symdiff.tracing.values.standing import stands_for
+from symdiff.tracing.values.standing import replaces
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Function
 
@@ -101,15 +101,15 @@ def join_traced_texts(*parts: str) -> Any:
     return _joined("")(parts)
 
 
-@stands_for(print, always=True)
+@replaces(print)
 def _print(*values: Any, **options: Any) -> None:
     of_text(print, *(str(v) if type(v) is Text else v for v in values), **options)
 
 
-@stands_for(warnings.warn, always=True)
+@replaces(warnings.warn)
 def _warn(message: Any, category: Any = None, stacklevel: int = 1, *args: Any, **kwargs: Any) -> None:
     warnings.warn(str(message) if type(message) is Text else message, category, stacklevel + 1, *args, **kwargs)
 
 
 for _function in (str, repr, ascii, format):
-    stands_for(_function, always=True)(functools.partial(of_text, _function))
+    replaces(_function)(functools.partial(of_text, _function))
