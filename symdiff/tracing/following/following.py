@@ -173,12 +173,12 @@ def _found(f: Any, attempt: Attempt) -> Any:
     asks = key[0] == "builtins" and key[1] in SPECIAL
     row = STANDING.get(f) if kind in _HASHED or kind is type or isinstance(f, type) else None
     found = row.stand if row is not None and row.always else f
+    found = _calling(found, _CALLING[key]) if key in _CALLING else found
     if attempt.thorough and key[0] == "builtins" and key[1] in _ITERATING:
-        found = _iterating(_calling(found, _CALLING[key]) if key in _CALLING else found)
+        found = _iterating(found)
         found = _making(found, attempt) if key[1] in _NEW else found
         return _written(f, found) if f is list and attempt.keeping is not None else found
-    if key in _CALLING or found is not f:
-        found = _calling(found, _CALLING[key]) if key in _CALLING else found
+    if found is not f:
         found = Made(found) if attempt.thorough and key[0] == "numpy" else found
         return follow_special_method(key[1], found, follow) if asks else found
     if asks:

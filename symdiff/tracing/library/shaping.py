@@ -232,9 +232,11 @@ def pad(array: Array, pad_width: Any, mode: Any = "constant", **options: Any) ->
     if options:
         raise ValueError(f"unsupported keyword arguments for mode {mode!r}: {', '.join(options)}")
     for axis, width in enumerate(widths):
-        ends = [edges(x, axis, int(count), last, _of_side(values, axis, last, x.ndim)) for last, count in enumerate(width)]
-        parts = [part for part in (ends[0], x, ends[1]) if part is not None]
-        x = np.concatenate(parts, axis=axis) if len(parts) > 1 else x
+        before, behind = (
+            [edges(x, axis, int(count), last, _of_side(values, axis, last, x.ndim))] if count else []
+            for last, count in enumerate(width)
+        )
+        x = np.concatenate([*before, x, *behind], axis=axis) if before or behind else x
     return x
 
 
@@ -249,12 +251,10 @@ def _of_side(given: Any, axis: int, last: int, rank: int) -> Any:
 
 def _constant_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
     dtype = int if is_integer_value(x) else x.dtype
-    return None if not count else np.broadcast_to(as_array(given).astype(dtype), _slab(x, axis, count))
+    return np.broadcast_to(as_array(given).astype(dtype), _slab(x, axis, count))
 
 
 def _ramp_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
-    if not count:
-        return None
     whole = is_integer_value(x)
     line = (np.arange(count) / count)[:: -1 if last else 1].reshape((-1,) + (1,) * (x.ndim - axis - 1))
     edge = part_of(x, axis, slice(-1, None) if last else slice(0, 1))
@@ -264,8 +264,6 @@ def _ramp_edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
 
 def _of_cells(reduced: Function) -> Function:
     def edge(x: Any, axis: int, count: int, last: int, given: Any) -> Any:
-        if not count:
-            return None
         n = x.shape[axis] if given is None else min(int(given), x.shape[axis])
         cells = part_of(x, axis, slice(x.shape[axis] - n, None) if last else slice(0, n))
         value = reduced(cells, axis=axis, keepdims=True)

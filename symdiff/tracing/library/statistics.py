@@ -98,25 +98,23 @@ def _stacked(levels: np.ndarray, one: Any) -> Any:
     return whole.astype(np.result_type(whole.dtype, levels.dtype))
 
 
-def _quantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
+def _quantile(way: Function, name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
     levels = _levels(q, method, name)
     x, kept = _merged(a, axis)
-    if not x.shape[-1]:
+    if not x.shape[-1] and way is _among_all:
         if name != "median":
             raise ValueError("an array with cells is needed")
         return np.full(kept if keepdims else x.shape[:-1], np.nan)[()]
-
-    def one(level: float) -> Any:
-        found = _spoilt(x, _at(x, level, method))
-        return np.reshape(found, kept) if keepdims else found
-
-    return _stacked(levels, one)
+    one = way(x, method)
+    return _stacked(levels, (lambda level: np.reshape(one(level), kept)) if keepdims else one)
 
 
-def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bool) -> Any:
+def _among_all(x: Any, method: str) -> Function:
+    return lambda level: _spoilt(x, _at(x, level, method))
+
+
+def _among_numbers(x: Any, method: str) -> Function:
     """Sorted cells, NaN last, weighted by their distance from the quantile's place, which depends on how many are NaN."""
-    levels = _levels(q, method, name)
-    x, kept = _merged(a, axis)
     cells = np.sort(x, axis=-1)
     count = _counted(x, -1, True)
     places = np.arange(x.shape[-1], dtype=x.dtype)
@@ -128,28 +126,27 @@ def _nanquantile(name: str, a: Any, q: Any, axis: Any, method: str, keepdims: bo
         used = (places >= low) & (places <= low + 1) & (places < count)  # an infinite cell of weight 0 gives NaN
         last = np.where(low == count - 1, cells - cells, 0.0)  # of infinities, NaN
         found = np.sum(np.where(used, cells * weights + last, 0.0), axis=-1)
-        found = np.where(count[..., 0] > 0, found, np.nan)
-        return np.reshape(found, kept) if keepdims else found
+        return np.where(count[..., 0] > 0, found, np.nan)
 
-    return _stacked(levels, one)
+    return one
 
 
-def _enter(prefix: str, found: Function, method: str) -> None:
+def _enter(prefix: str, way: Function, method: str) -> None:
     @stands_for(getattr(np, f"{prefix}quantile"))
     def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
-        return found(f"{prefix}quantile", a, q, axis, method, keepdims)
+        return _quantile(way, f"{prefix}quantile", a, q, axis, method, keepdims)
 
     @stands_for(getattr(np, f"{prefix}percentile"))
     def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Any:
-        return found(f"{prefix}percentile", a, np.true_divide(q, 100), axis, method, keepdims)
+        return _quantile(way, f"{prefix}percentile", a, np.true_divide(q, 100), axis, method, keepdims)
 
     @stands_for(getattr(np, f"{prefix}median"))
     def median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-        return found(f"{prefix}median", a, 0.5, axis, method, keepdims)
+        return _quantile(way, f"{prefix}median", a, 0.5, axis, method, keepdims)
 
 
-_enter("", _quantile, "middle")
-_enter("nan", _nanquantile, "linear")
+_enter("", _among_all, "middle")
+_enter("nan", _among_numbers, "linear")
 
 
 # -- cells that are NaN are skipped
