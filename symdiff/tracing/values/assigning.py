@@ -15,6 +15,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.node import ArrayConstant, Atom, Constant
 from symdiff.tracing.values.integers import Integer, is_integer_value, truncated
 from symdiff.tracing.values.kinds import integers_held, refuse_integers, refuse_wrapping
+from symdiff.tracing.values.members import copy_of
 from symdiff.tracing.values.operands import as_array, as_atom
 from symdiff.tracing.values.storage import (
     CELLS,
@@ -27,7 +28,7 @@ from symdiff.tracing.values.storage import (
     storage_constant,
 )
 from symdiff.tracing.values.traced_keys import is_traced_key, write
-from symdiff.tracing.values.tracer import Tracer, assigned, copy_of, home_builder, traced_atom, traced_builder
+from symdiff.tracing.values.tracer import Tracer, assigned, home_builder, traced_atom, traced_builder
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Arguments, Function, Keywords
