@@ -68,7 +68,7 @@ def of_lists(f: Function) -> Function:
         own = args and isinstance(args[0], Tracer) and type(args[0]) is not Tracer  # integers have a protocol of their own
         if not own and takes_traced(args, kwargs):
             args = tuple(_locked(a) if isinstance(a, np.ndarray) and a.dtype == object else a for a in args)
-            return call_library_function(f, args, kwargs)
+            return call_library_function(f, args, kwargs, user_line())
         return f(*args, **kwargs)
 
     return recorded

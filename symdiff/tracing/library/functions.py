@@ -64,10 +64,9 @@ _REDUCTIONS: dict[Any, Function] = {
 
 
 @ufunc_called.written
-def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords) -> Any:
+def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords, origin: str) -> Any:
     """`ufunc(*inputs)` recorded."""
     name = ufunc.__name__
-    origin = user_line()
     check_plain(origin, *inputs, *(kwargs.get("out") or ()))
     if method == "at":
         return _applied_at(ufunc, inputs)
@@ -78,7 +77,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords) -> 
         return compute_untraced(getattr(ufunc, method), inputs, kwargs)
     if method == "reduce" and ufunc in _REDUCTIONS:
         kwargs = {k: v for k, v in kwargs.items() if (v is not None or k == "axis") and not (k == "keepdims" and v is False)}
-        return call_library_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs})
+        return call_library_function(_REDUCTIONS[ufunc], inputs, {"axis": 0, **kwargs}, origin)
     row = STANDING.get(f"ufunc.{method}")
     if row is not None and ufunc.nin == 2 and ufunc.nout == 1:
         row = row._replace(name=f"np.{name}.{method}")
@@ -93,7 +92,7 @@ def call_ufunc(ufunc: Any, method: str, inputs: Arguments, kwargs: Keywords) -> 
     if kwargs:
         raise TraceError(f"{origin}: np.{name}({', '.join(kwargs)}=...) of a traced value; use np.where and x.astype")
     if ufunc in STANDING:
-        return call_library_function(ufunc, inputs, {})
+        return call_library_function(ufunc, inputs, {}, origin)
     special = getattr(np, name, None) is not ufunc and _is_scipy(ufunc)
     op = _OP_OF_UFUNC.get(ufunc)
     if any(map(is_truth, inputs)):
@@ -260,14 +259,14 @@ def _is_scipy(ufunc: Any) -> bool:
 
 
 @function_called.written
-def call_library_function(function: Any, args: Arguments, kwargs: Keywords) -> Any:
+def call_library_function(function: Any, args: Arguments, kwargs: Keywords, origin: str) -> Any:
     """`function(*args, **kwargs)` recorded."""
     row, call = STANDING.get(function, _UNKNOWN_ROW), Call.of(function, args, kwargs)
-    leaves = call.leaves
-    check_plain(user_line(), *leaves)
+    leaves, traced = call.leaves, call.traced
+    check_plain(origin, *leaves)
     if any(isinstance(leaf, Flat) for leaf in leaves):
         cells = structures.map_leaves(lambda v: v.cells() if isinstance(v, Flat) else v, (args, kwargs))
-        return call_library_function(function, *cells)
+        return call_library_function(function, *cells, origin)
     selected = next((leaf for leaf in leaves if isinstance(leaf, (Selected, Stretch))), None)
     if selected is not None:  # where NumPy was not asked first
         return selected.__array_function__(function, (), args, kwargs)
@@ -280,10 +279,10 @@ def call_library_function(function: Any, args: Arguments, kwargs: Keywords) -> A
         if known is not None:
             return known
     if getattr(function, "__module__", None) == "numpy.linalg":
-        _once(call.traced)
+        _once(traced)
     if function in _EACH and len(args) > 1:
         return tuple(function(a) for a in args)
-    integers = any(leaf.whole or leaf.is_of_integers() for leaf in call.traced)
+    integers = any(leaf.whole or leaf.is_of_integers() for leaf in traced)
     if row.memory == "view" and not (function is np.einsum and sum(isinstance(v, (Tracer, np.ndarray)) for v in leaves) > 1):
         found = _viewed(call, args, kwargs)
         return check_call(call, name_of(function), found) if integers else found
@@ -295,7 +294,7 @@ def call_library_function(function: Any, args: Arguments, kwargs: Keywords) -> A
     found = check_call(call, name_of(function), found)
     if row.memory == "itself":
         return found
-    found = _of_their_kinds(call, _each(functools.partial(_alone, call.traced), found))
+    found = _of_their_kinds(call, _each(functools.partial(_alone, traced), found))
     if row.memory != "own" and not any(map(callable, leaves)):
         found = _perhaps_viewed(call, found)
     made = structures.all_leaves(found)

@@ -219,10 +219,12 @@ def answered(question: Lookup, form: Form) -> Any:
         found = [answered(question, other) for other in kind.several.forms]
         return found[0] if all(other == found[0] for other in found) else answered(question, kind.several.which())
     own = question(example_of_form(form))
-    for other in (PYTHON, NUMPY, ARRAY) if kind.given else ():
+    if not kind.given:
+        return own
+    for other in (PYTHON, NUMPY, ARRAY):
         if question(example_of_form(form._replace(kind=other))) != own:
             asked(kind, ARRAYS if kind.array or other.array else SCALARS)
-    for other in (kind, PYTHON, NUMPY) if kind.given and form.code in "fd" else ():
+    for other in (kind, PYTHON, NUMPY) if form.code in "fd" else ():
         if question(example_of_form(form._replace(kind=other, whole="" if form.whole else WHOLE))) != own:
             asked(kind, INTEGERS)
     return own

@@ -83,9 +83,10 @@ def call_standing(function: Any, row: Row, args: Arguments, kwargs: Keywords) ->
     if row.calls:
         return row.stand(*taken, **named)
     try:
-        found = _arrays(row.stand)
-        taken = tuple(as_array(v) if k in found and v is not None else v for k, v in enumerate(taken))
-        return row.stand(*taken, **{k: as_array(v) if k in found and v is not None else v for k, v in named.items()})
+        if found := _arrays(row.stand):
+            taken = tuple([as_array(v) if k in found and v is not None else v for k, v in enumerate(taken)])
+            named = {k: as_array(v) if k in found and v is not None else v for k, v in named.items()}
+        return row.stand(*taken, **named)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         own = isinstance(error, np.linalg.LinAlgError) or str(error).startswith(user_line())  # what NumPy raises, too
         kind = IndexError if isinstance(error, IndexError) and raises_itself(function, args, kwargs) else TraceError

@@ -566,10 +566,10 @@ class Tracer(Members):
         raise AttributeError(f"{user_line()}: {self.named()!r} object has no attribute {name!r}")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return ufunc_called(ufunc, method, inputs, kwargs)
+        return ufunc_called(ufunc, method, inputs, kwargs, user_line())
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function_called(function, args, kwargs)
+        return function_called(function, args, kwargs, user_line())
 
     def __repr__(self) -> str:
         need_contents(self)
