@@ -903,11 +903,21 @@ def test_objects_that_have_items_are_compared_themselves():
         def total(self):
             return self.a + self.b
 
+    class Row:
+        def __init__(self, a):
+            self.a = a
+
+        def __iter__(self):
+            yield self.a
+
+        def __gt__(self, other):
+            return self.a > other.a
+
     def f(x):
         best = Pair(x[0], 2.0)
         for k in range(40):
             best = max(best, Pair(1.0 + 0.1 * k, x[0]))
-        return max(best, Pair(x[0], 2.0)).total() + min(Pair(3.0, x[0]))
+        return max(best, Pair(x[0], 2.0)).total() + min(Pair(3.0, x[0])) + max(Row(x[0]), Row(100.0)).a + max(Row(0.0))
 
     for at in (0.25, 7.5):
         value, (slope,) = sd.value_and_grad(f, loops="keep")(np.array([at]))

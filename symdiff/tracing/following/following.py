@@ -175,7 +175,7 @@ def _found(f: Any, attempt: Attempt) -> Any:
     found = row.stand if row is not None and row.always else f
     found = _calling(found, _CALLING[key]) if key in _CALLING else found
     if attempt.thorough and key[0] == "builtins" and key[1] in _ITERATING:
-        found = _iterating(found)
+        found = _iterating(found, key[1] in ("max", "min"))
         found = _making(found, attempt) if key[1] in _NEW else found
         return _written(f, found) if f is list and attempt.keeping is not None else found
     if found is not f:
@@ -478,12 +478,11 @@ _CARRIED = (
 )  # fmt: skip
 
 
-def _iterating(f: Function) -> Function:
-    """A function that runs over its arguments: the user's own iterators are followed."""
+def _iterating(f: Function, compares: bool) -> Function:
+    """A function that runs over its arguments, or `compares` several: the user's own iterators are followed."""
 
     def iterating(*args: Any, **kwargs: Any) -> Any:
-        compares = len(args) > 1 and getattr(f, "__name__", "") in ("max", "min")
-        return f(*(args if compares else [iterated(follow, a) for a in args]), **kwargs)
+        return f(*(args if compares and len(args) > 1 else [iterated(follow, a) for a in args]), **kwargs)
 
     return iterating
 
