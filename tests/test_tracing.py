@@ -3,6 +3,7 @@
 import collections
 import ctypes
 import functools
+import pickle
 import re
 
 import numpy as np
@@ -127,6 +128,7 @@ def assigned(x):
         (lambda x: None, "return"),
         (lambda x: x @ np.ones((2, 2)), "matmul"),
         (lambda x: np.array(["a"]) * x, "dtype"),
+        (lambda x: pickle.loads(pickle.dumps([x, 1.0]))[0], "deepcopy"),
     ],
 )
 def test_refusals_name_the_line_and_the_way_out(f, way_out):

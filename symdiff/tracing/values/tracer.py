@@ -450,6 +450,9 @@ class Tracer(Members):
         found = rounded_value(self, digits) if own else np.round(self, digits)  # type: ignore[call-overload]
         return found.of_kind(kind_after("round", self)) if self.shape == () else found
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise self._refuse("pickle.dumps(x)", "copy.deepcopy copies what holds x")
+
     def __format__(self, spec: str) -> str:
         if spec:
             raise self._refuse(f"a text with the number in the format {spec!r}", "leave it out; print(x) shows a traced value")
