@@ -2,8 +2,9 @@
 before a Python function.
 
 Assumes an object with the two fields of `vectorcall` and a `_long_way`, and the interpreter's lock held during a call.
-Guarantees that machine code runs only where every check holds, with the captured arrays found there, and that all other calls
-go the long way. `machine_guards_fit` tells whether this interpreter's objects are those that it knows.
+Guarantees that machine code runs only where every check holds and no trace is under way, which must be told what a call in it
+reads, with the captured arrays found there, and that all other calls go the long way. `machine_guards_fit` tells whether this
+interpreter's objects are those that it knows.
 """
 
 import ctypes
@@ -301,6 +302,7 @@ def _versioned() -> bool:
 _TEXT = f"""
 @symdiff.long_way = external global i8
 @symdiff.miss = external global i8
+@symdiff.traces = external global i64
 declare i32 @memcmp(ptr, ptr, i64)
 
 define ptr @guarded(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{
@@ -318,6 +320,10 @@ entry:
   %others = load i64, ptr %runningat
   %running = add i64 %others, 1
   store i64 %running, ptr %runningat
+  %traces = load i64, ptr @symdiff.traces
+  %alone = icmp eq i64 %traces, 0
+  br i1 %alone, label %begin, label %slow
+begin:
   %sourcesat = getelementptr i8, ptr %table, i64 64
   %sources = load ptr, ptr %sourcesat
   %expectedat = getelementptr i8, ptr %table, i64 72

@@ -188,6 +188,7 @@ def _alike(now: list[Any], values: list[Any]) -> bool:
 
 _walking = threading.RLock()
 _OF_THREADS = frozenset(("local", "variable", "asked"))  # kinds of states that each thread may have its own of
+_NONE = -1  # no thread's, where two have told of their own
 
 
 class Moved(TraceError):
@@ -263,7 +264,7 @@ class Watch:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it is of what each thread has its own of, as another thread has it."""
+        """Whether it is of what each thread has its own of, as another thread has it, or as two have it."""
         return self._thread not in (0, threading.get_ident())
 
     def changed(self) -> bool:
@@ -330,7 +331,8 @@ class Watch:
     def state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, values: list[Any]) -> None:
         """Compare several objects."""
         if kind in _OF_THREADS:
-            self._thread = threading.get_ident()
+            own = threading.get_ident()
+            self._thread = own if self._thread in (0, own) else _NONE
         self._checks.append(State(kind, read, holder, values))
 
     def body(self, kind: type, holder: Keywords, values: list[Any]) -> None:
