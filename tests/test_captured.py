@@ -927,6 +927,18 @@ def test_an_array_of_another_shape_in_the_middle_of_a_call(monkeypatch):
     np.testing.assert_array_equal(g._long_way(np.ones(4)), 400.0)
 
 
+def test_an_array_that_a_slower_thread_has_found_takes_no_place():
+    held = {"table": np.ones(100)}
+    g = sd.grad(lambda x: np.sum(held["table"]) * x * x)
+    assert g(1.0) == g(1.0) == 200.0
+    (captured,) = g._watch.large
+    earlier, held["table"] = held["table"], np.full(100, 2.0)
+    assert g(1.0) == g(1.0) == 400.0
+    captured.array = earlier
+    g._guard.refresh(g._guard.versions())
+    assert g(1.0) == g(1.0) == 400.0
+
+
 def test_keys_whose_comparison_raises_go_the_long_way():
     class Key(str):
         __hash__ = str.__hash__

@@ -198,10 +198,10 @@ class Moved(TraceError):
 class Watch:
     """What a function can read, as it was when it was first traced.
 
-    `large` are the arrays whose contents no trace has needed so far, `compared` the identities of those that are compared by
-    content, `needed` the names of the large ones among these. It is `incomplete` where a trace found that a name is missing
-    which nothing watches, and where a rule was declared meanwhile. `version` is another one after more is watched. An
-    `earlier` watch of the same function tells its own.
+    `large` are the arrays whose contents no trace has needed so far, `compared` the identities of those that are compared
+    by content, `needed` the names of the large ones among these. It is `incomplete` where a trace found that a name is
+    missing which nothing watches, and where a rule was declared or anything changed meanwhile. `version` is another one
+    after more is watched. An `earlier` watch of the same function tells its own.
     """
 
     __slots__ = ("_checks", "_f", "_reach", "_thread", "compared", "incomplete", "large", "needed", "version")
@@ -272,9 +272,14 @@ class Watch:
 
         A large array may be replaced by another one of its type, shape and dtype. An incomplete watch counts as changed.
         """
-        if self.incomplete or any(captured.now() is None for captured in self.large):
-            return True
-        return not all(check.holds() for check in self._checks)
+        return self.incomplete or not self._holds()
+
+    def _holds(self) -> bool:
+        return all(captured.now() is not None for captured in self.large) and all(check.holds() for check in self._checks)
+
+    def end(self) -> None:
+        """A trace ends: what has changed since it began, by another thread, it may have read either way."""
+        self.incomplete = self.incomplete or not self._holds()
 
     def rows(self) -> Iterator[tuple[str, Any, Collection[Any], Collection[Any], Callable[[], bool]]]:
         """What `changed` looks at, for machine code, and what to ask where it cannot. A `Captured` may be replaced."""
