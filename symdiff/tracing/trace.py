@@ -319,7 +319,6 @@ def trace_leaves(
                 watch.include(result.called)
                 if watch.asks and not wary:
                     continue
-                watch.end()
             elif reading is not None:
                 watch.compare(reading.needed)
             if result is not None and set(watch.large) <= set(() if reading is None else reading.captured):

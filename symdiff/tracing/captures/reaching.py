@@ -38,7 +38,7 @@ from symdiff.tracing.captures.mentioning import (
     asks,
     builds_class,
     calls_outside,
-    home_of,
+    libraries_of,
     names_of_code,
     reads_outside,
     with_modules,
@@ -223,9 +223,7 @@ class Reach:
     @property
     def changing(self) -> bool:
         """Whether some of the code may have containers or objects changed by what it calls."""
-        found = with_modules(self.seen(), self._mentioned)
-        roots = {home_of(v).partition(".")[0] if isinstance(v, types.BuiltinFunctionType) else root_of(v) for v in found}
-        return not (_CHANGING.isdisjoint(self._mentioned) and roots <= _STILL)
+        return not (_CHANGING.isdisjoint(self._mentioned) and libraries_of(self.seen(), self._mentioned) <= _STILL)
 
     # -- what is kept of a value, and where it leads
 

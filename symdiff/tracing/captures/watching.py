@@ -277,10 +277,6 @@ class Watch:
     def _holds(self) -> bool:
         return all(captured.now() is not None for captured in self.large) and all(check.holds() for check in self._checks)
 
-    def end(self) -> None:
-        """A trace ends: what has changed since it began, by another thread, it may have read either way."""
-        self.incomplete = self.incomplete or not self._holds()
-
     def rows(self) -> Iterator[tuple[str, Any, Collection[Any], Collection[Any], Callable[[], bool]]]:
         """What `changed` looks at, for machine code, and what to ask where it cannot. A `Captured` may be replaced."""
         for check in self._checks:
@@ -305,7 +301,10 @@ class Watch:
             self._checks.append(Contents.of(array))
 
     def require_unmoved(self, where: str) -> None:
-        """Raise `TraceError` where a trace has moved on an iterator, a file or a random generator that was there before."""
+        """Raise `TraceError` where a trace has moved on an iterator, a file or a random generator that was there before. What
+        else has changed since it began, by another thread, it may have read either way.
+        """
+        self.incomplete = self.incomplete or not self._holds()
         for name, read, holder, values in () if self._reach is None else self._reach.moving:
             if not _alike(list(read(holder)), values):
                 raise Moved(
