@@ -42,6 +42,8 @@ NAMES = {
     "symdiff.inspection.exact": "exact_multiple",
     "symdiff.inspection.reading.written": "Writer cell_name",
     "symdiff.api.functions": "Function Plain",
+    "symdiff.api.kernels": "Batched",
+    "symdiff.tracing.captures.watching": "Watch",
     "symdiff.vocabulary.heads": "HEADS Static",
     "symdiff.vocabulary.literals": "Shown c_comment_literal docstring_literal identifier literal message_literal printable",
     "symdiff.lowering.numbering": "number",

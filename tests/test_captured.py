@@ -5,6 +5,7 @@ import dataclasses
 import decimal
 import functools
 import gc
+import os
 import pickle
 import subprocess
 import sys
@@ -14,8 +15,9 @@ import weakref
 from collections import namedtuple
 
 import numpy as np
+import optree
 import pytest
-from inside import SMALL, hidden_of
+from inside import SMALL, Batched, Watch, hidden_of
 from inside import trace as tracing
 from threads import together
 
@@ -925,6 +927,18 @@ def test_an_array_of_another_shape_in_the_middle_of_a_call(monkeypatch):
     np.testing.assert_array_equal(g._long_way(np.ones(4)), 400.0)
 
 
+def test_an_array_that_a_slower_thread_has_found_takes_no_place():
+    held = {"table": np.ones(100)}
+    g = sd.grad(lambda x: np.sum(held["table"]) * x * x)
+    assert g(1.0) == g(1.0) == 200.0
+    (captured,) = g._watch.large
+    earlier, held["table"] = held["table"], np.full(100, 2.0)
+    assert g(1.0) == g(1.0) == 400.0
+    captured.array = earlier
+    g._guard.refresh(g._guard.versions())
+    assert g(1.0) == g(1.0) == 400.0
+
+
 def test_keys_whose_comparison_raises_go_the_long_way():
     class Key(str):
         __hash__ = str.__hash__
@@ -1005,3 +1019,101 @@ def test_each_thread_has_its_own_state(kind, wrap, request):
     finally:
         sys.setswitchinterval(switching)
     assert all(given == expected for thread in found for given, expected in thread)
+
+
+def in_a_thread(work):
+    (found,) = together(lambda _: work(), range(1))
+    return found
+
+
+def test_what_another_thread_has_forgotten_is_no_short_way(monkeypatch):
+    f, put, factor = own_error_state()
+    g, point = sd.vmap(sd.grad(f)), np.ones(2)
+    machine = Batched.machine
+
+    def overtaken(kernel):
+        monkeypatch.setattr(Batched, "machine", machine)
+        in_a_thread(lambda: (put(1), g.refresh()))
+        return machine.fget(kernel)
+
+    put(0)
+    assert g(point)[0] == 2 * factor(0)
+    monkeypatch.setattr(Batched, "machine", property(overtaken))
+    for k in (0, 1, 2, 1):
+        put(k)
+        assert g(point)[0] == 2 * factor(k)
+
+
+def test_nothing_is_kept_of_what_several_threads_have_their_own_of(monkeypatch):
+    f, put, factor = own_local()
+    g = sd.grad(lambda x: f(x) * len(np.geterr()["over"]))
+    begin, modes = Watch.begin, {6: "ignore", 4: "warn"}
+
+    def work(k, n):
+        put(k)
+        with np.errstate(over=modes[n]):
+            assert g(1.0) == 2 * factor(k) * n
+
+    def overtaken(watch):
+        monkeypatch.setattr(Watch, "begin", begin)
+        in_a_thread(lambda: (put(1), begin(watch)))  # as another thread that traces at the same time
+        begin(watch)
+
+    monkeypatch.setattr(Watch, "begin", overtaken)
+    for k, n in ((2, 6), (1, 6), (1, 4), (2, 6)):
+        work(k, n)
+        in_a_thread(lambda k=k, n=n: work(3 - k, n))
+
+
+INSIDE = {
+    "grad": (sd.grad, 2.0, {}),
+    "keywords": (sd.grad, None, {"x": 2.0}),
+    "numpy": (functools.partial(sd.grad, backend="numpy"), 2.0, {}),
+    "value": (sd.value_and_grad, 2.0, {}),
+    "derivative": (sd.derivative, np.array([2.0, 3.0]), {}),
+    "vmap": (lambda f: sd.vmap(sd.grad(f)), np.array([2.0, 3.0]), {}),
+    "vmap of a function": (sd.vmap, np.array([2.0, 3.0]), {}),
+    "structure": (lambda f: sd.grad(lambda p: f(p["x"])), {"x": 2.0}, {}),
+}
+
+
+def reads_settings():
+    return (lambda x: len(np.geterr()["over"]) * x * x), lambda k: np.seterr(over=("ignore", "warn")[k])
+
+
+def reads_environment():
+    return (lambda x: float(os.environ["SYMDIFF_RATE"]) * x * x), lambda k: os.environ.update(SYMDIFF_RATE=str(k))
+
+
+def reads_array():
+    table = np.ones(100)
+    return (lambda x: table.sum() * x * x), lambda k: table.fill(float(k))
+
+
+@pytest.mark.parametrize("calls", [0, 3])
+@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("read", [reads_settings, reads_environment, reads_array])
+def test_what_a_derivative_reads_is_read_where_another_trace_calls_it(read, name, calls, monkeypatch):
+    monkeypatch.setenv("SYMDIFF_RATE", "1")
+    make, point, named = INSIDE[name]
+    points = () if named else (point,)
+    with np.errstate():
+        f, put = read()
+        inner = make(f)
+        outer = sd.grad(lambda x: total(inner(*points, **named)) * x)
+        put(1)
+        for _ in range(calls):
+            inner(*points, **named)
+        for k in (1, 0, 1):
+            put(k)
+            expected = total(make(f)(*points, **named))
+            assert outer(1.0) == outer(1.0) == expected == total(inner(*points, **named))
+
+
+def total(found):
+    return sum(np.sum(part) for part in optree.tree_leaves(found))
+
+
+def test_points_of_a_vmap_inside_that_reads_traced_values():
+    f = sd.grad(lambda x: np.sum(sd.vmap(sd.grad(lambda t: t * t * x))(np.arange(3.0))) * x)
+    assert f(2.0) == 24.0

@@ -119,3 +119,47 @@ def test_squares_of_shares_at_a_tie_are_the_mean_of_both_sides():
 def test_a_maximum_of_one_value_is_this_value():
     for f in (lambda x: np.cos(np.abs(np.maximum(x, x))), lambda x: np.cos(np.abs(np.minimum(x, x + 1.0)))):
         assert sd.derivative(f, order=2)(0.0) == -1.0
+
+
+CHOSEN = {  # what some functions choose of many cells, and its place among them in order
+    "max": (np.max, -1),
+    "min": (lambda t: t.min(), 0),
+    "max of columns": (lambda t: np.max(np.max(t.reshape(-1, 2), axis=0)), -1),
+    "maximum.reduce": (np.maximum.reduce, -1),
+    "sort": (lambda t: np.sort(t)[1], 1),
+    "partition": (lambda t: np.partition(t, 2)[2], 2),
+    "quantile": (lambda t: np.quantile(t, 1.0), -1),
+    "argmax": (lambda t: t[np.argmax(t)], -1),
+}
+
+
+def added_to_itself(t, value):
+    t[0] += value
+    return np.sum(t * t)
+
+
+USED = {
+    "squared": lambda t, value: value * value,
+    "cubed beside others": lambda t, value: value**3 * t[1] + value * np.sum(t),
+    "written into the array": added_to_itself,
+}
+
+
+@pytest.mark.parametrize("cells", [4, 12])
+@pytest.mark.parametrize("use", USED)
+@pytest.mark.parametrize("name", CHOSEN)
+def test_what_is_chosen_of_many_cells_is_chosen_in_its_square_too(name, use, cells):
+    (choose, place), combine = CHOSEN[name], USED[use]
+    x = np.random.default_rng(1).uniform(-1.5, 1.5, cells)
+    k = np.argsort(x)[place]
+
+    def chosen(x):
+        t = np.sin(x)
+        return combine(t, choose(t))
+
+    def plain(x):
+        t = np.sin(x)
+        return combine(t, t[k])
+
+    np.testing.assert_allclose(sd.hessian(chosen)(x), sd.hessian(plain)(x), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(sd.hvp(chosen)(x, x + 1.0), sd.hvp(plain)(x, x + 1.0), rtol=1e-13, atol=1e-13)

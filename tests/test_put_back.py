@@ -9,12 +9,15 @@ import functools
 import io
 import itertools
 import logging
+import math
 import queue
 import threading
 import types
 
 import numpy as np
 import pytest
+from inside import trace as tracing
+from threads import together
 
 import symdiff as sd
 
@@ -297,3 +300,59 @@ def test_texts_that_are_read_whole_are_not():
     assert gradient(1.0) == 2.0
     lines.write("3")
     assert gradient(1.0) == 3.0
+
+
+def of_a_dict():
+    rates = {"rate": 2.0}
+    return (lambda x: rates["rate"] * math.sin(x)), lambda k: rates.update(rate=k)
+
+
+def of_a_list():
+    rates = [1.0, 2.0]
+    return (lambda x: rates[1] * np.sin(x)), lambda k: rates.__setitem__(1, k)
+
+
+def of_an_object():
+    rates = types.SimpleNamespace(rate=2.0)
+    return (lambda x: rates.rate * np.sin(x)), lambda k: setattr(rates, "rate", k)
+
+
+def of_a_method():
+    class Model:
+        def __init__(self):
+            self.rate = 2.0
+
+        def value(self, x):
+            return self.rate * np.sin(x)
+
+    model = Model()
+    return model.value, lambda k: setattr(model, "rate", k)
+
+
+def of_a_variable():
+    def put(k):
+        nonlocal rate
+        rate = k
+
+    rate = 2.0
+    return (lambda x: rate * np.sin(x)), put
+
+
+@pytest.mark.parametrize("make", [of_a_dict, of_a_list, of_an_object, of_a_method, of_a_variable])
+def test_what_another_thread_writes_during_a_trace_stays(make, monkeypatch):
+    f, put = make()
+    plain, rates = tracing._traced, (3.0, 5.0)
+
+    def overtaken(*args):
+        together(put, rates[1:])
+        return plain(*args)
+
+    for last in rates[::-1]:  # the first one is what the trace began with
+        put(rates[0])
+        gradient = sd.grad(f)
+        monkeypatch.setattr(tracing, "_traced", overtaken)
+        gradient(0.0)
+        monkeypatch.undo()
+        assert f(1.0) == rates[1] * np.sin(1.0)
+        put(last)
+        assert gradient(0.0) == last

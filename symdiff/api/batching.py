@@ -21,6 +21,7 @@ from symdiff.differentiation import transforming
 from symdiff.differentiation.series import has_series, series_derivative
 from symdiff.errors import OptionError, PathsError, ShapeError, forgive_error
 from symdiff.ir.branches import branches_of
+from symdiff.ir.building import active_builders
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.hidden import hidden_of
 from symdiff.ir.node import has_loops
@@ -28,7 +29,7 @@ from symdiff.pipeline import program_of
 from symdiff.tracing.branches.paths import Unmergeable
 from symdiff.tracing.captures.watching import Watch
 from symdiff.tracing.replaying import innermost, replay
-from symdiff.tracing.state.attempt import need_all_contents
+from symdiff.tracing.state.attempt import beside_traces, need_all_contents
 from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime
 from symdiff.tracing.values.layouts import lies_apart, traced_order, traced_points_order
@@ -140,19 +141,25 @@ class Vectorised(Function):
     choices = ("in_axes", "out_axes", "threads")
 
     def __init__(self, f: Callable[..., Any], **options: Any) -> None:
+        self._given = {name: value for name, value in options.items() if name not in self.choices}
         super().__init__(f, 0, **options)
-        own = {name: value for name, value in options.items() if name not in self.choices}
-        theirs = [name for name in own if name not in ("backend", "paths")]
+        theirs = [name for name in self._given if name not in ("backend", "paths")]
         if isinstance(f, Function) and theirs:
             raise OptionError(f"{user_line()}: vmap: {', '.join(theirs)} belongs to {f.suffix or 'the function'} inside it")
-        self.inner = f if isinstance(f, Function) and not isinstance(f, Vectorised) else Plain(f, **own)
-        self._watch = self.inner._watch
         self.in_axes = options.get("in_axes", 0)
         self.threads = options.get("threads")
-        self._recent: Any = None
         axes = self.in_axes if isinstance(self.in_axes, (tuple, list)) else (self.in_axes,)
         out_axes = options.get("out_axes")
         self.out_axes = next(a for a in axes if a is not None) if out_axes is None else out_axes
+
+    @functools.cached_property
+    def inner(self) -> Function:
+        """The function of one point."""
+        f = self.f
+        return f if isinstance(f, Function) and not isinstance(f, Vectorised) else Plain(f, **self._given)
+
+    def _watching(self, earlier: Watch | None = None) -> Watch:
+        return self.inner._watch
 
     def positions(self, count: int) -> tuple[int, ...]:
         return ()
@@ -210,9 +217,8 @@ class Vectorised(Function):
         watch = self._watch
         shown, leaves, axes = self.point_arguments(args)
         inner = self.inner
-        extra = inner.extra
-        own, more = (shown[:-extra], shown[-extra:]) if extra else (shown, ())
-        call = Call(inner, own, kwargs)
+        own = len(shown) - inner.extra
+        call, more = Call(inner, shown[:own], kwargs), shown[own:]
         rest = tuple((tuple(getattr(s, "shape", ())), str(getattr(s, "dtype", "number"))) for s in structures.leaves(more))
         device = any(isinstance(leaf, Placed) for leaf in leaves)
         key = (inner.signature_of(call), rest, tuple(axes), device)
@@ -236,15 +242,24 @@ class Vectorised(Function):
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         need_all_contents()
-        if self._recent is not None and not kwargs and self._fits(args):
-            kernel = self._recent[1]
-            if isinstance(kernel, Batched) and kernel.machine is not None:
-                with self._lock:
-                    self._quicken(kernel.machine)
-            return kernel.call(list(args), out)
         if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
-        watch = self._watch
+        if active_builders():
+            shown = self.point_arguments(args)[0]
+            point = Call(self.inner, shown[: len(shown) - self.inner.extra], kwargs)
+            if self.inner._traced(point, None).captured:  # the trace around it is told what it reads
+                return self._each(args, kwargs)
+            with beside_traces():
+                return self._long_way(*args, out=out, **kwargs)
+        watch, recent = self._watch, self._recent
+        if recent is not None and not kwargs and self._fits(args, recent[0]):
+            kernel = recent[1]
+            machine = kernel.machine if isinstance(kernel, Batched) else None
+            if machine is not None:
+                with self._lock:
+                    if self._is_kept(watch):
+                        self._quicken(machine)
+            return kernel.call(list(args), out)
         kernel, leaves = self.kernel(args, kwargs)
         if kwargs:
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
@@ -261,9 +276,8 @@ class Vectorised(Function):
         self._approach(shorter_device_call(kernel, args, kwargs, leaves), watch)
         return result
 
-    def _fits(self, args: tuple[Any, ...]) -> bool:
+    def _fits(self, args: tuple[Any, ...], wanted: list[Any]) -> bool:
         """Whether the arguments are of the types that the last kernel was made for."""
-        wanted = self._recent[0]
         return len(args) == len(wanted) and all(_told(a, axis) == told for a, (axis, told) in zip(args, wanted, strict=True))
 
     def apart(self) -> "Vectorised":
@@ -276,15 +290,6 @@ class Vectorised(Function):
         if self._watch is self.inner._watch:
             self.inner._forget()
         super()._forget()
-        self._watch = self.inner._watch
-        self._recent = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_recent": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._watch = self.inner._watch
 
     def _point_by_point(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         shown, fed, leaf_axes = self.point_arguments(args)

@@ -66,7 +66,7 @@ from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.loops.keeping import IN_FILES
 from symdiff.tracing.replaying import decide_again, innermost, replay
-from symdiff.tracing.state.attempt import need_all_contents
+from symdiff.tracing.state.attempt import beside_traces, need_all_contents
 from symdiff.tracing.trace import OwnArray, definition_line, function_name, function_signature, signature_of_input, trace_leaves
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, INTEGERS, LAYOUT, SCALARS, traced_argument_kind
@@ -84,6 +84,7 @@ exported_source = Seam("the file of a derivative")
 stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 COLUMNS = 16  # of a Jacobian up to which zeros among them are not worth rounds that are written out
+_OF_PROCESS = "_lock _threads _door _near _recent _forms _watch _machines _guards _guard".split()
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 _OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
@@ -168,6 +169,7 @@ class Function:
         self._threads = threading.local()
         self._watch = self._watching()
         self._near: Near | None = None
+        self._recent: Any = None
         depend_on_rules(self)
 
     def _watching(self, earlier: Watch | None = None) -> Watch:
@@ -214,7 +216,7 @@ class Function:
     def _forget(self) -> None:
         """Drop what was traced."""
         with self._lock:
-            self._door = self._near = self._guard = None
+            self._door = self._near = self._guard = self._recent = None
             self._forms = {}
             direct_vectorcall(self, 0)
             self._machines = {machine for machine in self._machines if machine.running}
@@ -232,6 +234,8 @@ class Function:
             inlined = self._inline(call, fed)
             if inlined is not None:
                 return inlined[0]
+            with beside_traces():
+                return self._long_way(*args, out=out, **kwargs)
         if any(isinstance(leaf, Placed) for leaf in fed):
             found = self._on_device(call)
             result = found.call(fed, out)
@@ -425,6 +429,7 @@ class Function:
     def _quicken(self, machine: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
         """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
         self._guard = None
+        direct_vectorcall(self, 0)  # another thread may call meanwhile
         self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
         old = list(self._guards.items())
         self._guards = dict([*(pair for pair in old[:-GUARDS] if pair[1].running), *old[-GUARDS:]])
@@ -502,7 +507,7 @@ class Function:
             if found is not MISS:
                 return found
         shorter = self._near  # another thread may drop it meanwhile
-        if shorter is not None and not kwargs:
+        if shorter is not None and not kwargs and not active_builders():
             found = shorter(args, out)
             if found is not MISS:
                 return found
@@ -748,7 +753,7 @@ class Function:
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
-        for name in ("_lock", "_threads", "_door", "_near", "_forms", "_watch", "_machines", "_guards", "_guard", "signature"):
+        for name in (*_OF_PROCESS, "signature"):
             del state[name]
         state["_compiled"], state["traced_last"], state["_contents"] = Kept(), None, {}
         return state

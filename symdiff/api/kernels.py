@@ -115,6 +115,7 @@ class WholeBatched:
         self.options = options
         self._made = compiled
         self._compiled = Kept()
+        self._lock = threading.Lock()
 
     def points(self, leaves: list[Any]) -> int:
         """The number of points. Raises `ShapeError` where the arguments differ in it."""
@@ -134,9 +135,10 @@ class WholeBatched:
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """Results with a points axis, from leaves with one."""
         count = self.points(leaves)
-        compiled = self._compiled.get(count)
-        if compiled is None:
-            compiled = self._compiled[count] = self._made(self.over(count), self.tree, self.options)
+        with self._lock:
+            compiled = self._compiled.get(count)
+            if compiled is None:
+                compiled = self._compiled[count] = self._made(self.over(count), self.tree, self.options)
         return compiled.call(leaves, out)
 
 

@@ -35,6 +35,7 @@ from symdiff.runtime.engine import (
 from symdiff.runtime.working import GIVE, KEPT_FROM, TAKE, name_memory
 from symdiff.vocabulary.ops import bytes_of_code, dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
+from symdiff.vocabulary.seams import TRACES
 
 _METH_FASTCALL_KEYWORDS = 0x0082
 _ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
@@ -612,6 +613,7 @@ def name_addresses() -> None:
     """Tell LLVM the addresses behind the names, so that compiled objects hold none and serve other processes."""
     for name, thing in _objects().items():
         add_machine_symbol(f"symdiff.{name}", id(thing))
+    add_machine_symbol("symdiff.traces", ctypes.addressof(TRACES))
     for line in FUNCTIONS:
         name = _SYMBOL.findall(line)[0].lstrip("@")
         if name in (TAKE, GIVE):

@@ -178,8 +178,8 @@ class SignFactors:
         if asked is None or asked.op not in ("lt", "gt", "eq"):
             return None
         x, y = asked.operands
-        sides = [self._side(binding.result, {x: 1.0 - k, y: k}) for k in (0.0, 1.0)]
-        return None if math.isnan(sum(sides)) or x is y else (x, y, *sides)  # type: ignore[return-value]
+        above, below = (self._side(binding.result, {x: 1.0 - k, y: k}) for k in (0.0, 1.0))
+        return (x, y, above, below) if abs(above - below) > 0 and x is not y else None  # NaN is greater than nothing
 
     def _side(self, atom: Atom, at: dict[Atom, float]) -> float:
         """What such a choice is where two values are these; NaN for anything else."""

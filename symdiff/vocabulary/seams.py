@@ -1,9 +1,11 @@
-"""Functions that a module calls and one above it writes: imports go down only, calls go both ways.
+"""Functions that a module calls and one above it writes: imports go down only, calls go both ways. A number that one module
+counts and machine code of another one reads.
 
 Assumes that `symdiff/__init__`, which stands above all, says which module writes each seam. Guarantees that this module is
 imported when the seam is first called, if it was not before. Refuses seams that nobody writes.
 """
 
+import ctypes
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
@@ -12,6 +14,7 @@ from symdiff.errors import InvariantError
 
 Anything = TypeVar("Anything", bound=Callable[..., Any])
 _writers: dict[str, str] = {}
+TRACES = ctypes.c_int64()  # that are under way in this process
 
 
 class Seam:

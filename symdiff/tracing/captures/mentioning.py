@@ -20,7 +20,7 @@ import numpy as np
 
 from symdiff.rulebooks.book import functions_outside, outside_word
 from symdiff.tracing.captures.telling import RANDOM
-from symdiff.vocabulary.libraries import is_users, module_of, root_of_class
+from symdiff.vocabulary.libraries import is_users, module_of, root_of, root_of_class
 from symdiff.vocabulary.signatures import Keywords
 
 _CALLED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
@@ -110,6 +110,12 @@ def with_modules(values: Iterable[Any], names: Collection[str]) -> Iterable[Any]
         found |= new
         waiting += new.values()
     return found.values()
+
+
+def libraries_of(values: Iterable[Any], names: Collection[str]) -> set[str]:
+    """The libraries of these values and of the modules of these names in them; Python's own for the user's."""
+    found = with_modules(values, names)
+    return {home_of(v).partition(".")[0] if isinstance(v, types.BuiltinFunctionType) else root_of(v) for v in found}
 
 
 _DRAWING = (random, np.random)

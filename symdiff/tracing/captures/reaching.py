@@ -38,6 +38,7 @@ from symdiff.tracing.captures.mentioning import (
     asks,
     builds_class,
     calls_outside,
+    libraries_of,
     names_of_code,
     reads_outside,
     with_modules,
@@ -93,6 +94,15 @@ _PURE = frozenset(
     contextlib contextvars fractions decimal statistics numbers string re sre bisect heapq array struct ctypes weakref
     """.split()
 )  # libraries that look at nothing outside but by functions of `outside.table`
+
+
+_CHANGING = frozenset(
+    """append appendleft extend extendleft insert remove pop popleft popitem clear sort reverse rotate update setdefault add
+    discard difference_update intersection_update symmetric_difference_update move_to_end""".split()
+)  # methods by which containers change
+
+
+_STILL = frozenset("numpy math cmath builtins types symdiff".split())  # libraries that change no containers
 
 
 _WRITING = frozenset("str repr format ascii print join".split())
@@ -209,6 +219,11 @@ class Reach:
         names, found = self._mentioned, with_modules(self.seen(), self._mentioned)
         roots = {root_of(value) for value in found}
         return not _WRITING.isdisjoint(names) or any(root.lstrip("_") not in _PURE for root in roots)
+
+    @property
+    def changing(self) -> bool:
+        """Whether some of the code may have containers or objects changed by what it calls."""
+        return not (_CHANGING.isdisjoint(self._mentioned) and libraries_of(self.seen(), self._mentioned) <= _STILL)
 
     # -- what is kept of a value, and where it leads
 

@@ -1,7 +1,8 @@
 """Puts back what a function that is run, once or several times, for a trace changes outside itself.
 
 Assumes that what `reaching` finds is all that the function can reach, and that names of its code say which globals and which
-attributes of classes, modules and functions it sets, and whether it writes into arrays. Guarantees that what containers,
+attributes of classes, modules and functions it sets, and whether it writes into arrays, or may change anything at all: where
+it does not, other threads may meanwhile. Guarantees that what containers,
 objects, cells and namespaces found so hold after a run what they held before the first one, so that no traced value stays
 there. (Context variables are put back by running in a context of its own.) Refuses, with `TraceError`, functions that change
 objects whose contents only their own methods can set.
@@ -91,28 +92,33 @@ class _Writes:
 
     def __init__(self, codes: Iterable[tuple[types.CodeType, Keywords]]) -> None:
         self.attributes: set[str] = set()
-        self.arrays = False
+        self.arrays = self.cells = False
         self.globals: dict[int, tuple[Keywords, set[str]]] = {}
         for code, namespace in codes:
-            stored, attributes, into = _writes(code)
+            stored, attributes, into, cells = _writes(code)
             self.attributes |= attributes
             self.arrays = self.arrays or into
+            self.cells = self.cells or cells
             if stored:
                 self.globals.setdefault(id(namespace), (namespace, set()))[1].update(stored)
 
 
 @functools.lru_cache(maxsize=4096)
-def _writes(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], bool]:
-    """The globals and the attributes that a function and those nested in it set, and whether they write into arrays."""
+def _writes(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], bool, bool]:
+    """The globals and the attributes that a function and those nested in it set, and whether they write into arrays, and into
+    variables of functions around them.
+    """
     stored: set[str] = set()
     attributes: set[str] = set()
     words = {*code.co_names, *(c for c in code.co_consts if type(c) is str), *_keywords(code)}
-    into = not _INTO.isdisjoint(words)
+    into, cells = not _INTO.isdisjoint(words), False
     for step in dis.get_instructions(code):
         if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             stored.add(step.argval)
         elif step.opname in ("STORE_ATTR", "DELETE_ATTR"):
             attributes.add(step.argval)
+        elif step.opname in ("STORE_DEREF", "DELETE_DEREF"):
+            cells = cells or step.argval in code.co_freevars
         elif step.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE") or step.argrepr in _INPLACE:
             into = True
     if not _SETTING.isdisjoint(words):
@@ -122,8 +128,8 @@ def _writes(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], bool]
     for inner in map(_writes, nested_codes(code)):
         stored |= inner[0]
         attributes |= inner[1]
-        into = into or inner[2]
-    return frozenset(stored), frozenset(attributes), into
+        into, cells = into or inner[2], cells or inner[3]
+    return frozenset(stored), frozenset(attributes), into, cells
 
 
 def _keywords(code: types.CodeType) -> Iterator[str]:
@@ -177,7 +183,8 @@ class Outside:
             ) from error
         self._opaque = seen.opaque
         writes = _Writes(reach.codes)
-        self._parts = [part for value in reach.seen() for part in _parts(value, writes)]
+        still = not (writes.attributes or writes.arrays or writes.cells or writes.globals or reach.changing)
+        self._parts = [part for value in ([] if still else reach.seen()) for part in _parts(value, writes)]
         self._parts += [_part(space, _entries, _put_names) for space in reach.namespaces()]
         self._parts += [_named(namespace, _get, *_OF_NAMES, sorted(names)) for namespace, names in writes.globals.values()]
 

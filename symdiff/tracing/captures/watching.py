@@ -188,6 +188,7 @@ def _alike(now: list[Any], values: list[Any]) -> bool:
 
 _walking = threading.RLock()
 _OF_THREADS = frozenset(("local", "variable", "asked"))  # kinds of states that each thread may have its own of
+_NONE = -1  # no thread's, where two have told of their own
 
 
 class Moved(TraceError):
@@ -197,10 +198,10 @@ class Moved(TraceError):
 class Watch:
     """What a function can read, as it was when it was first traced.
 
-    `large` are the arrays whose contents no trace has needed so far, `compared` the identities of those that are compared by
-    content, `needed` the names of the large ones among these. It is `incomplete` where a trace found that a name is missing
-    which nothing watches, and where a rule was declared meanwhile. `version` is another one after more is watched. An
-    `earlier` watch of the same function tells its own.
+    `large` are the arrays whose contents no trace has needed so far, `compared` the identities of those that are compared
+    by content, `needed` the names of the large ones among these. It is `incomplete` where a trace found that a name is
+    missing which nothing watches, and where a rule was declared or anything changed meanwhile. `version` is another one
+    after more is watched. An `earlier` watch of the same function tells its own.
     """
 
     __slots__ = ("_checks", "_f", "_reach", "_thread", "compared", "incomplete", "large", "needed", "version")
@@ -263,7 +264,7 @@ class Watch:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it is of what each thread has its own of, as another thread has it."""
+        """Whether it is of what each thread has its own of, as another thread has it, or as two have it."""
         return self._thread not in (0, threading.get_ident())
 
     def changed(self) -> bool:
@@ -271,9 +272,10 @@ class Watch:
 
         A large array may be replaced by another one of its type, shape and dtype. An incomplete watch counts as changed.
         """
-        if self.incomplete or any(captured.now() is None for captured in self.large):
-            return True
-        return not all(check.holds() for check in self._checks)
+        return self.incomplete or not self._holds()
+
+    def _holds(self) -> bool:
+        return all(captured.now() is not None for captured in self.large) and all(check.holds() for check in self._checks)
 
     def rows(self) -> Iterator[tuple[str, Any, Collection[Any], Collection[Any], Callable[[], bool]]]:
         """What `changed` looks at, for machine code, and what to ask where it cannot. A `Captured` may be replaced."""
@@ -299,7 +301,10 @@ class Watch:
             self._checks.append(Contents.of(array))
 
     def require_unmoved(self, where: str) -> None:
-        """Raise `TraceError` where a trace has moved on an iterator, a file or a random generator that was there before."""
+        """Raise `TraceError` where a trace has moved on an iterator, a file or a random generator that was there before. What
+        else has changed since it began, by another thread, it may have read either way.
+        """
+        self.incomplete = self.incomplete or not self._holds()
         for name, read, holder, values in () if self._reach is None else self._reach.moving:
             if not _alike(list(read(holder)), values):
                 raise Moved(
@@ -330,7 +335,8 @@ class Watch:
     def state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, values: list[Any]) -> None:
         """Compare several objects."""
         if kind in _OF_THREADS:
-            self._thread = threading.get_ident()
+            own = threading.get_ident()
+            self._thread = own if self._thread in (0, own) else _NONE
         self._checks.append(State(kind, read, holder, values))
 
     def body(self, kind: type, holder: Keywords, values: list[Any]) -> None:

@@ -4,6 +4,7 @@ Assumes that a run stays in its thread. Guarantees that only the followed functi
 same trace.
 """
 
+import contextlib
 import threading
 import warnings
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from symdiff.ir.building import active_builders
 
 _active = threading.local()
 
@@ -85,6 +88,20 @@ def awaits() -> bool:
     """Whether the run is in a block with handlers, see `raising`."""
     attempt = current()
     return attempt is not None and bool(attempt.handlers)
+
+
+@contextlib.contextmanager
+def beside_traces() -> Iterator[None]:
+    """A block in which this thread is in no trace: what is made there is for all calls."""
+    builders, held = active_builders(), vars(_active).copy()
+    outer = builders.copy()
+    builders.clear()
+    vars(_active).clear()
+    try:
+        yield
+    finally:
+        builders[:] = outer
+        vars(_active).update(held)
 
 
 def note_stuck() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from symdiff.errors import TraceError
 from symdiff.rulebooks.rule import rule_key
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.seams import TRACES
 from symdiff.vocabulary.signatures import Function
 
 LEVELS = 16
@@ -38,6 +39,7 @@ class _Nest(threading.local):
 
 
 _nest = _Nest()
+_counting = threading.Lock()
 
 
 @contextmanager
@@ -47,6 +49,8 @@ def nested_trace(f: Function, name: str, settings: Any) -> Iterator[None]:
     if stack and (stack.count(own) >= LEVELS or len(stack) >= DEEPEST):
         raise Endless(_refusal(name))
     stack.append(own)
+    with _counting:
+        TRACES.value += 1
     try:
         yield
     except RecursionError:
@@ -58,6 +62,8 @@ def nested_trace(f: Function, name: str, settings: Any) -> Iterator[None]:
             raise
         raise endless.error from None
     finally:
+        with _counting:
+            TRACES.value -= 1
         stack.pop()
 
 
