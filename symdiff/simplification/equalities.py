@@ -17,6 +17,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
+from symdiff.simplification.facts import Facts
 from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.traits import operations
 from symdiff.vocabulary.walking import worked_out
@@ -195,7 +196,8 @@ class Poles:
 
     def _passed(self, atom: Atom) -> tuple[Atom, ...]:
         made = self.thinness.made.get(atom) if self.thinness.activity.has(atom) else None
-        return () if made is None else made.operands
+        is_near = made is not None and made.op == "select" and not made.primal  # near a point a polynomial
+        return () if made is None or is_near else made.operands
 
     def _through(self, atom: Atom) -> tuple[Atom | None, Atom | None]:
         """That no pole was met, and that none reached a function."""
@@ -218,8 +220,9 @@ class Poles:
         return whole
 
 
-def simplify_selects(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
+def simplified_selects(facts: Facts, builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
+    bindings = facts.bindings
     if not any(b.op == "select" and b.primal for b in bindings):
         return bindings
     thinness = Thinness(wrt)

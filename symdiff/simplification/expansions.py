@@ -1,9 +1,9 @@
 """Values of one variable in many digits, and as polynomials near a point.
 
 Assumes steps, operations on the results of those before, of which 0 is the variable. Choices such as that of a size are
-continued as they are on one side of the point, the conditions of a user's selects as they are at it. Guarantees that a
-polynomial is the value to all digits within its radius: one, or one for each side. Its coefficients are computed in 50
-digits on a circle about the point.
+continued as they are on one side of the point, the conditions of a user's selects as they are at it, but for equations, which
+hold at it alone. Guarantees that a polynomial is the value to all digits within its radius: one, or one for each side. Its
+coefficients are computed in 50 digits on a circle about the point.
 """
 
 import functools
@@ -29,6 +29,7 @@ from symdiff.vocabulary.traits import operations
 KINK, JUMP, POLE = range(3)  # where a slope is the mean of several, a value or a slope is one of several, or none is known
 NEAR, MORE = mpmath.mpf(10) ** -16, 160
 KINKS, STEPS = operations("chooses"), operations("steps")
+THIN = ("eq", "ne")  # conditions that choose a value at a point alone
 _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  # some take minutes in many digits
 KNOWN = {*OPERATIONS, "cast"} - {"edge"} - SLOW - _MANIFOLD
 COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
@@ -88,7 +89,7 @@ def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...], written
                 return None
             places[inner.result] = found
         return places[graph.outputs[0].atom]
-    if op == "select" and binding.primal and written:
+    if op == "select" and binding.primal and written and steps[refs[0] - 1][0] not in THIN:
         refs = (put("here", refs[:1]), *refs[1:])
     return put(op, refs) if op in KNOWN else None
 
@@ -248,6 +249,15 @@ def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: b
     if there is None:
         return may_be_none
     return np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
+
+
+def is_lost(steps: Steps, at: Any, is_real: bool) -> bool:
+    """Whether such a last step goes on, beside the point, to what it is there, although the arm beside it is no number there."""
+    place, *arms = steps[-1][1]
+    known, _, beside = choices(steps, at, is_real)
+    far = arms[steps[place - 1][0] == "eq"]
+    is_near = known is not None and all(abs(near - known) <= _JUMP * (1 + abs(known)) for near, _ in beside.values())
+    return is_near and bool(beside) and value_at(steps[:far], at) is None
 
 
 def padded(found: Iterable[Disc]) -> list[tuple[float, ...]]:

@@ -26,6 +26,7 @@ from symdiff.rulebooks.columns import Locus, formula_locus
 from symdiff.rulebooks.elsewhere import OPERATIONS
 from symdiff.rulebooks.rule import evaluate_formula
 from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.equalities import Thinness
 from symdiff.simplification.expansions import (
     COSTLY,
     JUMP,
@@ -35,11 +36,13 @@ from symdiff.simplification.expansions import (
     MORE,
     POLE,
     REFUSED,
+    THIN,
     Disc,
     Steps,
     append_steps,
     discs,
     is_continuous,
+    is_lost,
     kind_of,
     padded,
     value_at,
@@ -50,6 +53,7 @@ from symdiff.simplification.polynomials import in_horners_form, is_disc
 from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 _MANY = 64  # operations from a value to the one that it depends on
 _DEEP = 6  # singular heads one behind the other
@@ -75,11 +79,12 @@ Regular = tuple[Point, tuple[Disc, ...]]
 
 
 def regular(
-    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
+    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool
 ) -> list[Node]:
     """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
-    differentiated up to an order; `guarded`, where a select has a value of its own at a point, with quotients by poles, too."""
-    if any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
+    differentiated up to an order; where a select has a value of its own at a point, with quotients by poles, too."""
+    guarded = any(_guard(facts, b) for b in facts.bindings)
+    if guarded or any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
         return _Removing(facts, builder, wrt, order, again, whole, guarded).run()
     return facts.bindings
 
@@ -97,8 +102,11 @@ class _Removing:
         self.facts = facts
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
+        self.thinness = Thinness(wrt)
+        self.thinness.include(facts.bindings if guarded else ())
         self.told = told(facts.bindings)
         self._stands: dict[Atom, Atom] = {}
+        self._again: dict[Atom, Atom] = {}
         self._points: dict[Atom, dict[Point, int]] = {}
         self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
@@ -107,7 +115,10 @@ class _Removing:
 
     def _replaced(self, binding: Node) -> Atom | Seen | None:
         near, other = self.told.get(binding.result), None
-        seen = self._seen(binding) if binding.result in self.moving and near is not None else []
+        is_asked = binding.result in self.moving and near is not None
+        if binding.op == "select":  # which has its value as it is written
+            return self._guarded(binding) if is_asked else None
+        seen = self._seen(binding) if is_asked else []
         chosen = self._by_product(binding) if binding.op == "div" and not seen and near == _NOWHERE else None
         if not self._stands.keys().isdisjoint(binding.operands):
             operands = tuple(self._stands.get(o, o) for o in binding.operands)
@@ -121,7 +132,7 @@ class _Removing:
     def _seen(self, binding: Node) -> list[Regular]:
         """Where a value is regular although what it is made of is not: points of the same value."""
         found: list[Regular] = []
-        if binding.op == "select" or not (binding.op in KNOWN or binding.op == "call"):
+        if not (binding.op in KNOWN or binding.op == "call"):
             return found
         kinds: dict[Point, int] = {}
         for place, operand in enumerate(binding.operands):
@@ -138,16 +149,8 @@ class _Removing:
         is_bent = self.whole and binding.op not in _LINEAR and (several or binding.op not in ("mul", "div"))
         may_be_none = binding.primal or not self.again  # what a sweep before has left undecided stays so
         for point in dict.fromkeys((*kinds, *own)) if depth <= _DEEP else ():
-            code = point.of.dtype or "d"
-            is_real = not is_complex(code)
-            if (found and point.of is not found[0][0].of) or self._is_far(binding, point):
-                continue
-            steps = self._steps(binding, point.of)
-            if steps is None or sum(op in KINKS for op, _ in steps) > (_DEEP if is_real else 0):
-                continue
-            if binding.op not in _POLYNOMIAL and any(op in _FAMILIES for op, _ in steps):
-                continue
-            if point.of.shape != binding.shape or is_real is is_complex(binding.dtype):
+            steps = self._followed(binding, point, found)
+            if steps is None:
                 continue
             kind, is_tie = max(kinds.get(point, KINK), own.get(point, KINK)), own.get(point) == KINK
             is_mean = point in own or (kind == KINK and binding.op in _SUMS)
@@ -156,7 +159,7 @@ class _Removing:
             is_asked = kind == POLE or (kind == JUMP and is_tie)
             is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1]) and point not in kinds
             is_tried = not is_pole and (is_asked or is_tie or self.whole)
-            known = discs(steps, point.at, self.order, is_real) if is_tried else ()
+            known = discs(steps, point.at, self.order, _is_real(point)) if is_tried else ()
             if (
                 known
                 and (is_asked or len(known) == 1 or (is_bent and point not in own))
@@ -166,6 +169,55 @@ class _Removing:
             elif kind > KINK or self.again or self.whole:
                 self._points.setdefault(binding.result, {})[point] = kind
         return found
+
+    def _followed(self, binding: Node, point: Point, seen: list[Regular]) -> Steps | None:
+        """The operations from a value to another one, if that is not seen near points of other values; None for too many."""
+        if (seen and point.of is not seen[0][0].of) or self._is_far(binding, point):
+            return None
+        if point.of.shape != binding.shape or _is_real(point) is is_complex(binding.dtype):
+            return None
+        steps = self._steps(binding, point.of)
+        if steps is None or sum(op in KINKS for op, _ in steps) > (_DEEP if _is_real(point) else 0):
+            return None
+        return None if binding.op not in _POLYNOMIAL and any(op in _FAMILIES for op, _ in steps) else steps
+
+    def _guarded(self, select: Node) -> Atom | Seen | None:
+        """What a select is that has a value of its own at some points: the arm beside them, or polynomials near them; where
+        it is regular at none, but chooses between values that are made of polynomials, a choice between these."""
+        condition, *arms = select.operands
+        points = [*dict.fromkeys(p for point in _guard(self.facts, select) for p in self._zeros(point))]
+        if not points or self.thinness.of(condition) is None:
+            return None
+        near, seen, lost = int(self.facts.node(condition).op == "ne"), list[Regular](), None
+        rough = self._points.get(arms[1 - near], {}).keys()
+        for point in points:
+            steps = self._followed(select, point, seen)
+            known = () if steps is None else discs(steps, point.at, self.order, _is_real(point))
+            if steps is not None and known and is_continuous(steps, point.at, known, False):
+                seen.append((point, known))
+                rough = rough | {point} if any(op in KINKS for op, _ in steps) else rough
+            elif steps is not None:
+                self._points.setdefault(select.result, {})[point] = POLE
+                lost = lost or is_lost(steps, point.at, _is_real(point))
+        if seen:
+            is_rough = any(point in rough for point, _ in seen)
+            return self._chosen(select, seen) if is_rough else self._near_points(arms[1 - near])
+        if lost is None:
+            arms = list(map(self._near_points, arms))
+        elif lost:
+            arms[near] = self.builder.add(arms[near], self.builder.emit("edge", (points[-1].of,)))
+        return binding_with(select, "select", (condition, *arms))
+
+    def _near_points(self, atom: Atom) -> Atom:
+        """A value with what stands for its parts."""
+        return worked_out(atom, self._again, lambda a: self.facts.node(a).operands, self._made_again)  # type: ignore[no-any-return]
+
+    def _made_again(self, atom: Atom) -> Atom:
+        made = self.facts.node(atom)
+        if atom in self._stands or not made.operands:
+            return self._stands.get(atom, atom)
+        operands = tuple(self._again[o] for o in made.operands)
+        return atom if operands == made.operands else self.builder.bind(made.op, operands, made.shape, made.dtype, made.params)
 
     def _is_far(self, binding: Node, point: Point) -> bool:
         """Whether an earlier sweep has told what a value is near a point."""
@@ -327,6 +379,10 @@ def is_divided(binding: Node) -> bool:
     return binding.op == "exprel" or (rule is not None and rule.name == "sinc" and not rule.is_user_function)
 
 
+def _is_real(point: Point) -> bool:
+    return not is_complex(point.of.dtype or "d")
+
+
 def _extreme(binding: Node) -> bool:
     return kink_by_rule(binding) in ("max", "min")
 
@@ -339,6 +395,15 @@ def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:
     numbers = tuple(o.value if isinstance(o, Constant) else None for o in binding.operands)
     return [(p, kind) for place, t, kind in _singular(known_column(binding).loci, numbers)
             if facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of).may_be(t)]  # fmt: skip
+
+
+def _guard(facts: Facts, binding: Node) -> list[Point]:
+    """A value and the number at which alone a select that the user wrote has a value of its own."""
+    condition = facts.node(binding.operands[0]) if binding.op == "select" and binding.primal else None
+    if condition is None or condition.op not in THIN:
+        return []
+    numbers = [_number(o) for o in condition.operands]
+    return [Point(o, n) for o, n in zip(condition.operands, numbers[::-1], strict=True) if n is not None]
 
 
 @functools.lru_cache(maxsize=1024)
