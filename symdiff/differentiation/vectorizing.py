@@ -286,13 +286,11 @@ class _Batch:
             axes = tuple(i + 1 for i in params["axes"])
             if op == "sum" and operands[0].op == "mul" and (found := self.product_sum(a, operands[0], axes)) is not None:
                 return found
-            return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
-        if op == "sum_of":
-            return a.sum(x, tuple(i + 1 for i in params["axes"]))
+            return a.sum(x, axes) if op in ("sum", "sum_of") else a.bind(op, x, **{**params, "axes": axes})
         if op in _AXIS:
-            return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
+            return a.bind(op, *map(self.full, operands), **{**params, "axis": params["axis"] + 1})
         if op in _LAST:
-            return a.diagonal(x) if op == "diagonal" else a.embed(x) if op == "embed" else a.bind(op, x, **params)
+            return a.diagonal(x) if op == "diagonal" else a.bind(op, *map(self.full, operands), **params)
         if op == "reshape":
             return a.reshape(x, (self.count, *params["shape"]))
         if op == "transpose":
@@ -320,10 +318,6 @@ class _Batch:
             found = a.bind(op, inside, **params)
             place = params["indices"].ndim if op == "take" else 1
             return a.transpose(found, (place, *range(place), *range(place + 1, len(found.shape))))
-        if op == "concatenate":
-            return a.concatenate([self.full(o) for o in operands], params["axis"] + 1)
-        if op in ("take_along", "put_along"):
-            return a.bind(op, x, self.full(operands[1]), axis=params["axis"] + 1)
         if op == "gather":
             n = operands[0].shape[0]
             rows = a.reshape(x, (self.count * n, *operands[0].shape[1:]))
@@ -344,8 +338,6 @@ class _Batch:
         if op == "solve":
             rank = max(len(o.shape) for o in operands)
             return a.bind("solve", *(self.aligned(o, rank, a) for o in operands))
-        if op == "cofactors_along":
-            return a.bind(op, *(self.full(o) for o in operands))
         if op == "lstsq":
             rcond = float(np.finfo(binding.dtype).eps) * max(operands[0].shape)
             return a.matmul(a.bind("pinv", x, rcond=rcond), self.full(operands[1]))

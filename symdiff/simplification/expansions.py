@@ -9,7 +9,6 @@ coefficients are computed in 50 digits on a circle about the point.
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,6 +39,7 @@ _LEAST = 64  # the digits of a term beside the largest that is none, or half of 
 _ERROR = mpmath.mpf(10) ** -18
 _SHARES = ("0.9", "0.6", "0.4", "0.2", "0.1", "0.03", "1e-2", "1e-3", "1e-5", "1e-7", "1e-9", "1e-12")  # of a radius
 _JUMP = 1e-3  # between values that are not continuous
+_HEIGHTS, _FLAT = [mpmath.mpf(10) ** -k for k in (2, 3, 4, 6, 20)], 30  # distances, and the power of them that is none
 _LARGEST = 1024  # the exponent from which doubles overflow
 _SMALLEST = 2**16  # the one below zero at which parts of a number are too far apart
 _WIDE = 8  # the exponent from which special functions take too long
@@ -251,13 +251,18 @@ def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: b
     return np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
 
 
-def is_lost(steps: Steps, at: Any, is_real: bool) -> bool:
-    """Whether such a last step goes on, beside the point, to what it is there, although the arm beside it is no number there."""
+def is_apart(steps: Steps, at: Any, is_real: bool) -> bool | None:
+    """Whether what an equation, the last step, chooses beside a point jumps there, or meets the value at it to all orders; None
+    where it is a number there."""
     place, *arms = steps[-1][1]
-    known, _, beside = choices(steps, at, is_real)
-    far = arms[steps[place - 1][0] == "eq"]
-    is_near = known is not None and all(abs(near - known) <= _JUMP * (1 + abs(known)) for near, _ in beside.values())
-    return is_near and bool(beside) and value_at(steps[:far], at) is None
+    near, far = (steps[:arm] for arm in arms[:: 1 if steps[place - 1][0] == "eq" else -1])
+    found = []
+    with mpmath.workdps(MORE):
+        for side in (1, -1)[: 1 + is_real]:
+            pairs = [(h, value_at(near, at + side * h), value_at(far, at + side * h)) for h in _HEIGHTS]
+            gaps = [(h, abs(x - y)) for h, x, y in pairs if x is not None and y is not None]
+            found += [gaps[-1][1] ** 5 > gaps[-1][0] or any(gap < h**_FLAT for h, gap in gaps)] if gaps else []
+    return None if value_at(far, at) is not None else bool(found) and all(found)
 
 
 def padded(found: Iterable[Disc]) -> list[tuple[float, ...]]:
@@ -340,11 +345,7 @@ def _on_circle(
             return None
     half[0], half[-1] = half[0] / 2, half[-1] / 2
     parts = [mpmath.re(v) for v in half] + [mpmath.im(v) for v in half]
-    bits = mpmath.mp.prec - max(map(mpmath.mag, filter(None, parts)), default=0)
-    whole = [int(mpmath.ldexp(p, bits)) for p in parts]
-    rows = _turns(nodes, degree, mpmath.mp.prec)
-    scale = -bits - mpmath.mp.prec
-    sums = [mpmath.ldexp(mpmath.mpf(sum(map(operator.mul, whole, row))), scale) * 2 / nodes for row in rows]
+    sums = [mpmath.fdot(parts, row) * 2 / nodes for row in _turns(nodes, degree, mpmath.mp.prec)]
     largest = max(map(abs, sums))
     least = largest * mpmath.mpf(10) ** -min(mpmath.mp.dps // 2, _LEAST)
     before, after = sums[:degree], sums[degree:]
@@ -357,10 +358,9 @@ def _on_circle(
 
 
 @functools.cache
-def _turns(nodes: int, degree: int, bits: int) -> list[list[int]]:
-    """Cosines, then sines, of multiples of the angles of half of a circle, times a power of two: one row for each power."""
-    angles, turns = [mpmath.mpf(2 * k) / nodes for k in range(nodes)], (mpmath.cospi, mpmath.sinpi)
-    made = [[int(mpmath.ldexp(turn(t), bits)) for t in angles] for turn in turns]
+def _turns(nodes: int, degree: int, bits: int) -> list[list[Any]]:
+    """Cosines, then sines, of multiples of the angles of half of a circle, to some bits: one row for each power."""
+    made = [[turn(mpmath.mpf(2 * k) / nodes) for k in range(nodes)] for turn in (mpmath.cospi, mpmath.sinpi)]
     return [[turn[j * k % nodes] for turn in made for j in range(nodes // 2 + 1)] for k in range(-degree, nodes // 2)]
 
 

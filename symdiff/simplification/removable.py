@@ -41,8 +41,8 @@ from symdiff.simplification.expansions import (
     Steps,
     append_steps,
     discs,
+    is_apart,
     is_continuous,
-    is_lost,
     kind_of,
     padded,
     value_at,
@@ -74,30 +74,29 @@ class Point(NamedTuple):
     of: Atom
     at: Any
 
+    @property
+    def is_real(self) -> bool:
+        """Whether the value is."""
+        return not is_complex(self.of.dtype or "d")
+
 
 Regular = tuple[Point, tuple[Disc, ...]]
 
 
-def regular(
-    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool
-) -> list[Node]:
+def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> list[Node]:
     """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
     differentiated up to an order; where a select has a value of its own at a point, with quotients by poles, too."""
-    guarded = any(_guard(facts, b) for b in facts.bindings)
-    if guarded or any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
-        return _Removing(facts, builder, wrt, order, again, whole, guarded).run()
-    return facts.bindings
+    return _Removing(facts, builder, wrt, order, again, whole).run()
 
 
 class _Removing:
     """The singular points of values, until a value made of them has none."""
 
-    def __init__(
-        self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
-    ) -> None:
+    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> None:
         self.order = order
         self.again = again  # whether a sweep has made some of the values
         self.whole = whole
+        guarded = any(_guard(facts, b) for b in facts.bindings)
         self.passed = ("pow",) if guarded else ("div", "pow")  # in which a pole below the line is none
         self.facts = facts
         self.builder = builder
@@ -157,9 +156,7 @@ class _Removing:
             if kind < POLE and (_extreme(binding) or (several and not is_mean)):
                 kind = kind_of(steps, point.at)
             is_asked = kind == POLE or (kind == JUMP and is_tie)
-            is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1]) and point not in kinds
-            is_tried = not is_pole and (is_asked or is_tie or self.whole)
-            known = discs(steps, point.at, self.order, _is_real(point)) if is_tried else ()
+            known = discs(steps, point.at, self.order, point.is_real) if is_asked or is_tie or self.whole else ()
             if (
                 known
                 and (is_asked or len(known) == 1 or (is_bent and point not in own))
@@ -174,39 +171,42 @@ class _Removing:
         """The operations from a value to another one, if that is not seen near points of other values; None for too many."""
         if (seen and point.of is not seen[0][0].of) or self._is_far(binding, point):
             return None
-        if point.of.shape != binding.shape or _is_real(point) is is_complex(binding.dtype):
+        if point.of.shape != binding.shape or point.is_real is is_complex(binding.dtype):
             return None
         steps = self._steps(binding, point.of)
-        if steps is None or sum(op in KINKS for op, _ in steps) > (_DEEP if _is_real(point) else 0):
+        if steps is None or sum(op in KINKS for op, _ in steps) > (_DEEP if point.is_real else 0):
             return None
         return None if binding.op not in _POLYNOMIAL and any(op in _FAMILIES for op, _ in steps) else steps
 
     def _guarded(self, select: Node) -> Atom | Seen | None:
-        """What a select is that has a value of its own at some points: the arm beside them, or polynomials near them; where
-        it is regular at none, but chooses between values that are made of polynomials, a choice between these."""
+        """What a select is that has a value of its own at some points: the arm beside them, or polynomials near them; the arm
+        at them where the other one jumps or is flat, without slopes where nothing is known of these; of several variables, a
+        choice between values that are made of polynomials."""
         condition, *arms = select.operands
-        points = [*dict.fromkeys(p for point in _guard(self.facts, select) for p in self._zeros(point))]
+        points = dict.fromkeys(p for point in _guard(self.facts, select) for p in self._zeros(point))
         if not points or self.thinness.of(condition) is None:
             return None
-        near, seen, lost = int(self.facts.node(condition).op == "ne"), list[Regular](), None
+        near, seen, apart = int(self.facts.node(condition).op == "ne"), list[Regular](), list[bool | None]()
         rough = self._points.get(arms[1 - near], {}).keys()
         for point in points:
             steps = self._followed(select, point, seen)
-            known = () if steps is None else discs(steps, point.at, self.order, _is_real(point))
-            if steps is not None and known and is_continuous(steps, point.at, known, False):
+            if steps is None:
+                continue
+            known = discs(steps, point.at, self.order, point.is_real)
+            if known and is_continuous(steps, point.at, known, False):
                 seen.append((point, known))
                 rough = rough | {point} if any(op in KINKS for op, _ in steps) else rough
-            elif steps is not None:
+            else:
                 self._points.setdefault(select.result, {})[point] = POLE
-                lost = lost or is_lost(steps, point.at, _is_real(point))
+                apart.append(is_apart(steps, point.at, point.is_real))
         if seen:
             is_rough = any(point in rough for point, _ in seen)
             return self._chosen(select, seen) if is_rough else self._near_points(arms[1 - near])
-        if lost is None:
-            arms = list(map(self._near_points, arms))
-        elif lost:
-            arms[near] = self.builder.add(arms[near], self.builder.emit("edge", (points[-1].of,)))
-        return binding_with(select, "select", (condition, *arms))
+        if not apart or None in apart:
+            return None if apart else binding_with(select, "select", (condition, *map(self._near_points, arms)))
+        if False in apart:
+            arms[near] = self.builder.add(arms[near], self.builder.emit("edge", (point.of,)))
+        return self.builder.select(condition, *arms)
 
     def _near_points(self, atom: Atom) -> Atom:
         """A value with what stands for its parts."""
@@ -329,20 +329,14 @@ class _Removing:
 
     def _tried(self, atoms: tuple[Atom, ...], value: Any = None) -> Iterator[Point]:
         """Where the only value that moves in some makes all of them that number, or, without one, the same."""
-        below = [o for o in atoms if o in self.moving]
-        for atom in below:
-            below += [o for o in self.facts.node(atom).operands if o in self.moving and o not in below]
-            if len(below) > _MANY:
-                return
-        leaves = {atom for atom in below if atom not in self.facts.made}
-        if len(leaves) > 1:
-            return
-        for leaf in leaves:
-            parts = [self._steps(self.facts.node(o), leaf) for o in atoms]
-            for at in map(mpmath.mpf, _TRIED) if None not in parts else ():
-                known = [value_at(part, at) for part in parts]  # type: ignore[arg-type]
-                if known[0] is not None and all(k == (known[0] if value is None else value) for k in known):
-                    yield Point(leaf, at)
+        leaf = next(o for o in atoms if not isinstance(o, Constant))
+        for _ in range(_MANY):
+            leaf = next((o for o in self.facts.node(leaf).operands if o in self.moving), leaf)
+        parts = [None if leaf in self.facts.made else self._steps(self.facts.node(o), leaf) for o in atoms]
+        for at in map(mpmath.mpf, _TRIED) if None not in parts else ():
+            known = [value_at(part, at) for part in parts]  # type: ignore[arg-type]
+            if known[0] is not None and all(k == (known[0] if value is None else value) for k in known):
+                yield Point(leaf, at)
 
     # -- what the sweeps see
 
@@ -364,9 +358,8 @@ class _Removing:
             near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: first.side]), near))
         right, left = padded((first, known[-1]))
         pairs = list(zip(right, left, strict=True))
-        found = in_horners_form(b, distance, {k: (p + q) / 2 for k, (p, q) in enumerate(pairs)})
+        found, odd = (in_horners_form(b, distance, {k: (p + s * q) / 2 for k, (p, q) in enumerate(pairs)}) for s in (1, -1))
         if len(known) == 2:
-            odd = in_horners_form(b, distance, {k: (p - q) / 2 for k, (p, q) in enumerate(pairs)})
             found = b.add(found, b.mul(b.emit("sign", (distance,)), odd))
             if right[0] != left[0]:  # at a jump there is no value
                 near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))
@@ -377,10 +370,6 @@ def is_divided(binding: Node) -> bool:
     """Whether a function's row has a series near zero that ends, in place of a quotient."""
     rule = binding.params.rule if binding.op == "call" else None
     return binding.op == "exprel" or (rule is not None and rule.name == "sinc" and not rule.is_user_function)
-
-
-def _is_real(point: Point) -> bool:
-    return not is_complex(point.of.dtype or "d")
 
 
 def _extreme(binding: Node) -> bool:

@@ -6,7 +6,6 @@ Assumes bindings in order. Guarantees the same values; what the user wrote is co
 
 from collections.abc import Iterable
 from functools import partial
-from itertools import zip_longest
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Node
@@ -28,6 +27,5 @@ def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], 
     removing = partial(regular, wrt=wrt, order=order, again=again, whole=whole)
     for rewrite in (rewritten, *flat, removing, partial(simplified_selects, wrt=wrt), shifted):
         found = rewrite(facts, builder)
-        if any(new is not old for new, old in zip_longest(found, facts.bindings)):
-            facts = Facts(found)
+        facts = facts if found == facts.bindings else Facts(found)
     return facts
