@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from symdiff.differentiation.deltas import Sparse, applied, dense
+from symdiff.differentiation.deltas import Sparse, applied, dense, turned
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom, is_constant
@@ -276,10 +276,9 @@ class _Batch:
 
     def structural(self, a: Arrays, binding: Node) -> Atom:
         op, operands, params = binding.op, binding.operands, binding.params.params
-        if op == "gather" and operands[0] not in self.points:
-            return a.gather(operands[0], self.points[operands[1]])
-        if op == "searchsorted" and operands[0] not in self.points:
-            return a.bind(op, operands[0], self.points[operands[1]], **params)
+        if op in ("gather", "searchsorted") and operands[0] not in self.points:
+            given = operands[0], self.points[operands[1]]
+            return a.gather(*given) if op == "gather" else a.bind(op, *given, **params)
         x = self.full(operands[0])
         lead = (0, self.count, 1)
         if op in _AXES:
@@ -294,9 +293,7 @@ class _Batch:
         if op == "reshape":
             return a.reshape(x, (self.count, *params["shape"]))
         if op == "transpose":
-            axes = params["axes"]
-            is_same = sorted(long := [i for i in axes if operands[0].shape[i] != 1]) == long
-            return a.reshape(x, (self.count, *binding.shape)) if is_same else a.transpose(x, (0, *(i + 1 for i in axes)))
+            return turned(a, x, (0, *(i + 1 for i in params["axes"])))
         if op == "broadcast_to":
             return a.broadcast_to(self.aligned(operands[0], len(params["shape"]), a), (self.count, *params["shape"]))
         if op == "getitem":

@@ -180,34 +180,27 @@ def _random(atom: Atom, seed: int) -> Any:
     return np.asarray(found + 1j * source.uniform(0.5, 2.0, atom.shape) if dtype.kind == "c" else found, dtype)[()]
 
 
-def simplified_selects(facts: Facts, builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
+def simplified_selects(facts: Facts, b: Builder, wrt: Iterable[Atom]) -> list[Node]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
-    bindings = facts.bindings
-    if not any(b.op == "select" and b.primal for b in bindings):
-        return bindings
+    if not any(b.op == "select" and b.primal for b in facts.bindings):
+        return facts.bindings
     thinness = Thinness(wrt)
-    thinness.include(bindings)
+    thinness.include(facts.bindings)
 
     def seen(binding: Node) -> Seen | None:
         is_asked = binding.op == "select" and binding.primal and thinness.activity.has(binding.result)
-        return _seen(binding, thinness, builder) if is_asked else None
+        is_thin = thinness.of(binding.operands[0]) if is_asked else None
+        if is_thin is None:
+            return None
+        condition, first, second = binding.operands
+        if not (isinstance(first, Constant) and isinstance(second, Constant)) or agree(first.value, second.value):
+            gap = b.emit("abs", (b.emit("sub", (first, second)),))
+            least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
+            near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+            condition = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
+        return Seen(binding.result, "select", (condition, first, second))
 
-    return replaced(bindings, builder, seen)
-
-
-def _seen(binding: Node, thinness: Thinness, b: Builder) -> Seen | None:
-    """A select as the sweeps see it."""
-    condition, first, second = binding.operands
-    is_thin = thinness.of(condition)
-    if is_thin is None:
-        return None
-    seen = condition
-    if not (isinstance(first, Constant) and isinstance(second, Constant)) or agree(first.value, second.value):
-        gap = b.emit("abs", (b.emit("sub", (first, second)),))
-        least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
-        near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
-        seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
-    return Seen(binding.result, "select", (seen, first, second))
+    return replaced(facts.bindings, b, seen)
 
 
 def agree(a: Any, b: Any) -> bool:

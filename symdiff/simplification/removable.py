@@ -83,16 +83,11 @@ class Point(NamedTuple):
 Regular = tuple[Point, tuple[Disc, ...]]
 
 
-def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> list[Node]:
-    """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
-    differentiated up to an order; where a select has a value of its own at a point, with quotients by poles, too."""
-    return _Removing(facts, builder, wrt, order, again, whole).run()
-
-
-class _Removing:
+class Removing:
     """The singular points of values, until a value made of them has none."""
 
     def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> None:
+        """For derivatives up to an order; where a select has a value of its own at a point, quotients by poles count."""
         self.order = order
         self.again = again  # whether a sweep has made some of the values
         self.whole = whole
@@ -110,6 +105,7 @@ class _Removing:
         self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
     def run(self) -> list[Node]:
+        """The bindings with values that are regular beside a point where a head is singular as polynomials near it."""
         return replaced(self.facts.bindings, self.builder, self._replaced)
 
     def _replaced(self, binding: Node) -> Atom | Seen | None:
@@ -187,7 +183,7 @@ class _Removing:
         if not points or self.thinness.of(condition) is None:
             return None
         near, seen, apart = int(self.facts.node(condition).op == "ne"), list[Regular](), list[bool | None]()
-        rough = self._points.get(arms[1 - near], {}).keys()
+        far, rough = arms[1 - near], False
         for point in points:
             steps = self._followed(select, point, seen)
             if steps is None:
@@ -195,13 +191,12 @@ class _Removing:
             known = discs(steps, point.at, self.order, point.is_real)
             if known and is_continuous(steps, point.at, known, False):
                 seen.append((point, known))
-                rough = rough | {point} if any(op in KINKS for op, _ in steps) else rough
+                rough = rough or point in self._points.get(far, {}) or any(op in KINKS for op, _ in steps)
             else:
                 self._points.setdefault(select.result, {})[point] = POLE
                 apart.append(is_apart(steps, point.at, point.is_real))
         if seen:
-            is_rough = any(point in rough for point, _ in seen)
-            return self._chosen(select, seen) if is_rough else self._near_points(arms[1 - near])
+            return self._chosen(select, seen) if rough else self._near_points(far)
         if not apart or None in apart:
             return None if apart else binding_with(select, "select", (condition, *map(self._near_points, arms)))
         if False in apart:
@@ -214,10 +209,10 @@ class _Removing:
 
     def _made_again(self, atom: Atom) -> Atom:
         made = self.facts.node(atom)
-        if atom in self._stands or not made.operands:
-            return self._stands.get(atom, atom)
         operands = tuple(self._again[o] for o in made.operands)
-        return atom if operands == made.operands else self.builder.bind(made.op, operands, made.shape, made.dtype, made.params)
+        if atom in self._stands or operands == made.operands:
+            return self._stands.get(atom, atom)
+        return self.builder.bind(made.op, operands, made.shape, made.dtype, made.params)
 
     def _is_far(self, binding: Node, point: Point) -> bool:
         """Whether an earlier sweep has told what a value is near a point."""
