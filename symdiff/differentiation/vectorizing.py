@@ -305,15 +305,14 @@ class _Batch:
             value = a.broadcast_to(self.aligned(operands[1], len(region), a), (self.count, *region))
             return a.bind("set", x, value, key=(lead, *params["key"]))
         if op == "set_at":
-            cells = int(np.prod(operands[0].shape))
+            cells = math.prod(operands[0].shape)
             every = (np.arange(self.count)[:, None] * cells + params["indices"]).ravel()
             value = a.broadcast_to(self.aligned(operands[1], 1, a), (self.count, len(params["indices"])))
             return a.bind("set_at", x, a.reshape(value, (every.size,)), indices=every)
         if op in ("take", "scatter"):
-            rank = 1 if op == "take" else params["indices"].ndim
+            rank, place = (1, params["indices"].ndim)[:: 1 if op == "take" else -1]
             inside = a.transpose(x, (*range(1, rank + 1), 0, *range(rank + 1, len(x.shape))))
             found = a.bind(op, inside, **params)
-            place = params["indices"].ndim if op == "take" else 1
             return a.transpose(found, (place, *range(place), *range(place + 1, len(found.shape))))
         if op == "gather":
             n = operands[0].shape[0]
@@ -343,7 +342,7 @@ class _Batch:
         if op in ("convolve", "convolve_inside"):
             whole = self.convolution(a, operands)
             first = 0 if op == "convolve" else operands[1].shape[0] - 1
-            return a.getitem(whole, ((0, self.count, 1), (first, first + binding.shape[0], 1)))
+            return a.getitem(whole, (lead, (first, first + binding.shape[0], 1)))
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")
 
     def site(self, a: Arrays, binding: Node) -> Atom:

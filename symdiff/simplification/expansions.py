@@ -39,7 +39,7 @@ _LEAST = 64  # the digits of a term beside the largest that is none, or half of 
 _ERROR = mpmath.mpf(10) ** -18
 _SHARES = ("0.9", "0.6", "0.4", "0.2", "0.1", "0.03", "1e-2", "1e-3", "1e-5", "1e-7", "1e-9", "1e-12")  # of a radius
 _JUMP = 1e-3  # between values that are not continuous
-_HEIGHTS, _FLAT = [mpmath.mpf(10) ** -k for k in (2, 3, 4, 6, 20)], 30  # distances, and the power of them that is none
+_HEIGHTS = [mpmath.mpf(10) ** -k for k in (2, 3, 4, 6, 20)]  # distances at which a jump, or what is flat, is told
 _LARGEST = 1024  # the exponent from which doubles overflow
 _SMALLEST = 2**16  # the one below zero at which parts of a number are too far apart
 _WIDE = 8  # the exponent from which special functions take too long
@@ -243,7 +243,7 @@ def discs(steps: Steps, at: Any, order: int, is_real: bool) -> tuple[Disc, ...]:
     return tuple(found) if len(found) == len(beside) and is_real else ()
 
 
-def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: bool) -> bool:
+def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: bool = False) -> bool:
     """Whether discs begin where the value is, which may be none."""
     there = choices(steps, at, True)[0]
     if there is None:
@@ -261,7 +261,7 @@ def is_apart(steps: Steps, at: Any, is_real: bool) -> bool | None:
         for side in (1, -1)[: 1 + is_real]:
             pairs = [(h, value_at(near, at + side * h), value_at(far, at + side * h)) for h in _HEIGHTS]
             gaps = [(h, abs(x - y)) for h, x, y in pairs if x is not None and y is not None]
-            found += [gaps[-1][1] ** 5 > gaps[-1][0] or any(gap < h**_FLAT for h, gap in gaps)] if gaps else []
+            found += [gaps[-1][1] ** 5 > gaps[-1][0] or any(gap < h**30 for h, gap in gaps)] if gaps else []
     return None if value_at(far, at) is not None else bool(found) and all(found)
 
 

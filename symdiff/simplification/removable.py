@@ -32,7 +32,6 @@ from symdiff.simplification.expansions import (
     JUMP,
     KINK,
     KINKS,
-    KNOWN,
     MORE,
     POLE,
     REFUSED,
@@ -83,15 +82,24 @@ class Point(NamedTuple):
 Regular = tuple[Point, tuple[Disc, ...]]
 
 
-class Removing:
+def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> list[Node]:
+    """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
+    differentiated up to an order; where a select has a value of its own at a point, with quotients by poles, too."""
+    guarded = any(_guard(facts, b) for b in facts.bindings)
+    if guarded or any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
+        return _Removing(facts, builder, wrt, order, again, whole, guarded).run()
+    return facts.bindings
+
+
+class _Removing:
     """The singular points of values, until a value made of them has none."""
 
-    def __init__(self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> None:
-        """For derivatives up to an order; where a select has a value of its own at a point, quotients by poles count."""
+    def __init__(
+        self, facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
+    ) -> None:
         self.order = order
         self.again = again  # whether a sweep has made some of the values
         self.whole = whole
-        guarded = any(_guard(facts, b) for b in facts.bindings)
         self.passed = ("pow",) if guarded else ("div", "pow")  # in which a pole below the line is none
         self.facts = facts
         self.builder = builder
@@ -105,7 +113,6 @@ class Removing:
         self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
     def run(self) -> list[Node]:
-        """The bindings with values that are regular beside a point where a head is singular as polynomials near it."""
         return replaced(self.facts.bindings, self.builder, self._replaced)
 
     def _replaced(self, binding: Node) -> Atom | Seen | None:
@@ -126,10 +133,7 @@ class Removing:
 
     def _seen(self, binding: Node) -> list[Regular]:
         """Where a value is regular although what it is made of is not: points of the same value."""
-        found: list[Regular] = []
-        if not (binding.op in KNOWN or binding.op == "call"):
-            return found
-        kinds: dict[Point, int] = {}
+        found, kinds = list[Regular](), dict[Point, int]()
         for place, operand in enumerate(binding.operands):
             for p, kind in self._points.get(operand, {}).items():
                 if kind < POLE or not (place and binding.op in self.passed):
@@ -178,18 +182,17 @@ class Removing:
         """What a select is that has a value of its own at some points: the arm beside them, or polynomials near them; the arm
         at them where the other one jumps or is flat, without slopes where nothing is known of these; of several variables, a
         choice between values that are made of polynomials."""
-        condition, *arms = select.operands
-        points = dict.fromkeys(p for point in _guard(self.facts, select) for p in self._zeros(point))
-        if not points or self.thinness.of(condition) is None:
+        (condition, *arms), guard = select.operands, _guard(self.facts, select)
+        if guard is None or self.thinness.of(condition) is None:
             return None
         near, seen, apart = int(self.facts.node(condition).op == "ne"), list[Regular](), list[bool | None]()
         far, rough = arms[1 - near], False
-        for point in points:
+        for point in dict.fromkeys(self._zeros(guard)):
             steps = self._followed(select, point, seen)
             if steps is None:
                 continue
             known = discs(steps, point.at, self.order, point.is_real)
-            if known and is_continuous(steps, point.at, known, False):
+            if known and is_continuous(steps, point.at, known):
                 seen.append((point, known))
                 rough = rough or point in self._points.get(far, {}) or any(op in KINKS for op, _ in steps)
             else:
@@ -200,7 +203,7 @@ class Removing:
         if not apart or None in apart:
             return None if apart else binding_with(select, "select", (condition, *map(self._near_points, arms)))
         if False in apart:
-            arms[near] = self.builder.add(arms[near], self.builder.emit("edge", (point.of,)))
+            arms[near] = self.builder.add(arms[near], self.builder.emit("edge", (guard.of,)))
         return self.builder.select(condition, *arms)
 
     def _near_points(self, atom: Atom) -> Atom:
@@ -381,13 +384,11 @@ def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:
             if facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of).may_be(t)]  # fmt: skip
 
 
-def _guard(facts: Facts, binding: Node) -> list[Point]:
-    """A value and the number at which alone a select that the user wrote has a value of its own."""
+def _guard(facts: Facts, binding: Node) -> Point | None:
+    """A value and the number at which alone a select that the user wrote has a value of its own; None for others."""
     condition = facts.node(binding.operands[0]) if binding.op == "select" and binding.primal else None
-    if condition is None or condition.op not in THIN:
-        return []
-    numbers = [_number(o) for o in condition.operands]
-    return [Point(o, n) for o, n in zip(condition.operands, numbers[::-1], strict=True) if n is not None]
+    number = _number(condition.operands[1]) if condition is not None and condition.op in THIN else None
+    return None if number is None else Point(condition.operands[0], number)  # type: ignore[union-attr]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,10 +9,11 @@ from functools import partial
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Node
+from symdiff.rulebooks.calls import kink_by_rule
 from symdiff.simplification.equalities import simplified_selects
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.piecewise import flattened
-from symdiff.simplification.removable import Removing
+from symdiff.simplification.removable import regular
 from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.shifting import shifted
 
@@ -22,11 +23,9 @@ def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], 
     themselves if `whole`; new symbols are bound on the builder."""
     facts = Facts(bindings)
     again = any(not b.primal for b in bindings)
-
-    def regular(facts: Facts, builder: Builder) -> list[Node]:
-        return Removing(facts, builder, wrt, order, again, whole).run()
-
-    for rewrite in (rewritten, flattened, regular, partial(simplified_selects, wrt=wrt), shifted):
+    removing = partial(regular, wrt=wrt, order=order, again=again, whole=whole)
+    flat = [flattened] if any(map(kink_by_rule, bindings)) else []
+    for rewrite in (rewritten, *flat, removing, partial(simplified_selects, wrt=wrt), shifted):
         found = rewrite(facts, builder)
         facts = facts if found == facts.bindings else Facts(found)
     return facts
