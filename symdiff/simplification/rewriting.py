@@ -27,6 +27,7 @@ from symdiff.vocabulary.traits import operations
 
 _LONG = 16  # factors of a product that are looked at
 _ROOTS = operations("root")
+_TRIED = operations("in_forms")  # one of these, or a root, is in every form
 _SCALING = operations("scales")
 _NUMBERS = {name: getattr(operator, name) for name in ("add", "mul", "mod", "eq", "gt", "ge", "lt", "le")}
 ZERO = Constant(0.0)
@@ -195,7 +196,8 @@ def replaced(bindings: Iterable[Node], builder: Builder, seen: Callable[[Node], 
 
 def rewritten(facts: Facts, builder: Builder) -> list[Node]:
     """The bindings as the sweeps see them; new symbols are bound on the builder."""
-    return _Rewriting(facts, builder).run()
+    tried = any(b.op in _TRIED or b.op == "call" or _is_root(b) for b in facts.bindings)
+    return _Rewriting(facts, builder).run() if tried else facts.bindings
 
 
 class _Rewriting:

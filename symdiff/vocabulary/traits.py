@@ -44,6 +44,7 @@ TRAITS = {
     "whole": "gives integers for integers",
     # what becomes of it
     "folded": "of constants it is worked out with digits to spare",
+    "in_forms": "stands in the forms that are rewritten",
     "cheap": "takes no longer than loading a number",
     "slow": "takes many instructions of machine code",
     "libm": "C's library has it for real numbers",
