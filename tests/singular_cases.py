@@ -48,7 +48,7 @@ SINGULAR = [
     ("abs*abs d2", lambda x: np.abs(x) * np.abs(x), (z,), 2, 2.0),
     ("x*abs(x)", lambda x: x * np.abs(x), (z,), 1, 0.0),
     ("where(x>0,exp(-1/x),0)", lambda x: np.where(x > 0, np.exp(-1 / x), 0.0), (z,), 1, 0.0),
-    ("where(x!=0,sin(x)/x,1) d2", lambda x: np.where(x != 0, np.sin(x) / x, 1.0), (z,), 2, 0.0),
+    ("where(x!=0,sin(x)/x,1) d2", lambda x: np.where(x != 0, np.sin(x) / x, 1.0), (z,), 2, -1 / 3),
     ("y*cos(sqrt x)", lambda x, y: y * np.cos(np.sqrt(x)), (z, 3.0), 1, [-1.5, 1.0]),
     ("sqrt(x)+0 (inf)", lambda x: np.sqrt(x), (z,), 1, np.inf),
 ]

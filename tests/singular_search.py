@@ -1,8 +1,9 @@
 """Random compositions of singular heads at their singular points, with a parameter, against one-sided limits in 60 digits.
 
 A first derivative is right, NaN, or between the slopes of both sides; a second one right or NaN. Where an extreme ties at a
-kink of an operand, its row's choice is no slope of the whole, and is not asked. A branch is the one at the point. Each function
-is differentiated once, and judged at all points of both variables; one of ten is compiled, of others the graph is evaluated.
+kink of an operand, its row's choice is no slope of the whole, and is not asked. A branch is the one at the point. What has no
+value at zero and a limit there gets that in a branch. Each function is differentiated once, and judged at all points of both
+variables; one of ten is compiled, of others the graph is evaluated.
 `singular_search.py SEED COUNT` runs more.
 """
 
@@ -58,6 +59,7 @@ CHOICES = {
     "np.where({} > 0, {}, {})": lambda c: c > 0, "np.where({} == 0, {}, {})": lambda c: c == 0,
     "np.where({} <= 0, {}, {})": lambda c: c <= 0,
 }  # fmt: skip
+GUARD = "np.where(x == 0, {}, {})"
 EVALUATED = HEADS | PAIRS | SPECIAL | SPECIAL_PAIRS
 NARROW = {"special": 0.12, "choice": 0.06}  # how often
 KINKS, EXTREMES, JUMPS = ("abs", "max", "min", "hypot", "i0e", "i1e"), ("maximum", "minimum"), ("floor", "sign", "arctan2")
@@ -86,6 +88,8 @@ def value(t, at):
     """A composition in the working precision, where x and p are numbers."""
     if len(t) == 1:
         return at[t[0]] if t[0] in at else mpmath.mpf(t[0])
+    if t[0] == GUARD:
+        return value(t[2 if at["x"] else 1], at)
     try:
         operands = [value(s, at) for s in t[1:]]
         match t[0]:
@@ -116,6 +120,19 @@ def branched(t, at, name):
         raise Undefined
     other = branched(t[3], at, name)
     return other if value(arm, at) == value(other, at) else arm
+
+
+def guarded(t, p):
+    """A composition with its limit at zero there, where it has no value and the limit few digits."""
+    at = [{"x": mpmath.mpf(x), "p": mpmath.mpf(p)} for x in (0, -1e-9, 1e-9)]
+    try:
+        value(t, at[0])
+    except Undefined:
+        near = [value(t, there) for there in at[1:]]
+        number = mpmath.nint(4 * near[0]) / 4
+        if max(abs(v - number) for v in near) < 1e-6:
+            return (GUARD, (str(float(number)),), t)
+    return t
 
 
 def limit(differences):
@@ -239,6 +256,10 @@ def search(seed, count):
             t = tree(source, source.choice([2, 3, 3, 4, 4, 5]))
             p = source.choice([0.7, -1.3, 2.0, 1.0, 0.0])
             if "x" not in leaves(t):
+                continue
+            try:
+                t = t if "where" in text(t) else guarded(t, p)
+            except Undefined:
                 continue
             cases, wrong = judged(t, [(x, p) for x in (0.0, 1.0, -1.0)], source.random() < 0.1)
             told, found = told + cases, found + wrong

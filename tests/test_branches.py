@@ -359,9 +359,9 @@ def test_a_branch_not_taken_does_not_leak():
     def sinc(x):
         return 1.0 if x == 0 else np.sin(x) / x
 
-    for f in (root, entropy, sinc):
-        for order in (1, 2):
-            assert sd.derivative(f, order)(0.0) == 0.0
+    for f, second in ((root, 0.0), (entropy, 0.0), (sinc, -1 / 3)):
+        assert sd.derivative(f)(0.0) == 0.0
+        assert sd.derivative(f, 2)(0.0) == pytest.approx(second)
     assert sd.grad(lambda x: x if x < 700 else np.exp(x))(-1e4) == 1.0
 
 

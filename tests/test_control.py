@@ -239,7 +239,7 @@ EQUAL = [
     (lambda x: np.sum(x * x) if not np.array_equal(x, KEY) else 14.0, KEY, 2 * KEY),
     (lambda x: 14.0 if (x == KEY).all() else x @ x, KEY, 2 * KEY),
     (skipping, np.zeros(3), KEY), (skipping, np.zeros(12), np.arange(1.0, 13.0)),
-    (lambda x: math.sin(x) / x if x != 0 else 1.0, 0.0, 0.0),  # not finite beside: the arm's own
+    (lambda x: math.sin(x) / x if x != 0 else 1.0, 0.0, 0.0),
     (lambda x: 1 - x * x / 6 if x == 0 else math.sin(x) / x, 0.0, 0.0),
     (lambda x: 5.0 if x == 0 else x, 0.0, 0.0),  # a jump: the arm's own
     (lambda x: x if np.floor(x) == 1 else x**2, 1.0, 1.0),  # holds all around

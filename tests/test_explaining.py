@@ -35,7 +35,11 @@ CASES = {
     "a gap closed": (lambda x: np.where(x == 0, 1.0, np.sin(x) / x), (0.0,), True, ["boundary"], "the other's value is nan"),
     "an equality": (lambda x: np.where(x == 0, 0.0, x), (0.0,), True, ["boundary"], "the same value, and its slope is taken"),
     "a gap closed with another slope": (
-        lambda x: np.where(x == 0, 1.0, np.sin(x) / x + x), (0.0,), True, ["boundary"], "that of the branch",
+        lambda x: np.where(x == 0, 1.0, np.sin(x) / x + x), (0.0,), True, ["boundary"], "cancel",
+    ),
+    "a gap closed by two conditions": (
+        lambda x: np.where((x >= 0) & (x <= 0), 1.0, np.sin(x) / x + x),
+        (0.0,), True, ["boundary", "boundary"], "that of the branch",
     ),
     "a gap closed wrongly": (lambda x: np.where(x == 0, 5.0, x), (0.0,), False, ["boundary"], "its value jumps"),
     "a branch not taken": (lambda x: np.where(x > 0, np.sqrt(x) + abs(x + 1), -x), (-1.0,), True, [], "no kink"),

@@ -177,3 +177,60 @@ def test_values_that_overflow_cost_no_digits():
 def test_logarithms_of_one_and_more_have_no_point_to_remove(f):
     x = np.array([0.3, -0.2, 0.0])
     assert not any(b.op == "lt" for b in sd.grad(lambda x: np.sum(f(x))).graph(x).bindings)
+
+
+STORED = {  # at 0: a value that is stored there, its first and second derivative
+    "a mean of exponentials": (lambda x: np.where(x == 0, 1.0, np.expm1(x) / x), 0.5, 1 / 3),
+    "a branch": (lambda x: np.expm1(x) / x if x else 1.0, 0.5, 1 / 3),
+    "and a sum": (lambda x: np.where(x != 0, np.sin(x) / x + x, 1.0), 1.0, -1 / 3),
+    "a safe divisor": (lambda x: np.where(x == 0, 1.0, np.expm1(x) / np.where(x == 0, 1.0, x)), 0.5, 1 / 3),
+    "a function of a quotient": (lambda x: np.where(x == 0, np.e, np.exp(np.sin(x) / x) + x), 1.0, -np.e / 3),
+    "a function of what is stored": (
+        lambda x: np.cos(np.where(x == 0, 1.0, np.expm1(x) / x)), -0.5 * np.sin(1), -0.25 * np.cos(1) - np.sin(1) / 3,
+    ),
+    "a difference of poles": (lambda x: np.where(x == 0, 0.0, 1 / np.tanh(x) - 1 / x), 1 / 3, 0.0),
+    "poles below lines": (lambda x: np.where(x == 0, 0.0, 1 / (2 / x + 1)), 0.5, -0.5),
+    "a kink": (lambda x: np.where(x == 0, 0.0, np.arctan(np.abs(x)) * np.sign(1 / x)), 1.0, 0.0),
+    "another value": (lambda x: np.where(x == 0, 2.0, np.expm1(x) / x), 0.0, 0.0),
+    "a pole": (lambda x: np.where(x != 0, 1 / x, 0.0), 0.0, 0.0),
+    "what is flat": (lambda x: np.where(x != 0, 1 + np.exp(-1 / x**2), 1.0), 0.0, 0.0),
+    "what is flat, and a line": (lambda x: np.where(x != 0, x + np.exp(-1 / x**2), 0.0), math.nan, math.nan),
+    "an infinite slope": (lambda x: np.where(x != 0, x * np.log(x * x), 0.0), math.nan, math.nan),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_values_stored_at_a_point_have_the_slopes_of_what_goes_on_to_them(name):
+    f, first, second = STORED[name]
+    doors = [sd.grad(f), sd.grad(f, exact=True), sd.grad(f, backend="numpy"), lambda x: sd.jvp(f)(x, 1.0)[1]]
+    if name != "a branch":
+        over_array = sd.grad(lambda x: np.sum(f(x)), scalarize=False)
+        doors += [lambda x: over_array(np.array([x, 0.3]))[0], lambda x: sd.vmap(sd.grad(f))(np.array([x, 0.3]))[0]]
+    for door in doors:
+        assert door(0.0) == pytest.approx(first, rel=1e-12, nan_ok=True)
+    for bend in (sd.derivative(f, order=2), sd.grad(sd.grad(f))):
+        assert bend(0.0) == pytest.approx(second, rel=1e-12, abs=1e-12, nan_ok=True)
+
+
+def test_values_stored_at_a_point_of_several_variables():
+    for f, slopes in (
+        (lambda x, a: np.where(x == 0, a, np.sin(a * x) / x + x), (1.0, 1.0)),
+        (lambda x, a: np.where(x == 0, a, a * (np.expm1(x) / x)), (1.0, 1.0)),
+        (lambda x, a: np.where(x == 0, np.exp(a), np.exp(np.sin(a * x) / x)), (0.0, np.exp(2.0))),
+    ):
+        assert sd.grad(f, (0, 1))(0.0, 2.0) == pytest.approx(slopes)
+
+    def of_norm(p):
+        r = np.linalg.norm(p)
+        return np.sin(r) / r if r else 1.0
+
+    np.testing.assert_allclose(sd.hessian(of_norm)(np.zeros(2)), -np.eye(2) / 3)
+
+
+@pytest.mark.parametrize("f, most", [
+    (lambda x: np.where(x != 0, np.sin(x) / x, 1.0), 18), (lambda x: np.where(x == 0, 1.0, np.expm1(x) / x), 24),
+    (lambda x: np.where(x != 0, np.exp(-1 / x**2), 0.0), 11), (lambda x: np.where(x != 0, 1 / x, 0.0), 6),
+    (lambda x: x if x in (0.0, 1.0) else x**3, 7),
+])  # fmt: skip
+def test_values_stored_at_a_point_are_not_looked_at_in_calls(f, most):
+    assert sd.value_and_grad(f).program(0.3).operations() <= most

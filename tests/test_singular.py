@@ -419,6 +419,12 @@ def test_products_whose_factors_pair_off_have_no_kink(form, under):
         np.testing.assert_allclose(sd.derivative(bent, order=2)(x), wanted, rtol=1e-12)
 
 
+def test_squares_of_multiples_of_one_value_are_one():
+    for f in (lambda x: np.sqrt(x * x + (2 * x) ** 2), lambda x: (x**2 + 4 * x**2) ** 0.5):
+        assert sd.grad(f).program(0.3).operations() == 2 and sd.grad(f)(-2.0) == pytest.approx(-np.sqrt(5))
+    assert sd.grad(lambda x, y: np.sqrt(x * x + y * y), (0, 1))(3.0, -4.0) == pytest.approx((0.6, -0.8))
+
+
 def test_a_cross_entropy_costs_what_it_costs_by_hand():
     program = sd.value_and_grad(lambda z, y: np.logaddexp(0, z) - y * z).program(0.3, 1.0)
     assert program.operations() <= 8 and not program.by_kind().keys() & {"isinf", "isfinite", "select"}

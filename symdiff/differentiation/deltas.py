@@ -216,7 +216,7 @@ def _within(a: Arrays, term: Term, axis: int, places: range) -> Term:
     return Term(a.getitem(term.source, whole) if whole else term.source, region, term.pairs)
 
 
-def _turned(a: Arrays, x: Atom, order: tuple[int, ...]) -> Atom:
+def turned(a: Arrays, x: Atom, order: tuple[int, ...]) -> Atom:
     """An array's axes in another order; where only those of size 1 move, in another shape."""
     long = [axis for axis in order if x.shape[axis] != 1]
     return a.reshape(x, tuple(x.shape[axis] for axis in order)) if long == sorted(long) else a.transpose(x, order)
@@ -233,7 +233,7 @@ def _pointed(a: Arrays, term: Term, axes: Iterable[int]) -> Term:
     gone = [(first, second) for first, second in term.pairs if second in axes]
     for first, second in gone:
         order[first], order[second] = second, first
-    source = _lean(a, _turned(a, term.full(a), tuple(order))) if gone else term.source
+    source = _lean(a, turned(a, term.full(a), tuple(order))) if gone else term.source
     return Term(source, term.region, tuple(pair for pair in term.pairs if pair not in gone))
 
 
@@ -360,7 +360,7 @@ def _transposed(a: Arrays, x: Sparse, binding: Node, operands: Operands, place: 
     order = (*range(n), *(n + axis for axis in axes))
     terms = [
         Term(
-            _lean(a, _turned(a, t.full(a), order)),
+            _lean(a, turned(a, t.full(a), order)),
             tuple(t.region[k] for k in order),
             tuple((f, order.index(s)) for f, s in t.pairs),
         )
@@ -413,9 +413,9 @@ def _contracted(a: Arrays, source: Atom, matrix: Atom, axis: int) -> Atom:
     last = len(source.shape) - 1
     order = list(range(last + 1))
     order[axis], order[last] = last, axis
-    moved = _turned(a, source, tuple(order))
+    moved = turned(a, source, tuple(order))
     found = a.matmul(a.reshape(moved, (math.prod(moved.shape[:-1]), moved.shape[-1])), matrix)
-    return _turned(a, a.reshape(found, (*moved.shape[:-1], matrix.shape[1])), tuple(order))
+    return turned(a, a.reshape(found, (*moved.shape[:-1], matrix.shape[1])), tuple(order))
 
 
 def _cut(a: Arrays, x: Sparse, key: tuple[Slice, ...], erased: bool = False) -> Sparse | None:

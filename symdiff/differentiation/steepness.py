@@ -26,10 +26,8 @@ class Steepness:
         self.bindings = bindings
         self.partials = partials
         self._behind: dict[bool, set[Atom]] = {}
-        self._followed = False
         self._loops: dict[Node, bool] = {}
         self._inputs: dict[Atom, int] = {}
-        self._rough: dict[Atom, int] = {}
         self._broken: set[Atom] = set()
 
     def is_steep(self, binding: Node, growing: bool = True) -> bool:
@@ -88,8 +86,6 @@ class Steepness:
         """Whether two factors may be zero at one point, one of them behind a root or another head with an infinite slope
         where its value is finite, and the other one behind none; both are continuous there.
         """
-        if not self._followed:
-            self._follow()
         if rough not in self._rough or smooth in self._rough or rough in self._broken:
             return False
         return bool(self._zeros(smooth) & self._rough[rough])
@@ -108,25 +104,25 @@ class Steepness:
                 found |= self._inputs.get(top, 0)
         return found
 
-    def _follow(self) -> None:
-        """Note on which inputs values depend, which do so by a singular head, and which may jump or be infinite."""
-        self._followed = True
-        if not any(self._is_rough(b) for b in self.bindings):
-            return
-        for binding in self.bindings:
+    @functools.cached_property
+    def _rough(self) -> dict[Atom, int]:
+        """On which inputs values depend by a singular head; noted are those of all, and which may jump or be infinite."""
+        found: dict[Atom, int] = {}
+        for binding in self.bindings if any(map(self._is_rough, self.bindings)) else ():
             mask = rough = 0
             for operand in binding.operands:
                 if operand not in self._inputs:
                     self._inputs[operand] = 0 if isinstance(operand, Constant) else 1 << len(self._inputs)
                 mask |= self._inputs[operand]
-                rough |= self._rough.get(operand, 0)
+                rough |= found.get(operand, 0)
             self._inputs[binding.result] = mask
             singular = self._is_rough(binding)
             if rough or singular:
-                self._rough[binding.result] = rough or mask
+                found[binding.result] = rough or mask
             infinite = self.is_steep(binding, False) and not singular
             if binding.op in _JUMPING or _has(binding, "jump") or infinite or not self._broken.isdisjoint(binding.operands):
                 self._broken.add(binding.result)
+        return found
 
     def _is_rough(self, binding: Node) -> bool:
         """Whether an elementwise head can have an infinite slope where its value is finite."""

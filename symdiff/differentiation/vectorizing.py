@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from symdiff.differentiation.deltas import Sparse, applied, dense
+from symdiff.differentiation.deltas import Sparse, applied, dense, turned
 from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom, is_constant
@@ -276,29 +276,24 @@ class _Batch:
 
     def structural(self, a: Arrays, binding: Node) -> Atom:
         op, operands, params = binding.op, binding.operands, binding.params.params
-        if op == "gather" and operands[0] not in self.points:
-            return a.gather(operands[0], self.points[operands[1]])
-        if op == "searchsorted" and operands[0] not in self.points:
-            return a.bind(op, operands[0], self.points[operands[1]], **params)
+        if op in ("gather", "searchsorted") and operands[0] not in self.points:
+            given = operands[0], self.points[operands[1]]
+            return a.gather(*given) if op == "gather" else a.bind(op, *given, **params)
         x = self.full(operands[0])
         lead = (0, self.count, 1)
         if op in _AXES:
             axes = tuple(i + 1 for i in params["axes"])
             if op == "sum" and operands[0].op == "mul" and (found := self.product_sum(a, operands[0], axes)) is not None:
                 return found
-            return a.sum(x, axes) if op == "sum" else a.bind(op, x, **{**params, "axes": axes})
-        if op == "sum_of":
-            return a.sum(x, tuple(i + 1 for i in params["axes"]))
+            return a.sum(x, axes) if op in ("sum", "sum_of") else a.bind(op, x, **{**params, "axes": axes})
         if op in _AXIS:
-            return a.bind(op, x, **{**params, "axis": params["axis"] + 1})
+            return a.bind(op, *map(self.full, operands), **{**params, "axis": params["axis"] + 1})
         if op in _LAST:
-            return a.diagonal(x) if op == "diagonal" else a.embed(x) if op == "embed" else a.bind(op, x, **params)
+            return a.diagonal(x) if op == "diagonal" else a.bind(op, *map(self.full, operands), **params)
         if op == "reshape":
             return a.reshape(x, (self.count, *params["shape"]))
         if op == "transpose":
-            axes = params["axes"]
-            is_same = sorted(long := [i for i in axes if operands[0].shape[i] != 1]) == long
-            return a.reshape(x, (self.count, *binding.shape)) if is_same else a.transpose(x, (0, *(i + 1 for i in axes)))
+            return turned(a, x, (0, *(i + 1 for i in params["axes"])))
         if op == "broadcast_to":
             return a.broadcast_to(self.aligned(operands[0], len(params["shape"]), a), (self.count, *params["shape"]))
         if op == "getitem":
@@ -310,20 +305,15 @@ class _Batch:
             value = a.broadcast_to(self.aligned(operands[1], len(region), a), (self.count, *region))
             return a.bind("set", x, value, key=(lead, *params["key"]))
         if op == "set_at":
-            cells = int(np.prod(operands[0].shape))
+            cells = math.prod(operands[0].shape)
             every = (np.arange(self.count)[:, None] * cells + params["indices"]).ravel()
             value = a.broadcast_to(self.aligned(operands[1], 1, a), (self.count, len(params["indices"])))
             return a.bind("set_at", x, a.reshape(value, (every.size,)), indices=every)
         if op in ("take", "scatter"):
-            rank = 1 if op == "take" else params["indices"].ndim
+            rank, place = (1, params["indices"].ndim)[:: 1 if op == "take" else -1]
             inside = a.transpose(x, (*range(1, rank + 1), 0, *range(rank + 1, len(x.shape))))
             found = a.bind(op, inside, **params)
-            place = params["indices"].ndim if op == "take" else 1
             return a.transpose(found, (place, *range(place), *range(place + 1, len(found.shape))))
-        if op == "concatenate":
-            return a.concatenate([self.full(o) for o in operands], params["axis"] + 1)
-        if op in ("take_along", "put_along"):
-            return a.bind(op, x, self.full(operands[1]), axis=params["axis"] + 1)
         if op == "gather":
             n = operands[0].shape[0]
             rows = a.reshape(x, (self.count * n, *operands[0].shape[1:]))
@@ -344,8 +334,6 @@ class _Batch:
         if op == "solve":
             rank = max(len(o.shape) for o in operands)
             return a.bind("solve", *(self.aligned(o, rank, a) for o in operands))
-        if op == "cofactors_along":
-            return a.bind(op, *(self.full(o) for o in operands))
         if op == "lstsq":
             rcond = float(np.finfo(binding.dtype).eps) * max(operands[0].shape)
             return a.matmul(a.bind("pinv", x, rcond=rcond), self.full(operands[1]))
@@ -354,7 +342,7 @@ class _Batch:
         if op in ("convolve", "convolve_inside"):
             whole = self.convolution(a, operands)
             first = 0 if op == "convolve" else operands[1].shape[0] - 1
-            return a.getitem(whole, ((0, self.count, 1), (first, first + binding.shape[0], 1)))
+            return a.getitem(whole, (lead, (first, first + binding.shape[0], 1)))
         raise TraceError(f"{binding.origin}: {op} has no batched form; call it point by point")
 
     def site(self, a: Arrays, binding: Node) -> Atom:

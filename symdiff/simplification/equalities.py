@@ -2,10 +2,10 @@
 
 Assumes bindings in order and the inputs by which is differentiated. Guarantees, for `if x == c: return a` and its relatives,
 that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
-function is the other arm all around, and the sweeps see that one. Where they differ, or a function on its way is given what is
-infinite there, as in exp(-1/x**2), the arm taken counts. Conditions that can hold all around a point, as `floor(x) == 1` and
-`max(x, 0) == 0`, stay what they are. An equation between polynomials and the like, such as that the determinant of a matrix is
-zero, is tried at a point taken at random: what fails there fails almost everywhere.
+function is the other arm all around, and the sweeps see that one. Where they differ, the arm taken counts. Conditions that can
+hold all around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are. An equation between polynomials and the
+like, such as that the determinant of a matrix is zero, is tried at a point taken at random: what fails there fails almost
+everywhere. What is known at one number of one value (`removable`) is not asked for in calls.
 """
 
 from collections.abc import Iterable
@@ -17,6 +17,7 @@ from symdiff.ir.building import Builder
 from symdiff.ir.evaluating import applied
 from symdiff.ir.node import Atom, Constant, Node, Seen
 from symdiff.simplification.activity import Activity
+from symdiff.simplification.facts import Facts
 from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.traits import operations
 from symdiff.vocabulary.walking import worked_out
@@ -29,8 +30,6 @@ _STEPS = operations("steps")
 _ANALYTIC = operations("analytic") | {"const", "item", "array"}
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
 _ASKING = operations("asks") | {"item"}
-_POLES = operations("pole")
-_RATIONAL = operations("arithmetic") | {"neg", "cast"}
 
 
 class Thinness:
@@ -181,74 +180,27 @@ def _random(atom: Atom, seed: int) -> Any:
     return np.asarray(found + 1j * source.uniform(0.5, 2.0, atom.shape) if dtype.kind == "c" else found, dtype)[()]
 
 
-class Poles:
-    """Which values have functions of what may be infinite on their way, beyond sums, products and quotients, as exp(-1/x)."""
-
-    def __init__(self, thinness: Thinness, builder: Builder) -> None:
-        self.thinness = thinness
-        self.builder = builder
-        self._known: dict[Atom, tuple[Atom | None, Atom | None]] = {}
-
-    def missed(self, atom: Atom) -> Atom | None:
-        """The condition that all that such functions are given is finite; None where there are none."""
-        return worked_out(atom, self._known, self._passed, self._through)[1]  # type: ignore[no-any-return]
-
-    def _passed(self, atom: Atom) -> tuple[Atom, ...]:
-        made = self.thinness.made.get(atom) if self.thinness.activity.has(atom) else None
-        return () if made is None else made.operands
-
-    def _through(self, atom: Atom) -> tuple[Atom | None, Atom | None]:
-        """That no pole was met, and that none reached a function."""
-        operands = self._passed(atom)
-        if not operands:
-            return None, None
-        made = self.thinness.made[atom]
-        finite, missed = ([found for o in operands if (found := self._known[o][k]) is not None] for k in (0, 1))
-        if made.op not in _RATIONAL:
-            finite, missed = [], missed + finite
-        if made.op in _POLES and self.thinness.activity.has(operands[-1 if made.op == "div" else 0]):
-            finite = [*finite, self.builder.emit("isfinite", (atom,))]
-        return self._together(finite, made), self._together(missed, made)
-
-    def _together(self, parts: list[Atom], made: Node) -> Atom | None:
-        whole: Atom | None = None
-        for part in dict.fromkeys(parts):
-            if part.shape in ((), made.shape):  # those of other cells are left to the arm's own value
-                whole = part if whole is None else self.builder.emit("and", (whole, part))
-        return whole
-
-
-def simplify_selects(bindings: list[Node], builder: Builder, wrt: Iterable[Atom]) -> list[Node]:
+def simplified_selects(facts: Facts, b: Builder, wrt: Iterable[Atom]) -> list[Node]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
-    if not any(b.op == "select" and b.primal for b in bindings):
-        return bindings
+    if not any(b.op == "select" and b.primal for b in facts.bindings):
+        return facts.bindings
     thinness = Thinness(wrt)
-    thinness.include(bindings)
-    poles = Poles(thinness, builder)
+    thinness.include(facts.bindings)
 
     def seen(binding: Node) -> Seen | None:
         is_asked = binding.op == "select" and binding.primal and thinness.activity.has(binding.result)
-        return _seen(binding, thinness, poles, builder) if is_asked else None
+        is_thin = thinness.of(binding.operands[0]) if is_asked else None
+        if is_thin is None:
+            return None
+        condition, first, second = binding.operands
+        if not (isinstance(first, Constant) and isinstance(second, Constant)) or agree(first.value, second.value):
+            gap = b.emit("abs", (b.emit("sub", (first, second)),))
+            least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
+            near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+            condition = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
+        return Seen(binding.result, "select", (condition, first, second))
 
-    return replaced(bindings, builder, seen)
-
-
-def _seen(binding: Node, thinness: Thinness, poles: Poles, b: Builder) -> Seen | None:
-    """A select as the sweeps see it."""
-    condition, first, second = binding.operands
-    is_thin = thinness.of(condition)
-    if is_thin is None:
-        return None
-    seen = condition
-    if not (isinstance(first, Constant) and isinstance(second, Constant)) or agree(first.value, second.value):
-        gap = b.emit("abs", (b.emit("sub", (first, second)),))
-        least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
-        near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
-        missed = poles.missed(second if is_thin else first)
-        if missed is not None and missed.shape in ((), near.shape):
-            near = b.emit("and", (near, missed))
-        seen = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
-    return Seen(binding.result, "select", (seen, first, second))
+    return replaced(facts.bindings, b, seen)
 
 
 def agree(a: Any, b: Any) -> bool:

@@ -1,15 +1,14 @@
 """Values of one variable in many digits, and as polynomials near a point.
 
 Assumes steps, operations on the results of those before, of which 0 is the variable. Choices such as that of a size are
-continued as they are on one side of the point, the conditions of a user's selects as they are at it. Guarantees that a
-polynomial is the value to all digits within its radius: one, or one for each side. Its coefficients are computed in 50
-digits on a circle about the point.
+continued as they are on one side of the point, the conditions of a user's selects as they are at it, but for equations, which
+hold at it alone. Guarantees that a polynomial is the value to all digits within its radius: one, or one for each side. Its
+coefficients are computed in 50 digits on a circle about the point.
 """
 
 import functools
 import itertools
 import math
-import operator
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from symdiff.vocabulary.traits import operations
 KINK, JUMP, POLE = range(3)  # where a slope is the mean of several, a value or a slope is one of several, or none is known
 NEAR, MORE = mpmath.mpf(10) ** -16, 160
 KINKS, STEPS = operations("chooses"), operations("steps")
+THIN = ("eq", "ne")  # conditions that choose a value at a point alone
 _MANIFOLD = {n for n, row in OPS.items() if row.is_special and row.arity > 2}  # some take minutes in many digits
 KNOWN = {*OPERATIONS, "cast"} - {"edge"} - SLOW - _MANIFOLD
 COSTLY = {n for n, row in OPS.items() if row.is_special} | {"logaddexp", "logaddexp2"}
@@ -39,6 +39,7 @@ _LEAST = 64  # the digits of a term beside the largest that is none, or half of 
 _ERROR = mpmath.mpf(10) ** -18
 _SHARES = ("0.9", "0.6", "0.4", "0.2", "0.1", "0.03", "1e-2", "1e-3", "1e-5", "1e-7", "1e-9", "1e-12")  # of a radius
 _JUMP = 1e-3  # between values that are not continuous
+_HEIGHTS = [mpmath.mpf(10) ** -k for k in (2, 3, 4, 6, 20)]  # distances at which a jump, or what is flat, is told
 _LARGEST = 1024  # the exponent from which doubles overflow
 _SMALLEST = 2**16  # the one below zero at which parts of a number are too far apart
 _WIDE = 8  # the exponent from which special functions take too long
@@ -88,7 +89,7 @@ def append_steps(steps: list[Any], binding: Node, refs: tuple[int, ...], written
                 return None
             places[inner.result] = found
         return places[graph.outputs[0].atom]
-    if op == "select" and binding.primal and written:
+    if op == "select" and binding.primal and written and steps[refs[0] - 1][0] not in THIN:
         refs = (put("here", refs[:1]), *refs[1:])
     return put(op, refs) if op in KNOWN else None
 
@@ -242,12 +243,26 @@ def discs(steps: Steps, at: Any, order: int, is_real: bool) -> tuple[Disc, ...]:
     return tuple(found) if len(found) == len(beside) and is_real else ()
 
 
-def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: bool) -> bool:
+def is_continuous(steps: Steps, at: Any, known: tuple[Disc, ...], may_be_none: bool = False) -> bool:
     """Whether discs begin where the value is, which may be none."""
     there = choices(steps, at, True)[0]
     if there is None:
         return may_be_none
     return np.allclose(complex(there), [disc.coefficients[0] for disc in known], rtol=1e-9, atol=1e-9)
+
+
+def is_apart(steps: Steps, at: Any, is_real: bool) -> bool | None:
+    """Whether what an equation, the last step, chooses beside a point jumps there, or meets the value at it to all orders; None
+    where it is a number there."""
+    place, *arms = steps[-1][1]
+    near, far = (steps[:arm] for arm in arms[:: 1 if steps[place - 1][0] == "eq" else -1])
+    found = []
+    with mpmath.workdps(MORE):
+        for side in (1, -1)[: 1 + is_real]:
+            pairs = [(h, value_at(near, at + side * h), value_at(far, at + side * h)) for h in _HEIGHTS]
+            gaps = [(h, abs(x - y)) for h, x, y in pairs if x is not None and y is not None]
+            found += [gaps[-1][1] ** 5 > gaps[-1][0] or any(gap < h**30 for h, gap in gaps)] if gaps else []
+    return None if value_at(far, at) is not None else bool(found) and all(found)
 
 
 def padded(found: Iterable[Disc]) -> list[tuple[float, ...]]:
@@ -330,11 +345,7 @@ def _on_circle(
             return None
     half[0], half[-1] = half[0] / 2, half[-1] / 2
     parts = [mpmath.re(v) for v in half] + [mpmath.im(v) for v in half]
-    bits = mpmath.mp.prec - max(map(mpmath.mag, filter(None, parts)), default=0)
-    whole = [int(mpmath.ldexp(p, bits)) for p in parts]
-    rows = _turns(nodes, degree, mpmath.mp.prec)
-    scale = -bits - mpmath.mp.prec
-    sums = [mpmath.ldexp(mpmath.mpf(sum(map(operator.mul, whole, row))), scale) * 2 / nodes for row in rows]
+    sums = [mpmath.fdot(parts, row) * 2 / nodes for row in _turns(nodes, degree, mpmath.mp.prec)]
     largest = max(map(abs, sums))
     least = largest * mpmath.mpf(10) ** -min(mpmath.mp.dps // 2, _LEAST)
     before, after = sums[:degree], sums[degree:]
@@ -347,10 +358,9 @@ def _on_circle(
 
 
 @functools.cache
-def _turns(nodes: int, degree: int, bits: int) -> list[list[int]]:
-    """Cosines, then sines, of multiples of the angles of half of a circle, times a power of two: one row for each power."""
-    angles, turns = [mpmath.mpf(2 * k) / nodes for k in range(nodes)], (mpmath.cospi, mpmath.sinpi)
-    made = [[int(mpmath.ldexp(turn(t), bits)) for t in angles] for turn in turns]
+def _turns(nodes: int, degree: int, bits: int) -> list[list[Any]]:
+    """Cosines, then sines, of multiples of the angles of half of a circle, to some bits: one row for each power."""
+    made = [[turn(mpmath.mpf(2 * k) / nodes) for k in range(nodes)] for turn in (mpmath.cospi, mpmath.sinpi)]
     return [[turn[j * k % nodes] for turn in made for j in range(nodes // 2 + 1)] for k in range(-degree, nodes // 2)]
 
 

@@ -26,19 +26,21 @@ from symdiff.rulebooks.columns import Locus, formula_locus
 from symdiff.rulebooks.elsewhere import OPERATIONS
 from symdiff.rulebooks.rule import evaluate_formula
 from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.equalities import Thinness
 from symdiff.simplification.expansions import (
     COSTLY,
     JUMP,
     KINK,
     KINKS,
-    KNOWN,
     MORE,
     POLE,
     REFUSED,
+    THIN,
     Disc,
     Steps,
     append_steps,
     discs,
+    is_apart,
     is_continuous,
     kind_of,
     padded,
@@ -50,6 +52,7 @@ from symdiff.simplification.polynomials import in_horners_form, is_disc
 from symdiff.simplification.rewriting import replaced
 from symdiff.vocabulary.ops import OPS, is_complex
 from symdiff.vocabulary.traits import operations
+from symdiff.vocabulary.walking import worked_out
 
 _MANY = 64  # operations from a value to the one that it depends on
 _DEEP = 6  # singular heads one behind the other
@@ -70,16 +73,20 @@ class Point(NamedTuple):
     of: Atom
     at: Any
 
+    @property
+    def is_real(self) -> bool:
+        """Whether the value is."""
+        return not is_complex(self.of.dtype or "d")
+
 
 Regular = tuple[Point, tuple[Disc, ...]]
 
 
-def regular(
-    facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool, guarded: bool
-) -> list[Node]:
+def regular(facts: Facts, builder: Builder, wrt: Iterable[Atom], order: int, again: bool, whole: bool) -> list[Node]:
     """The bindings with values that are regular beside a point where a head is singular as polynomials near it, which are
-    differentiated up to an order; `guarded`, where a select has a value of its own at a point, with quotients by poles, too."""
-    if any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
+    differentiated up to an order; where a select has a value of its own at a point, with quotients by poles, too."""
+    guarded = any(_guard(facts, b) for b in facts.bindings)
+    if guarded or any(_extreme(b) or b.op in _BOTH or is_divided(b) or _singular_points(facts, b) for b in facts.bindings):
         return _Removing(facts, builder, wrt, order, again, whole, guarded).run()
     return facts.bindings
 
@@ -97,8 +104,11 @@ class _Removing:
         self.facts = facts
         self.builder = builder
         self.moving = active_symbols(facts.bindings, wrt)
+        self.thinness = Thinness(wrt)
+        self.thinness.include(facts.bindings if guarded else ())
         self.told = told(facts.bindings)
         self._stands: dict[Atom, Atom] = {}
+        self._again: dict[Atom, Atom] = {}
         self._points: dict[Atom, dict[Point, int]] = {}
         self._depths: dict[Atom, int] = {}  # how many singular heads lie one behind the other
 
@@ -107,7 +117,10 @@ class _Removing:
 
     def _replaced(self, binding: Node) -> Atom | Seen | None:
         near, other = self.told.get(binding.result), None
-        seen = self._seen(binding) if binding.result in self.moving and near is not None else []
+        is_asked = binding.result in self.moving and near is not None
+        if binding.op == "select":  # which has its value as it is written
+            return self._guarded(binding) if is_asked else None
+        seen = self._seen(binding) if is_asked else []
         chosen = self._by_product(binding) if binding.op == "div" and not seen and near == _NOWHERE else None
         if not self._stands.keys().isdisjoint(binding.operands):
             operands = tuple(self._stands.get(o, o) for o in binding.operands)
@@ -120,10 +133,7 @@ class _Removing:
 
     def _seen(self, binding: Node) -> list[Regular]:
         """Where a value is regular although what it is made of is not: points of the same value."""
-        found: list[Regular] = []
-        if binding.op == "select" or not (binding.op in KNOWN or binding.op == "call"):
-            return found
-        kinds: dict[Point, int] = {}
+        found, kinds = list[Regular](), dict[Point, int]()
         for place, operand in enumerate(binding.operands):
             for p, kind in self._points.get(operand, {}).items():
                 if kind < POLE or not (place and binding.op in self.passed):
@@ -138,25 +148,15 @@ class _Removing:
         is_bent = self.whole and binding.op not in _LINEAR and (several or binding.op not in ("mul", "div"))
         may_be_none = binding.primal or not self.again  # what a sweep before has left undecided stays so
         for point in dict.fromkeys((*kinds, *own)) if depth <= _DEEP else ():
-            code = point.of.dtype or "d"
-            is_real = not is_complex(code)
-            if (found and point.of is not found[0][0].of) or self._is_far(binding, point):
-                continue
-            steps = self._steps(binding, point.of)
-            if steps is None or sum(op in KINKS for op, _ in steps) > (_DEEP if is_real else 0):
-                continue
-            if binding.op not in _POLYNOMIAL and any(op in _FAMILIES for op, _ in steps):
-                continue
-            if point.of.shape != binding.shape or is_real is is_complex(binding.dtype):
+            steps = self._followed(binding, point, found)
+            if steps is None:
                 continue
             kind, is_tie = max(kinds.get(point, KINK), own.get(point, KINK)), own.get(point) == KINK
             is_mean = point in own or (kind == KINK and binding.op in _SUMS)
             if kind < POLE and (_extreme(binding) or (several and not is_mean)):
                 kind = kind_of(steps, point.at)
             is_asked = kind == POLE or (kind == JUMP and is_tie)
-            is_pole = binding.op == "div" and self.moving.isdisjoint(binding.operands[:1]) and point not in kinds
-            is_tried = not is_pole and (is_asked or is_tie or self.whole)
-            known = discs(steps, point.at, self.order, is_real) if is_tried else ()
+            known = discs(steps, point.at, self.order, point.is_real) if is_asked or is_tie or self.whole else ()
             if (
                 known
                 and (is_asked or len(known) == 1 or (is_bent and point not in own))
@@ -166,6 +166,56 @@ class _Removing:
             elif kind > KINK or self.again or self.whole:
                 self._points.setdefault(binding.result, {})[point] = kind
         return found
+
+    def _followed(self, binding: Node, point: Point, seen: list[Regular]) -> Steps | None:
+        """The operations from a value to another one, if that is not seen near points of other values; None for too many."""
+        if (seen and point.of is not seen[0][0].of) or self._is_far(binding, point):
+            return None
+        if point.of.shape != binding.shape or point.is_real is is_complex(binding.dtype):
+            return None
+        steps = self._steps(binding, point.of)
+        if steps is None or sum(op in KINKS for op, _ in steps) > (_DEEP if point.is_real else 0):
+            return None
+        return None if binding.op not in _POLYNOMIAL and any(op in _FAMILIES for op, _ in steps) else steps
+
+    def _guarded(self, select: Node) -> Atom | Seen | None:
+        """What a select is that has a value of its own at some points: the arm beside them, or polynomials near them; the arm
+        at them where the other one jumps or is flat, without slopes where nothing is known of these; of several variables, a
+        choice between values that are made of polynomials."""
+        (condition, *arms), guard = select.operands, _guard(self.facts, select)
+        if guard is None or self.thinness.of(condition) is None:
+            return None
+        near, seen, apart = int(self.facts.node(condition).op == "ne"), list[Regular](), list[bool | None]()
+        far, rough = arms[1 - near], False
+        for point in dict.fromkeys(self._zeros(guard)):
+            steps = self._followed(select, point, seen)
+            if steps is None:
+                continue
+            known = discs(steps, point.at, self.order, point.is_real)
+            if known and is_continuous(steps, point.at, known):
+                seen.append((point, known))
+                rough = rough or point in self._points.get(far, {}) or any(op in KINKS for op, _ in steps)
+            else:
+                self._points.setdefault(select.result, {})[point] = POLE
+                apart.append(is_apart(steps, point.at, point.is_real))
+        if seen:
+            return self._chosen(select, seen) if rough else self._near_points(far)
+        if not apart or None in apart:
+            return None if apart else binding_with(select, "select", (condition, *map(self._near_points, arms)))
+        if False in apart:
+            arms[near] = self.builder.add(arms[near], self.builder.emit("edge", (guard.of,)))
+        return self.builder.select(condition, *arms)
+
+    def _near_points(self, atom: Atom) -> Atom:
+        """A value with what stands for its parts."""
+        return worked_out(atom, self._again, lambda a: self.facts.node(a).operands, self._made_again)  # type: ignore[no-any-return]
+
+    def _made_again(self, atom: Atom) -> Atom:
+        made = self.facts.node(atom)
+        operands = tuple(self._again[o] for o in made.operands)
+        if atom in self._stands or operands == made.operands:
+            return self._stands.get(atom, atom)
+        return self.builder.bind(made.op, operands, made.shape, made.dtype, made.params)
 
     def _is_far(self, binding: Node, point: Point) -> bool:
         """Whether an earlier sweep has told what a value is near a point."""
@@ -277,20 +327,14 @@ class _Removing:
 
     def _tried(self, atoms: tuple[Atom, ...], value: Any = None) -> Iterator[Point]:
         """Where the only value that moves in some makes all of them that number, or, without one, the same."""
-        below = [o for o in atoms if o in self.moving]
-        for atom in below:
-            below += [o for o in self.facts.node(atom).operands if o in self.moving and o not in below]
-            if len(below) > _MANY:
-                return
-        leaves = {atom for atom in below if atom not in self.facts.made}
-        if len(leaves) > 1:
-            return
-        for leaf in leaves:
-            parts = [self._steps(self.facts.node(o), leaf) for o in atoms]
-            for at in map(mpmath.mpf, _TRIED) if None not in parts else ():
-                known = [value_at(part, at) for part in parts]  # type: ignore[arg-type]
-                if known[0] is not None and all(k == (known[0] if value is None else value) for k in known):
-                    yield Point(leaf, at)
+        leaf = next(o for o in atoms if not isinstance(o, Constant))
+        for _ in range(_MANY):
+            leaf = next((o for o in self.facts.node(leaf).operands if o in self.moving), leaf)
+        parts = [None if leaf in self.facts.made else self._steps(self.facts.node(o), leaf) for o in atoms]
+        for at in map(mpmath.mpf, _TRIED) if None not in parts else ():
+            known = [value_at(part, at) for part in parts]  # type: ignore[arg-type]
+            if known[0] is not None and all(k == (known[0] if value is None else value) for k in known):
+                yield Point(leaf, at)
 
     # -- what the sweeps see
 
@@ -312,9 +356,8 @@ class _Removing:
             near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: first.side]), near))
         right, left = padded((first, known[-1]))
         pairs = list(zip(right, left, strict=True))
-        found = in_horners_form(b, distance, {k: (p + q) / 2 for k, (p, q) in enumerate(pairs)})
+        found, odd = (in_horners_form(b, distance, {k: (p + s * q) / 2 for k, (p, q) in enumerate(pairs)}) for s in (1, -1))
         if len(known) == 2:
-            odd = in_horners_form(b, distance, {k: (p - q) / 2 for k, (p, q) in enumerate(pairs)})
             found = b.add(found, b.mul(b.emit("sign", (distance,)), odd))
             if right[0] != left[0]:  # at a jump there is no value
                 near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))
@@ -339,6 +382,13 @@ def _singular_points(facts: Facts, binding: Node) -> list[tuple[Point, int]]:
     numbers = tuple(o.value if isinstance(o, Constant) else None for o in binding.operands)
     return [(p, kind) for place, t, kind in _singular(known_column(binding).loci, numbers)
             if facts.of((p := Point(binding.operands[place], mpmath.mpf(t))).of).may_be(t)]  # fmt: skip
+
+
+def _guard(facts: Facts, binding: Node) -> Point | None:
+    """A value and the number at which alone a select that the user wrote has a value of its own; None for others."""
+    condition = facts.node(binding.operands[0]) if binding.op == "select" and binding.primal else None
+    number = _number(condition.operands[1]) if condition is not None and condition.op in THIN else None
+    return None if number is None else Point(condition.operands[0], number)  # type: ignore[union-attr]
 
 
 @functools.lru_cache(maxsize=1024)

@@ -113,9 +113,9 @@ class Forms:
             yield from (other | {constant: factor} for other in self.matches(row, of, base, found))
         elif of >= len(row.parameters):
             square = self._square(atom)
-            if square is not None and not is_complex(square[0].dtype or "d"):
+            if square is not None:
                 squared = row.form.steps[of - len(row.parameters) - 1][1][0]
-                yield found | {constant: square[1], row.parameters[squared]: square[0]}
+                yield from self._bound(row.parameters[squared], square[0], found | {constant: square[1]})
         elif (name := row.parameters[of]) in found:
             factor = self.facts.ratio(atom, found[name])
             if factor is not None and (atom.shape, atom.dtype) == (found[name].shape, found[name].dtype):

@@ -36,13 +36,14 @@ class Saturation:
         A quotient's numerator is among the former only where it is an exponential.
         """
         if binding.result not in self._slopes:
-            own = tuple(range(len(binding.operands)))
-            self._slopes[binding.result] = self._built(binding) if binding.result in self.made else (None, own)
+            self._slopes[binding.result] = self._built(binding)
         return self._slopes[binding.result]
 
     def _built(self, binding: Node) -> tuple[Slopes | None, tuple[int, ...]]:
         op, operands, b = binding.op, binding.operands, self.builder
         own = tuple(range(len(operands)))
+        if binding.result not in self.made:
+            return None, own
         row = self.forms.first(binding, partials=True)
         if row is not None:
             return row_partials(*row, binding, b), own[: row[0].partials.count(None)]

@@ -6,12 +6,11 @@ Assumes bindings in order. Guarantees the same values; what the user wrote is co
 
 from collections.abc import Iterable
 from functools import partial
-from itertools import zip_longest
 
 from symdiff.ir.building import Builder
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.calls import kink_by_rule
-from symdiff.simplification.equalities import simplify_selects
+from symdiff.simplification.equalities import simplified_selects
 from symdiff.simplification.facts import Facts
 from symdiff.simplification.piecewise import flattened
 from symdiff.simplification.removable import regular
@@ -22,13 +21,11 @@ from symdiff.simplification.shifting import shifted
 def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], order: int = 2, whole: bool = False) -> Facts:
     """The facts of the bindings that take the place of these, which they hold, for derivatives up to an order, all of these
     themselves if `whole`; new symbols are bound on the builder."""
-    facts = Facts(simplify_selects(bindings, builder, wrt))
-    guarded = any(new is not old for new, old in zip_longest(facts.bindings, bindings))
-    flat = [flattened] if any(map(kink_by_rule, bindings)) else []
+    facts = Facts(bindings)
     again = any(not b.primal for b in bindings)
-    removing = partial(regular, wrt=wrt, order=order, again=again, whole=whole, guarded=guarded)
-    for rewrite in (rewritten, *flat, removing, shifted):
+    removing = partial(regular, wrt=wrt, order=order, again=again, whole=whole)
+    flat = [flattened] if any(map(kink_by_rule, bindings)) else []
+    for rewrite in (rewritten, *flat, removing, partial(simplified_selects, wrt=wrt), shifted):
         found = rewrite(facts, builder)
-        if any(new is not old for new, old in zip_longest(found, facts.bindings)):
-            facts = Facts(found)
+        facts = facts if found == facts.bindings else Facts(found)
     return facts
