@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symdiff.inspection.exact import exact_number
-from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Value, Wordless, own_places
+from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Term, Value, Wordless, own_places
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Extent
@@ -168,23 +168,23 @@ class Values:
         if op == "add":
             return a.add(*operands)
         if op == "sub":
-            return a.add(operands[0], a.scaled(operands[1], sp.S.NegativeOne))
+            return a.add(operands[0], a.scaled(operands[1], -1))
         if op == "neg":
-            return a.scaled(operands[0], sp.S.NegativeOne)
+            return a.scaled(operands[0], -1)
         if op == "mul":
             return a.mul(*operands)
         if op == "div" and a.soft and _is_share(binding):
             return self._noted(operands[0], "away from kinks")
         if op == "div":
-            return a.mul(operands[0], a.power(operands[1], sp.S.NegativeOne))
+            return a.mul(operands[0], a.power(operands[1], -1))
         if op == "pow" and numbers[1] is not None and numbers[1].is_Rational:
             return a.power(operands[0], numbers[1])
         if op == "sqrt":
-            return a.power(operands[0], sp.Rational(1, 2))
+            return a.power(operands[0], sp.S.Half)
         if op in ("conj", "real") and not is_complex(binding.operands[0].dtype or "d"):
             return operands[0]
         if op == "hypot":
-            return a.power(a.add(*(a.power(v, sp.Integer(2)) for v in operands)), sp.Rational(1, 2))
+            return a.power(a.add(*(a.power(v, 2) for v in operands)), sp.S.Half)
         if op == "select":
             return self._selected(binding, operands)
         if op == "exp":
@@ -211,7 +211,7 @@ class Values:
         if not binding.primal and not plain:
             if tested.op == "isfinite":
                 return self._noted(yes, "where all is finite")
-            if _is_thin(tested):
+            if is_thin(tested):
                 return self._noted(no, "away from kinks")
             if tested.op == "ne":
                 return self._noted(yes, "away from kinks")
@@ -231,7 +231,7 @@ class Values:
             return a.number(sp.exp(x.number), x.shape)
         logs, others = a.split(x, lambda t: not t.bound and len(t.factors) == 1 and _is_call(t.factors[0], "log"))
         found = [a.number(1, x.shape)]
-        for term in a._opened(logs, len(x.shape)):
+        for term in logs.terms:
             (factor,) = term.factors
             found.append(a.power(a.moved(factor.what.parts[1], dict(enumerate(factor.at)), x.shape), term.coefficient))
         parted = a.split(others, lambda t: _is_shift(t, x.labels))
@@ -243,11 +243,7 @@ class Values:
         if x.number is not None:
             return a.number(sp.log(x.number), x.shape)
         term = a.one_term(x)
-        shifts = [
-            f
-            for f in term.factors
-            if _is_call(f, "exp") and all(_is_shift(t, None) for t in a._opened(f.what.parts[1], len(f.at)))
-        ]
+        shifts = [f for f in term.factors if _is_call(f, "exp") and all(_is_shift(t) for t in f.what.parts[1].terms)]
         if not shifts:
             return a.call("log", [x])
         rest = term._replace(factors=[f for f in term.factors if f not in shifts])
@@ -259,19 +255,14 @@ def _is_call(factor: Factor, op: str) -> bool:
     return factor.what.calls(op) and factor.power == 1
 
 
-def _is_shift(term: Open, labels: list[int] | None) -> bool:
+def _is_shift(term: Open | Term, labels: list[int] | None = None) -> bool:
     """Whether a term is an extreme, rounded or not, or a logarithm, of fewer axes than `labels`."""
     if len(term.factors) != 1 or (labels is not None and set(term.factors[0].labels) >= set(labels)):
         return False
     what = term.factors[0].what
-    if what.kind == "call" and what.parts[0] == "rint" and what.parts[1].terms:
-        return _is_shift(Open(*_first(what.parts[1])), None)
-    return (what.kind == "head" and what.parts[0] in ("amax", "amin")) or (what.kind == "call" and what.parts[0] == "log")
-
-
-def _first(value: Value) -> tuple[Any, list[Factor], dict[int, int]]:
-    term = value.terms[0]
-    return term.coefficient, list(term.factors), {}
+    if what.calls("rint") and what.parts[1].terms:
+        return _is_shift(what.parts[1].terms[0])
+    return (what.kind == "head" and what.parts[0] in ("amax", "amin")) or what.calls("log")
 
 
 def _mean_counts(graph: Graph) -> list[Atom]:
@@ -329,11 +320,6 @@ def _reshape(a: Algebra, x: Value, shape: Shape) -> Value | None:
     return a.moved(x, {one: Place(two) for (one, _), (two, _) in zip(old, new, strict=True)}, shape)
 
 
-def _broadcast_to(a: Algebra, x: Value, shape: Shape) -> Value:
-    shift = len(shape) - len(x.shape)
-    return a.moved(x, {k: Place(k + shift) for k in range(len(x.shape))}, shape)
-
-
 def _getitem(s: Step) -> Value:
     places = {}
     for k, (start, _, step) in enumerate(s.params["key"]):
@@ -343,7 +329,7 @@ def _getitem(s: Step) -> Value:
 
 def _placed(a: Algebra, x: Value, key: Any, shape: Shape) -> Value:
     """Zeros with x in a region: brackets, and shifted labels."""
-    x = _broadcast_to(a, x, (*(len(range(n)[slice(*k)]) for n, k in zip(shape, key, strict=True)),))
+    x = a.broadcast(x, (*(len(range(n)[slice(*k)]) for n, k in zip(shape, key, strict=True)),))
     places, brackets = {}, []
     for k, (start, stop, step) in enumerate(key):
         extent = x.shape[k]
@@ -367,7 +353,7 @@ def _placed(a: Algebra, x: Value, key: Any, shape: Shape) -> Value:
 def _set(s: Step) -> Value:
     x, y = s.operands
     kept, new = (_placed(s.a, part, s.params["key"], s.shape) for part in (s.a.number(1), y))
-    return s.a.add(x, s.a.scaled(s.a.mul(x, kept), sp.S.NegativeOne), new)
+    return s.a.add(x, s.a.scaled(s.a.mul(x, kept), -1), new)
 
 
 def _concatenate(s: Step) -> Value:
@@ -418,7 +404,7 @@ def _headed(a: Algebra, name: str, x: Value, shape: Shape) -> Value:
     if len(x.shape) != 2:
         raise Wordless(f"{name} of stacked matrices")
     if x.shape == (1, 1):
-        return a.power(x, sp.S.NegativeOne) if name == "inv" else a.moved(x, {}, shape)
+        return a.power(x, -1) if name == "inv" else a.moved(x, {}, shape)
     return a.single(Factor(a.what("head", name, x, shape), own_places(shape)), shape)
 
 
@@ -428,8 +414,9 @@ def _turned(a: Algebra, x: Value) -> Value:
 
 def _inverse(a: Algebra, x: Value) -> Value:
     """The inverse; of a matrix that is transposed, the inverse transposed."""
-    if len(x.shape) == 2 and len(x.terms) == 1 and len(x.terms[0].factors) == 1 and x.terms[0].factors[0].what.kind != "delta":
-        factor, coefficient = x.terms[0].factors[0], x.terms[0].coefficient
+    term = x.terms[0] if len(x.shape) == 2 and len(x.terms) == 1 else None
+    if term is not None and len(term.factors) == 1 and term.factors[0].what.kind != "delta":
+        (factor,), coefficient = term.factors, term.coefficient
         if [p.label for p in factor.at] == [1, 0]:
             return _turned(a, _inverse(a, _turned(a, x)))
         if factor.what.kind == "head" and factor.what.parts[0] == "inv" and factor.power == 1:
@@ -456,11 +443,11 @@ def _along(s: Step, total: Value) -> Value:
 
 def _softmax(s: Step) -> Value:
     made = s.values._exp(s.x)
-    return s.a.mul(made, s.a.power(_along(s, s.a.summed(made, s.params["axes"])), sp.S.NegativeOne))
+    return s.a.mul(made, s.a.power(_along(s, s.a.summed(made, s.params["axes"])), -1))
 
 
 def _log_softmax(s: Step) -> Value:
-    return s.a.add(s.x, s.a.scaled(_along(s, _logsumexp(s)), sp.S.NegativeOne))
+    return s.a.add(s.x, s.a.scaled(_along(s, _logsumexp(s)), -1))
 
 
 def _extreme(s: Step) -> Value:
@@ -481,7 +468,7 @@ _ROWS: dict[str, Callable[[Step], Value]] = {
     "getitem": _getitem, "set": _set, "concatenate": _concatenate, "embed": _embed, "item": _item, "array": _array,
     "cells": _array, "cofactors": _cofactors, "logsumexp": _logsumexp, "softmax": _softmax, "log_softmax": _log_softmax,
     "amax": _extreme, "amin": _extreme, "det": _determinant,
-    "broadcast_to": lambda s: _broadcast_to(s.a, s.x, s.shape),
+    "broadcast_to": lambda s: s.a.broadcast(s.x, s.shape),
     "transpose": lambda s: s.a.moved(s.x, {old: Place(new) for new, old in enumerate(s.params["axes"])}, s.shape),
     "sum": lambda s: s.a.summed(s.x, s.params["axes"]),
     "put": lambda s: _placed(s.a, s.x, s.params["key"], s.shape),
@@ -502,13 +489,13 @@ def _is_share(binding: Node) -> bool:
     return (
         not binding.primal
         and one.op == "select"
-        and _is_thin(one.operands[0])
+        and is_thin(one.operands[0])
         and total.op == "sum"
         and total.operands == (one,)
     )
 
 
-def _is_thin(condition: Atom) -> bool:
-    """Whether a condition holds at single points only."""
-    operands = getattr(condition, "operands", ())
-    return condition.op == "eq" or (condition.op == "and" and any(map(_is_thin, operands)))
+def is_thin(condition: Any) -> bool:
+    """Whether a condition, an atom or a term, holds at single points only."""
+    op = condition.op
+    return op == "eq" or (op in ("and", "or") and (any if op == "and" else all)(map(is_thin, condition.operands)))

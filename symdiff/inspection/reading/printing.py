@@ -12,7 +12,8 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.pretty.pretty import PrettyPrinter
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
-from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
+from symdiff.inspection.expressions import signed_latex, signed_text
+from symdiff.inspection.reading.equations import Equation, Lines
 from symdiff.inspection.reading.mathml import mathml_of
 from symdiff.inspection.reading.names import latex_name, unicode_name
 from symdiff.vocabulary.literals import printable
@@ -90,33 +91,12 @@ class Latex(LatexPrinter):  # type: ignore[misc]
         return re.sub(r"^(-?)1\.0 \\cdot |\.0(?= \\cdot)", r"\1", str(super()._print_Float(expr)))
 
     def _hprint_BesselBase(self, expr: Any, exp: Any, sym: str) -> str:
-        return self._signed(expr, exp, f"{sym}_{{#}}")
-
-    def _signed(self, expr: Any, exp: Any, head: str) -> str:
-        """A call of a function by its sign, in which # stands for the first argument."""
-        first, *rest = map(self._print, expr.args)
-        word, gap, more = head.replace("#", first).partition(" ")
-        raised = "" if exp is None else f"^{{{exp}}}"
-        return rf"{word}{raised}{gap}{more}\left({', '.join(rest if '#' in head else [first, *rest])}\right)"
+        return signed_latex(f"{sym}_{{#}}", expr.args, self, exp)
 
     def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
         bar = "bar" if expr.args[0].is_Symbol else "overline"
         text = rf"\{bar}{{{self._print(expr.args[0])}}}"
         return text if exp is None else f"{text}^{{{exp}}}"
-
-    def _print_Slope(self, expr: Any) -> str:
-        d = "d" if isinstance(expr, TotalSlope) else r"\partial"
-        order = len(expr.below)
-        below = " ".join(f"{d} {self._print(b)}" for b in expr.below)
-        if order > 1 and len(set(expr.below)) == 1:
-            below = f"{d} {self.parenthesize_super(self._print(expr.below[0]))}^{{{order}}}"
-        power = f"^{{{order}}}" if order > 1 else ""
-        return rf"\frac{{{d}{power} {self._print(expr.top)}}}{{{below}}}"
-
-    _print_TotalSlope = _print_Slope
-
-    def _print_Nabla(self, expr: Any) -> str:
-        return rf"\nabla_{{{self._print(expr.args[1])}}} {self._print(expr.args[0])}"
 
     def _print_Piecewise(self, expr: Any, exp: Any = None) -> str:
         rows = [rf"{self._print(e)} & {self._condition(c)}" for e, c in expr.args]
@@ -159,25 +139,7 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
             order, *args = args
             plain = order.is_Symbol or (order.is_Integer and order >= 0)
             head = unicode_name(head.replace("#", str(order))) if plain else head.replace("#", f"({order})")
-        return prettyForm(*stringPict.next(head, prettyForm(*self._print_seq(args, delimiter=", ").parens())))
-
-    def _print_Slope(self, expr: Any) -> Any:
-        d = "d" if isinstance(expr, TotalSlope) else "∂"
-        order = len(expr.below)
-        power = {1: "", 2: "²", 3: "³"}.get(order, f"^{order}")
-        below = [self._print(b) for b in expr.below]
-        if order > 1 and len(set(expr.below)) == 1:
-            under = prettyForm(*stringPict.next(d, below[0], power))
-        else:
-            under = prettyForm(*stringPict.next(*(part for b in below for part in (d, b))))
-        over = prettyForm(*stringPict.next(d + power, self._print(expr.top)))
-        return over / under
-
-    _print_TotalSlope = _print_Slope
-
-    def _print_Nabla(self, expr: Any) -> Any:
-        top, array = self._print(expr.args[0]), self._print(expr.args[1])
-        return prettyForm(*stringPict.next("∇_", array, " ", top))
+        return signed_text(head, args, self)
 
 
 _SIGNS = {  # in LaTeX and in text, "" for SymPy's own
@@ -189,7 +151,7 @@ _SIGNS = {  # in LaTeX and in text, "" for SymPy's own
 }  # fmt: skip
 for _name, (_latex, _text) in _SIGNS.items():
     if _latex:
-        setattr(Latex, f"_print_{_name}", lambda self, expr, exp=None, head=_latex: self._signed(expr, exp, head))
+        setattr(Latex, f"_print_{_name}", lambda self, e, exp=None, head=_latex: signed_latex(head, e.args, self, exp))
     if _text:
         setattr(Unicode, f"_print_{_name}", lambda self, expr, head=_text: self._signed(expr, head))
 
