@@ -6,8 +6,9 @@ at one point) is left away and noted: the values are those of the derivative whe
 `Wordless` for what has no row.
 """
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,12 @@ class Flat:
 
     value: Value
     shape: Shape
+
+
+def _free_name(letters: str, taken: Container[str]) -> str:
+    """The first letter that is not taken, else the first of all with a number."""
+    numbered = (f"{letters[0]}_{k}" for k in itertools.count(1))
+    return next(name for name in itertools.chain(letters, numbered) if name not in taken)
 
 
 def _array_key(array: np.ndarray) -> bytes:
@@ -92,9 +99,7 @@ class Values:
         """The symbol of a number of cells."""
         name = next((n for n, count in self.counts.items() if count == number), None)
         if name is None:
-            name = next(
-                n for n in ("n", "m", "N", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys()
-            )
+            name = _free_name("nmN", self._names | self.counts.keys())
             self.counts[name] = number
         return sp.Symbol(name, integer=True, positive=True)
 
@@ -111,10 +116,7 @@ class Values:
         if array.ndim == 2 and turned != key and turned in self._constants:
             return self.algebra.moved(self._array(array.T), {0: Place(1), 1: Place(0)}, array.shape)
         if key not in self._constants:
-            wanted = ("C" if array.ndim > 1 else "c", *(f"{'C' if array.ndim > 1 else 'c'}_{k}" for k in range(1, 99)))
-            name = next((n for n in wanted if n not in self._names), None)
-            if name is None:
-                raise Wordless("a hundred constant arrays")
+            name = _free_name("C" if array.ndim > 1 else "c", self._names)
             self._names.add(name)
             self._constants[key] = name
             self.arrays[name] = array

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
+from sympy.codegen import numpy_nodes
 from sympy.core.function import AppliedUndef
 from sympy.matrices import expressions as matrices
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
@@ -85,15 +86,17 @@ def _chain(tape: Any, op: str, places: list[int]) -> int:
 
 
 def _number(tape: Any, expr: Any, places: list[int]) -> int:
-    if expr.is_Rational:
-        value = int(expr.p) if expr.is_Integer else None
-        below = tape.known(int(expr.q))
-        found = tape.known(value) if value is not None else tape.step("div", tape.known(int(expr.p)), below)
-        if expr < 0:
-            size = tape.known(-int(expr.p))
-            tape.minus[found] = size if value is not None else tape.step("div", size, below)
-        return found  # type: ignore[no-any-return]
-    return tape.known(float(expr))  # type: ignore[no-any-return]
+    if not expr.is_Rational:
+        return tape.known(float(expr))  # type: ignore[no-any-return]
+
+    def quotient(above: int) -> int:
+        place = tape.known(above)
+        return place if expr.q == 1 else tape.step("div", place, tape.known(int(expr.q)))  # type: ignore[no-any-return]
+
+    found = quotient(int(expr.p))
+    if expr < 0:
+        tape.minus[found] = quotient(-int(expr.p))
+    return found
 
 
 def _constant(value: Any) -> Row:
@@ -509,21 +512,19 @@ def _comprehension(found: Any) -> Callable[..., Value]:
     return compute
 
 
-def _contracted(playing: Playing, array: Value, groups: Sequence[Sequence[int]], summed: bool) -> Value:
-    """Axes in groups: each summed over its diagonal, or the diagonal as one axis after the others."""
-    letters = [chr(ord("a") + k) for k in range(_rank(array))]
-    for group in groups:
-        for axis in group:
-            letters[axis] = letters[group[0]]
-    together = [letters[group[0]] for group in groups]
-    kept = "".join(c for c in letters if c not in together) + ("" if summed else "".join(together))
-    return playing.call(lambda a: np.einsum(f"{''.join(letters)}->{kept}", a), array)
-
-
 def _groups(summed: bool) -> Row:
+    """Axes in groups: each summed over its diagonal, or the diagonal as one axis after the others."""
+
     def compute_of(expr: Any) -> Callable[..., Value]:
-        groups = [tuple(map(int, group)) for group in expr.args[1:]]
-        return lambda playing, a: _contracted(playing, a, groups, summed)
+        first = {int(axis): int(group[0]) for group in expr.args[1:] for axis in group}
+
+        def compute(playing: Playing, array: Value) -> Value:
+            axes = [first.get(k, k) for k in range(_rank(array))]
+            together = list(dict.fromkeys(first.values()))
+            kept = [k for k in axes if k not in together] + together * (not summed)
+            return playing.call(lambda a: np.einsum(a, axes, kept), array)
+
+        return compute
 
     return _made(compute_of, lambda expr, tape: (expr.expr,), whole=True)
 
@@ -577,7 +578,7 @@ ROWS: dict[Any, Row] = {
     sp.Number: _NUMBER, sp.NumberSymbol: _NUMBER, type(sp.I): _constant(1j), type(sp.zoo): _constant(math.nan),
     type(sp.true): _constant(True), type(sp.false): _constant(False),
     sp.Add: Row(_args, _sum), sp.Mul: Row(_factors, _product), sp.Pow: Row(lambda e, tape: (e.base, e.exp), _power),
-    sp.Equivalent: _of(_all_equal),
+    numpy_nodes.maximum: _folded("max"), numpy_nodes.minimum: _folded("min"), sp.Equivalent: _of(_all_equal),
     sp.Contains: Row(lambda expr, tape: [expr.args[1].as_relational(expr.args[0])], _first),
     sp.UnevaluatedExpr: Row(_args, _first), sp.catalan: _rewritten(sp.gamma), sp.factorial2: _rewritten(sp.gamma),
     sp.fibonacci: _rewritten(sp.sqrt), sp.lucas: _rewritten(sp.sqrt),

@@ -6,7 +6,6 @@ that are too large to write down.
 """
 
 import ast
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -94,14 +93,8 @@ class _Reader:
         raise TraceError(f"{type(node).__name__} does not belong in a formula: numbers, names, + - * / **, and calls do")
 
     def _number(self, value: Any) -> Any:
-        if isinstance(value, bool):
-            return sp.true if value else sp.false
-        if isinstance(value, int):
-            return sp.Integer(value)
-        if isinstance(value, float):
-            return sp.Float(value) if math.isfinite(value) else sp.oo
-        if isinstance(value, complex):
-            return sp.Float(value.imag) * sp.I
+        if isinstance(value, (int, float, complex)):
+            return sp.sympify(value)
         raise TraceError(f"{printable(repr(value)[:60])} is no number")
 
     def _named(self, name: str) -> Any:

@@ -25,6 +25,7 @@ _BESIDE = 40  # the same in the last row of another
 _LONG = 2_000  # printed width beyond which terms are not arranged
 _NONE = Fraction(0)
 Powers = dict[Term, Fraction]
+Parts = Sequence[tuple[Term, Fraction]]
 
 
 class Arranger:
@@ -229,7 +230,7 @@ def powers_of(term: Term) -> Powers:
     return dict(term.factors)
 
 
-def _taken_out(parts: Sequence[tuple[Term, Fraction]], writer: Writer) -> Iterator[Term]:
+def _taken_out(parts: Parts, writer: Writer) -> Iterator[Term]:
     """A sum with common factors in front, and over common denominators."""
     items = [(powers_of(t), c) for t, c in parts]
     bases = list({b: None for powers, _ in items for b in powers})
@@ -247,7 +248,7 @@ def _taken_out(parts: Sequence[tuple[Term, Fraction]], writer: Writer) -> Iterat
                 left = {b: powers.get(b, _NONE) - factors.get(b, _NONE) for b in {**powers, **factors}}
                 rest.append((writer.powers(left.items()), c / common))
             inside = writer.add(rest)
-            expanded = _expanded(inside, writer) if inside.kind == "sum" else None
+            expanded = _expanded(inside, writer)
             for found in (inside, expanded):
                 if found is inside or (found is not None and _count(found) < len(items)):
                     yield writer.powers([(writer.number(common), ONCE), (found, ONCE), *factors.items()])
@@ -262,26 +263,34 @@ def _common_number(coefficients: list[Fraction]) -> Fraction:
     return -found if all(c < 0 for c in coefficients) else found
 
 
-def _expanded(term: Term, writer: Writer, longest: int = _SHORT) -> Term | None:
-    """A sum with sums of few terms among its factors multiplied out; None where there are none, or it becomes long."""
-    found: list[tuple[Term, Fraction]] = []
-    for t, c in term.parts:
-        own = [b for b, e in t.factors if b.kind == "sum" and e in (1, 2) and len(b.parts) <= longest for _ in range(int(e))]
-        if prod(len(b.parts) for b in own) > max(_MOST, longest):
-            return None
-        rest = [(b, e) for b, e in t.factors if b not in own]
-        for choice in itertools.product(*(b.parts for b in own)):
-            powers = writer.powers([*rest, *((inner, ONCE) for inner, _ in choice)])
-            found.append((powers, prod((k for _, k in choice), start=c)))
-    return writer.add(found) if len(found) > len(term.parts) else None
+def _expanded(term: Term, writer: Writer) -> Term | None:
+    """A sum with the short sums among its factors multiplied out; None where there are none, or it becomes long."""
+    found = _spread(term.parts, writer, _SHORT) if term.kind == "sum" else None
+    return writer.add(found) if found else None
 
 
 def _multiplied_out(term: Term, writer: Writer) -> Term | None:
     """A sum with all sums multiplied out that are factors, and factors of these; None where they are none or become long."""
-    found, more = term, _expanded(term, writer, _TERMS)
-    while more is not None and more.kind == "sum" and len(more.parts) <= _TERMS:
-        found, more = more, _expanded(more, writer, _TERMS)
-    return found if found is not term and more is None and len(found.parts) <= _MANY else None
+    parts, more = [], _spread(term.parts, writer, _TERMS, 1)
+    while more and len(more) <= _TERMS:
+        parts, more = more, _spread(more, writer, _TERMS, 1)
+    found = writer.add(parts)
+    return found if not more and found.kind == "sum" and len(found.parts) <= _MANY else None
+
+
+def _spread(parts: Parts, writer: Writer, longest: int, most: int | None = None) -> list[tuple[Term, Fraction]] | None:
+    """Terms with `most` sums among their factors multiplied out, up to a length; none where there are none."""
+    found: list[tuple[Term, Fraction]] = []
+    for t, c in parts:
+        own = [b for b, e in t.factors if b.kind == "sum" and e in (1, 2) and len(b.parts) <= longest for _ in range(int(e))]
+        own = own[:most]
+        if prod(len(b.parts) for b in own) > max(_MOST, longest):
+            return None
+        rest = [(b, e - own.count(b)) for b, e in t.factors]
+        for choice in itertools.product(*(b.parts for b in own)):
+            powers = writer.powers([*rest, *((inner, ONCE) for inner, _ in choice)])
+            found.append((powers, prod((k for _, k in choice), start=c)))
+    return found if len(found) > len(parts) else None
 
 
 def _by_functions(term: Term, writer: Writer) -> Term:

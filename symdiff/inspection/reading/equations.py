@@ -64,19 +64,3 @@ class Equation:
     left: Any
     right: Any
     at: tuple[str, int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The rows of a formula: `equations` are the results, `where` the shared pieces, each before those that use it, and `notes`
-    what else must be known, in words. `more` results and `others` of the pieces were not worked out.
-
-    Of results and pieces `rows` are shown.
-    """
-
-    equations: tuple[Equation, ...]
-    where: tuple[Equation, ...] = ()
-    notes: tuple[str, ...] = ()
-    more: int = 0
-    others: int = 0
-    rows: int = ROWS

@@ -1,10 +1,9 @@
-"""Formulas as LaTeX, Unicode text and Markdown: SymPy's printers with the few heads that are spelled otherwise.
+"""Expressions as LaTeX and Unicode text: SymPy's printers with the few heads that are spelled otherwise.
 
 Assumes expressions in the order in which they are to be read. Guarantees that this order stays.
 """
 
 import re
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import sympy as sp
@@ -13,14 +12,10 @@ from sympy.printing.pretty.pretty import PrettyPrinter
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from symdiff.inspection.expressions import signed_latex, signed_text
-from symdiff.inspection.reading.equations import Equation, Lines
-from symdiff.inspection.reading.mathml import mathml_of
 from symdiff.inspection.reading.names import latex_name, unicode_name
-from symdiff.vocabulary.literals import printable
 
 _WORD = re.compile(r"(\\\w+\{)?\\mathrm\{")
 _SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
-_TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
 
 
 class Factors(NamedTuple):
@@ -159,74 +154,3 @@ for _name, (_latex, _text) in _SIGNS.items():
 def latex_of(expr: Any) -> str:
     """One expression as LaTeX."""
     return str(Latex().doprint(expr))
-
-
-def _folded(formula: Lines) -> tuple[list[Equation], int, list[Equation], int]:
-    """The rows that are shown of results and of pieces, and how many are not."""
-    results, pieces = formula.equations[: formula.rows], formula.where[: formula.rows]
-    return (
-        list(results), len(formula.equations) - len(results) + formula.more,
-        list(pieces), len(formula.where) - len(pieces) + formula.others,
-    )  # fmt: skip
-
-
-def formula_latex(formula: Lines) -> str:
-    """A formula as display LaTeX."""
-    printer = Latex()
-    results, more, pieces, others = _folded(formula)
-
-    def lines(equations: list[Equation], left_out: int) -> list[str]:
-        found = [rf"{printer.doprint(e.left)} &= {printer.doprint(e.right)}{_latex_places(e)}" for e in equations]
-        return found + ([rf"&\;\;\vdots\quad \text{{{left_out} more}}"] if left_out else [])
-
-    rows = lines(results, more)
-    if pieces:
-        first, *rest = lines(pieces, others)
-        rows += [rf"\text{{with}}\quad {first}", *rest]
-    rows += [rf"&\text{{{_latex_text(note)}}}" for note in formula.notes]
-    return "$$\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}$$"
-
-
-def _latex_places(equation: Equation) -> str:
-    if equation.at is None:
-        return ""
-    index, first, last = equation.at
-    return rf", \quad {latex_name(index)} = {first}, \ldots, {last}"
-
-
-def _latex_text(text: str) -> str:
-    return "".join(_TEXT.get(c, c) for c in printable(text))
-
-
-def formula_unicode(formula: Lines) -> str:
-    """A formula as text for a terminal."""
-    results, more, pieces, others = _folded(formula)
-    found = [_unicode_row(e) for e in results] + ([f"... {more} more"] if more else [])
-    if pieces:
-        found += ["with", *(_unicode_row(e) for e in pieces)] + ([f"... {others} more"] if others else [])
-    texts = found + [f"({printable(note)})" for note in formula.notes]
-    tall = any("\n" in text for text in texts)
-    return ("\n\n" if tall else "\n").join(texts)
-
-
-def _unicode_row(equation: Equation) -> str:
-    printer = Unicode()
-    left, right = printer._print(equation.left), printer._print(equation.right)
-    places = "" if equation.at is None else "   ({} = {}, ..., {})".format(*equation.at)
-    row = prettyForm(*stringPict.next(left, " = ", right, places))
-    return "\n".join(line.rstrip() for line in row.render(wrap_line=False).split("\n"))
-
-
-def formula_markdown(formula: Lines) -> str:
-    """A formula as Markdown."""
-    notes = [f"*{_markdown_text(note)}*" for note in formula.notes]
-    return "\n\n".join([formula_latex(replace(formula, notes=())), *notes])
-
-
-def _markdown_text(text: str) -> str:
-    return "".join(f"\\{c}" if c in r"\`*_{}[]<>()#+-.!|$" else c for c in printable(text))
-
-
-def formula_mathml(formula: Lines) -> str:
-    """A formula as presentation MathML."""
-    return mathml_of(formula_latex(formula))

@@ -14,7 +14,7 @@ from symdiff.differentiation.bodies import python_partials
 from symdiff.errors import RuleError
 from symdiff.inspection.exact import HALF, ONCE
 from symdiff.inspection.matrix_values import is_thin
-from symdiff.inspection.reading.terms import MERGED, ONE, ZERO, Term
+from symdiff.inspection.reading.terms import MERGED, ONE, ZERO, Term, inside_first
 from symdiff.inspection.reading.written import Writer, read_graph, term_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
@@ -54,22 +54,18 @@ class Slopes:
         """The derivative of a term by a symbol, or by its conjugate."""
         if not term.needs & symbol.needs:
             return ZERO
-        stack = [(term, conjugate)]
-        while stack:
-            found, by_conjugate = stack[-1]
-            key = (found, symbol, by_conjugate)
-            if key in self._found:
-                stack.pop()
-                continue
-            below = self._active(found, symbol)
-            sides = (False, True) if symbol.is_complex and any(t.is_complex for t in below) else (by_conjugate,)
-            missing = [(t, side) for t in below for side in sides if (t, symbol, side) not in self._found]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            self._found[key] = self._of(found, symbol, by_conjugate)
-        return self._found[term, symbol, conjugate]
+        key = (term, symbol, conjugate)
+        if key not in self._found:
+            for found in inside_first(key, self._found, self._below):
+                self._found[found] = self._of(*found)
+        return self._found[key]
+
+    def _below(self, key: tuple[Term, Term, bool]) -> list[tuple[Term, Term, bool]]:
+        """The derivatives of which one is made."""
+        term, symbol, conjugate = key
+        below = self._active(term, symbol)
+        sides = (False, True) if symbol.is_complex and any(t.is_complex for t in below) else (conjugate,)
+        return [(t, symbol, side) for t in below for side in sides]
 
     def found(self, terms: list[Term]) -> list[Term]:
         """The derivatives of some terms that have been asked for."""

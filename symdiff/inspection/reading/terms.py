@@ -164,7 +164,7 @@ def _power_width(base: Term, exponent: Fraction) -> int:
     return own if exponent == 1 else own + (1 if exponent in (Fraction(1, 2), 2, 3) else number_width(exponent))
 
 
-def inside_first(term: Term, known: Container[Term], below: Callable[[Term], Iterable[Term]] = Term.below) -> Iterator[Term]:
+def inside_first(term: Any, known: Container[Any], below: Callable[[Any], Iterable[Any]] = Term.below) -> Iterator[Any]:
     """What is not known of a term and its parts, each after its own; the caller makes it known."""
     stack = [term]
     while stack:
