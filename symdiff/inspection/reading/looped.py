@@ -61,7 +61,7 @@ class Rows:
     carried: list[Carried] = field(default_factory=list)
     sums: list[tuple[Term, Term]] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
-    test: Term | None = None
+    tested: bool = False
 
 
 class Reader:
@@ -157,7 +157,7 @@ class Reader:
         for place, output in enumerate(rounds.sums, len(rounds.carried)):
             if (binding, place) in self.ends:
                 found.sums.append((self.ends[binding, place], term_of(output.atom, t, known)))
-        found.test = None if rounds.test is None else term_of(rounds.test.atom, t, known)
+        found.tested = loop.tested
         return found
 
     def _number(self, operand: Atom, shape: tuple[int, ...]) -> Term:
@@ -269,7 +269,7 @@ def _range(reader: Reader, rows: Rows) -> tuple[str, Any, Any]:
 
 def _rounds(reader: Reader) -> Iterator[str]:
     """For loops with a condition how many rounds there are."""
-    if any(rows.test is not None for rows in reader.loops):
+    if any(rows.tested for rows in reader.loops):
         yield f"{reader.count} is the number of rounds"
 
 
