@@ -220,12 +220,6 @@ def _own(op: str) -> Any:
     return _OWN[op]
 
 
-def operation_of_head(kind: Any) -> str | None:
-    """The operation of ours that a head stands for; None for a head of SymPy's, and for a function of the user's."""
-    op = _OP_OF.get(kind)
-    return op if op in OPS else None
-
-
 def operation_of_sympy(kind: Any) -> str | None:
     """The operation that a head stands for, be it SymPy's; None for another."""
     return _OP_OF.get(kind)

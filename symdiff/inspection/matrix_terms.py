@@ -284,8 +284,8 @@ class Algebra:
             places = {k: Place(n) for n, k in enumerate(outside)}
             shape = tuple(bound.get(k, 0) for k in outside)
             inner = self.value(shape, [Open(sp.S.One, moved_factors(inside, places), {label: bound[label]})])
-            what = self._known.get(("sum", (self._shaped_like(inner, sums),)))
-            if what in sums:
+            what = next((w for w in sums if frozenset(w.parts[0].terms) == frozenset(inner.terms)), None)
+            if what is not None:  # be it of other extents, which are not known
                 rest = {k: n for k, n in bound.items() if k != label}
                 return [f for f in factors if f not in inside] + [Factor(what, tuple(map(Place, outside)))], rest
         return factors, bound
@@ -326,13 +326,6 @@ class Algebra:
                     delta = Factor(self.what("delta"), (inverse.at[1 - side], end))
                     return [*rest, delta], {k: n for k, n in bound.items() if k != label}
         return factors, bound
-
-    def _shaped_like(self, inner: Value, sums: set[What]) -> Value | None:
-        """The value among sums with the terms of `inner`, whose extents are not known."""
-        for what in sums:
-            if frozenset(what.parts[0].terms) == frozenset(inner.terms):
-                return what.parts[0]  # type: ignore[no-any-return]
-        return None
 
     def _symmetric(self, terms: list[Term], shape: Shape) -> list[Term]:
         """A x + A.T x as (A + A.T) x: terms that differ in the places of one factor, swapped."""

@@ -379,13 +379,14 @@ def _matmul(a: Algebra, x: Value, y: Value, result: Shape) -> Value:
     lead = result[:-2] if len(x.shape) > 1 else ()
     if len(x.shape) == 1:
         return a.summed(a.mul(x, y), (0,))
-    rank = len(lead)
-    one = {k: Place(k + rank + 2 - len(x.shape)) for k in range(len(x.shape) - 2)}
-    two = {k: Place(k + rank + 2 - len(y.shape)) for k in range(len(y.shape) - 2)}
-    one |= {len(x.shape) - 2: Place(rank), len(x.shape) - 1: Place(rank + 1)}
-    two |= {len(y.shape) - 2: Place(rank + 1), len(y.shape) - 1: Place(rank + 2)}
-    shape = (*lead, x.shape[-2], x.shape[-1], y.shape[-1])
-    return a.summed(a.mul(a.moved(x, one, shape), a.moved(y, two, shape)), (rank + 1,))
+    rank, shape = len(lead), (*lead, x.shape[-2], x.shape[-1], y.shape[-1])
+
+    def placed(v: Value, row: int) -> Value:
+        """A factor among the axes of both; the rows of the second are the columns of the first."""
+        first = len(v.shape) - 2
+        return a.moved(v, {k: Place(k + rank - first + row * (k >= first)) for k in range(len(v.shape))}, shape)
+
+    return a.summed(a.mul(placed(x, 0), placed(y, 1)), (rank + 1,))
 
 
 def _item(s: Step) -> Value:

@@ -24,13 +24,14 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 
 from symdiff.api.derivatives import Pushforward
 from symdiff.errors import TraceError
-from symdiff.inspection.expressions import HEADS_READ, head_named, operation_of_head
+from symdiff.inspection.expressions import HEADS_READ, head_named, operation_of_sympy
 from symdiff.inspection.sympy_values import CellByCell, Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
 from symdiff.rulebooks.book import table_folder
 from symdiff.rulebooks.rule import apply
 from symdiff.rulebooks.tables import Template, parse_formula, read_lines
+from symdiff.vocabulary.ops import OPS
 
 UNROLLED = 64  # terms up to which a sum or product is written out
 
@@ -465,17 +466,13 @@ def _dot(playing: Playing, a: Value, b: Value) -> Value:
     return playing.call(lambda u, v: np.sum(np.ravel(u) * np.ravel(v)), a, b)
 
 
-def _sliced(expr: Any) -> tuple[slice, slice]:
+def _matrix_slice(expr: Any) -> Callable[..., Value]:
     def part(bounds: Any, size: Any) -> slice:
         if not all(n.is_Integer for n in map(sp.sympify, (*bounds, size))):
             raise TraceError("SymPy's MatrixSlice needs bounds that are numbers")
         return slice(*map(int, bounds))
 
-    return part(expr.rowslice, expr.parent.shape[0]), part(expr.colslice, expr.parent.shape[1])
-
-
-def _matrix_slice(expr: Any) -> Callable[..., Value]:
-    key = _sliced(expr)
+    key = part(expr.rowslice, expr.parent.shape[0]), part(expr.colslice, expr.parent.shape[1])
     return lambda playing, a: playing.call(lambda m: m[key], a)
 
 
@@ -555,8 +552,8 @@ def _refused(why: str) -> Row:
 
 def row_of_own(kind: type) -> Row | None:
     """The row of a head that expressions of graphs have for an operation of ours; None for another."""
-    op = operation_of_head(kind)
-    return None if op is None else _of(op)
+    op = operation_of_sympy(kind)
+    return None if op is None or op not in OPS else _of(op)
 
 
 LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))

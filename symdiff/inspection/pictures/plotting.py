@@ -204,21 +204,14 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
 def _between(at: Callable[[np.ndarray], np.ndarray], cell: int) -> Callable[[np.ndarray], np.ndarray]:
     """A cell at points that nobody asked for: NaN where the function raises an exception of its own."""
 
-    def alone(point: float) -> float:
-        try:
-            return float(at(np.array([point]))[0, cell])
-        except Exception as error:
-            if isinstance(error, SymdiffError):
-                raise
-            return np.nan
-
     def found(points: np.ndarray) -> np.ndarray:
         try:
             return at(points)[:, cell]
-        except Exception as error:
-            if isinstance(error, SymdiffError):
-                raise
-            return np.array([alone(point) for point in points])
+        except SymdiffError:
+            raise
+        except Exception:
+            alone = [np.array([point]) for point in points]
+            return np.concatenate([found(point) for point in alone]) if len(points) > 1 else np.full(len(points), np.nan)
 
     return found
 

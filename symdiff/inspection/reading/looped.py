@@ -208,12 +208,9 @@ class Reader:
     def within(self, term: Term, low: int, high: int, size: int) -> Term:
         """A term where the index is from one place to another of `size`, else zero, with Iverson's bracket."""
         t, k = self.writer, self.writer.symbol(self.index)
-        bounds = [t.call("eq", k, t.number(low))] if low == high else []
-        bounds += [t.call("ge", k, t.number(low))] if low > 0 and low < high else []
-        bounds += [t.call("le", k, t.number(high))] if high < size - 1 and low < high else []
-        for bound in bounds:
-            term = t.mul([term, t.brace([(bound, ONE)], ZERO)])
-        return term
+        bounds = ("eq", low, low == high), ("ge", low, 0 < low < high), ("le", high, low < high < size - 1)
+        brackets = (t.brace([(t.call(op, k, t.number(place)), ONE)], ZERO) for op, place, needed in bounds if needed)
+        return t.mul([term, *brackets])
 
 
 def looped_formula(graph: Graph, tops: list[str], derivation: Derivation, rules: Any, notes: tuple[str, ...]) -> Formula | None:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import Any
 
 import sympy as sp
@@ -256,13 +256,7 @@ def _slope(primal: Primal, top: Any, *below: Term) -> Any:
 
 
 def _value_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
-    for left, term in _tops(primal):
-        yield Line(left, term)
-
-
-def _value_and_slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
-    yield from _value_rows(primal, derivation)
-    yield from _slope_rows(primal, derivation)
+    return starmap(Line, _tops(primal))
 
 
 def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
@@ -339,7 +333,8 @@ def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
 
 
 _KINDS: dict[str, Callable[[Primal, Derivation], Iterator[Line]]] = {
-    "": _value_rows, "grad": _slope_rows, "value_and_grad": _value_and_slope_rows, "jacobian": _slope_rows,
+    "": _value_rows, "grad": _slope_rows, "jacobian": _slope_rows,
+    "value_and_grad": lambda primal, derivation: chain(_value_rows(primal, derivation), _slope_rows(primal, derivation)),
     "derivative": _slope_rows, "hessian": _hessian_rows, "jvp": _jvp_rows, "vjp": _vjp_rows, "hvp": _hvp_rows,
     "wirtinger": _wirtinger_rows, "taylor": _taylor_rows,
 }  # fmt: skip
