@@ -120,6 +120,8 @@ class Slopes:
         if term.kind == "brace":
             return t.brace([(c, d(v)) for c, v in term.parts[:-1]], d(term.parts[-1][1]))
         op, *args = term.parts
+        if op == "exp":
+            return t.mul([d(args[0]), term])
         if op == "pow":
             base, exponent = args
             by_base = t.powers([(exponent, ONCE), (d(base), ONCE), (term, ONCE), (base, -ONCE)])
