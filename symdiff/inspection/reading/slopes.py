@@ -128,9 +128,16 @@ class Slopes:
             return t.plus(by_base, *([] if d(exponent) is ZERO else [t.mul([d(exponent), t.call("log", base), term])]))
         if op in ("max", "min"):
             return self._of_extreme(op, *args, *map(d, args))
+        if op == "conj":
+            return mirrored(args[0])
+        if op == "real":
+            return t.scaled(t.plus(d(args[0]), mirrored(args[0])), HALF)
+        if op == "imag":
+            return t.mul([t.scaled(t.plus(d(args[0]), t.neg(mirrored(args[0]))), -HALF), t.unit])
         total = []
         for k, arg in enumerate(args):
-            for conjugated, change in ((False, d(arg)), *([(True, mirrored(arg))] if arg.is_complex else [])):
+            for conjugated in (False, True)[: 1 + arg.is_complex]:
+                change = mirrored(arg) if conjugated else d(arg)
                 found = None if change is ZERO else self.partial(term, k, conjugated)
                 total += [] if found is None else [t.mul([found, change])]
         return t.plus(*total)
