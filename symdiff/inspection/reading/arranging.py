@@ -286,6 +286,9 @@ def _spread(parts: Parts, writer: Writer, longest: int, most: int | None = None)
         own = own[:most]
         if prod(len(b.parts) for b in own) > max(_MOST, longest):
             return None
+        if not own:
+            found.append((t, c))
+            continue
         rest = [(b, e - own.count(b)) for b, e in t.factors]
         for choice in itertools.product(*(b.parts for b in own)):
             powers = writer.powers([*rest, *((inner, ONCE) for inner, _ in choice)])

@@ -58,7 +58,7 @@ class Term:
             return tuple(t for t, _ in self.parts)
         if self.kind == "brace":
             return tuple(t for row in self.parts for t in row if t is not None)
-        return self.operands
+        return self.parts[1:]
 
     @property
     def operands(self) -> tuple["Term", ...]:
