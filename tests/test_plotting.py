@@ -308,6 +308,7 @@ def test_labels_are_the_left_sides_of_the_formulas():
     ax = sd.plot(lambda x, a: a * x, (0.0, 1.0), args=(2.0,))
     assert ax.get_legend().get_texts()[1].get_text() == r"$\frac{\partial f}{\partial x}$"
     assert len(sd.plot(np.sin, (0.0, 1.0), order=4).get_legend().get_texts()) == 5
+    assert sd.plot(lambda semi_major: semi_major**2, (0.0, 1.0)).get_xlabel() == r"$\mathrm{semi\_major}$"
 
 
 @pytest.mark.parametrize("name", "_ __ x_ _x x_1 x_1_2 speed_max lambda_ \u03b1_0 xhat x_dot vec".split())

@@ -468,6 +468,7 @@ def test_arguments_of_all_kinds():
         (lambda: sd.lambdify(x, sp.polylog(2, x)), "polylog"),
         (lambda: sd.lambdify(x, sp.Integral(sp.exp(x * t), (t, 0, 1))), "Integral is not computed here"),
         (lambda: sd.lambdify(x, sp.DiracDelta(x)), "DiracDelta"),
+        (lambda: sd.lambdify([x, y, z], sp.elliptic_pi(x, y, z))(0.3, 0.7, 0.4), "elliptic_pi of 3 arguments"),
         (lambda: sd.lambdify([(x, y)], x)((1, 2, 3)), "a sequence of 2; 3 are given"),
         (lambda: sd.lambdify([(x, y)], x)(1.0), "a number is given"),
         (lambda: sd.lambdify([A], A)(np.ones((2, 2))), "has shape"),

@@ -115,13 +115,7 @@ def cost_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cos
     if inner is not function:
         args = function.point_arguments(args)[0]
     args = inner.own_arguments(args, kwargs)
-    options = {
-        "rules": inner.rules,
-        "scalarize": inner.scalarize,
-        "paths": inner.paths,
-        "loops": inner.loops,
-        "backend": inner.backend,
-    }
+    options: Any = {name: getattr(inner, name) for name in ("rules", "scalarize", "paths", "loops", "backend")}
     value = Plain(inner.f, **options).graph(*args, **kwargs)
     both = None
     if isinstance(inner, ValueAndGradient):

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symdiff.inspection.expressions import number
+
 HALF = Fraction(1, 2)
 ONCE = Fraction(1)
 
@@ -62,15 +64,11 @@ _CONSTANTS: list[tuple[float, tuple[tuple[str, Fraction], ...], int]] = [
 
 def exact_number(value: Any) -> Any:
     """A number as SymPy's: what a float rounds, or the float."""
-    if isinstance(value, (bool, np.bool_)):
-        return sp.Integer(int(value))
-    if isinstance(value, (complex, np.complexfloating)):
-        return exact_number(float(value.real)) + sp.I * exact_number(float(value.imag))
-    if isinstance(value, (int, np.integer)):
-        return sp.Integer(int(value))
-    value = float(value)
-    if not math.isfinite(value):
-        return sp.nan if math.isnan(value) else sp.oo if value > 0 else -sp.oo
+    value = np.asarray(value).item()
+    if isinstance(value, complex):
+        return exact_number(value.real) + sp.I * exact_number(value.imag)
+    if not isinstance(value, float) or not math.isfinite(value):
+        return number(+value)
     near = Fraction(value).limit_denominator(10**6)
     if float(near) == value:
         return sp.Rational(near.numerator, near.denominator)

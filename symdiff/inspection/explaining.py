@@ -15,9 +15,8 @@ from symdiff.api.functions import Function, Plain
 from symdiff.differentiation import transforming
 from symdiff.errors import TraceError
 from symdiff.inspection.kinks import Kink, kinks
-from symdiff.ir.evaluating import binding_values
+from symdiff.ir.evaluating import binding_values, value_of
 from symdiff.ir.graph import Graph
-from symdiff.ir.node import Atom
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options
@@ -79,7 +78,7 @@ def explain(f: Callable[..., Any], *args: Any, rules: Any = None, **kwargs: Any)
     ]
     values = binding_values(graph, tuple(point))
     entries = tuple(kinks(graph, values))
-    if not all(np.all(np.isfinite(_value(o.atom, values))) for o in graph.outputs):
+    if not all(np.all(np.isfinite(value_of(o.atom, values))) for o in graph.outputs):
         return Explanation(function.name, False, entries, "not differentiable; the value is not finite")
 
     def at(moved: list[np.ndarray], direction: list[np.ndarray]) -> list[Any]:
@@ -148,11 +147,7 @@ def _judged(along: At, count: int, point: list[np.ndarray]) -> tuple[bool, str]:
 
 def _flat(graph: Graph, args: list[np.ndarray]) -> list[Any]:
     values = binding_values(graph, tuple(args))
-    return [_value(o.atom, values) for o in graph.outputs]
-
-
-def _value(atom: Atom, values: dict[Atom, Any]) -> Any:
-    return values[atom] if atom.op != "const" else atom.value
+    return [value_of(o.atom, values) for o in graph.outputs]
 
 
 def _random(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ def _head(name: str) -> type[Any]:
     row = OPS.get(name)
     own: dict[str, Any] = {"__module__": __name__, "_latex": _function_latex}
     if name in SIGNS:
-        own["_pretty"] = _function_text
+        own["_pretty"] = lambda self, printer: signed_text(SIGNS[name][1], self.args, printer)
     if row is not None and row.result == "bool":
         return type(name, (BooleanFunction,), own | {"eval": classmethod(lambda cls, *args: _computed(name, args))})
     return type(name, (sp.Function,), own | {"_eval_evalf": lambda self, precision: _computed(name, self.args)})
@@ -52,16 +52,23 @@ def _function_latex(self: Any, printer: Any, exp: Any = None) -> str:
     """A call; SymPy prints functions of its own by their names, which have other arguments."""
     name = type(self).__name__
     head = SIGNS[name][0] if name in SIGNS else rf"\operatorname{{{name.replace('_', chr(92) + '_')}}}"
-    args = rf"\left({', '.join(printer._print(a) for a in self.args)}\right)"
+    return signed_latex(head, self.args, printer, exp)
+
+
+def signed_latex(head: str, args: Sequence[Any], printer: Any, exp: Any = None) -> str:
+    """A call of a function by its sign, in which # stands for the first argument."""
+    texts = list(map(printer._print, args))
+    if "#" in head:
+        head = head.replace("#", texts.pop(0))
+    text = rf"\left({', '.join(texts)}\right)"
     if exp is not None and ("^" in head or " " in head):
-        return rf"\left({head}{args}\right)^{{{exp}}}"
-    return head + ("" if exp is None else f"^{{{exp}}}") + args
+        return rf"\left({head}{text}\right)^{{{exp}}}"
+    return head + ("" if exp is None else f"^{{{exp}}}") + text
 
 
-def _function_text(self: Any, printer: Any) -> Any:
+def signed_text(head: str, args: Sequence[Any], printer: Any) -> Any:
     """A call in a terminal, by the sign of the function."""
-    args = prettyForm(*printer._print_seq(self.args, delimiter=", ").parens())
-    return prettyForm(*stringPict.next(SIGNS[type(self).__name__][1], args))
+    return prettyForm(*stringPict.next(head, prettyForm(*printer._print_seq(args, delimiter=", ").parens())))
 
 
 # What books write for functions that SymPy has not: as LaTeX, and as text.
@@ -211,12 +218,6 @@ def _own(op: str) -> Any:
         _OWN[op] = _head(op)
         _OP_OF[_OWN[op]] = op
     return _OWN[op]
-
-
-def operation_of_head(kind: Any) -> str | None:
-    """The operation of ours that a head stands for; None for a head of SymPy's, and for a function of the user's."""
-    op = _OP_OF.get(kind)
-    return op if op in OPS else None
 
 
 def operation_of_sympy(kind: Any) -> str | None:

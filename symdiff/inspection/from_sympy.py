@@ -231,13 +231,14 @@ def expression_of_sympy(value: Any) -> Any:
 @from_sympy.written
 def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
     """The graph of SymPy expressions over symbols, matrix symbols and indexed bases of known shapes."""
-    if outputs is None:
-        inputs, outputs = _own_symbols(inputs), inputs
+    are_own = outputs is None  # the symbols of the expressions, in the order of their names
+    inputs, outputs = ((), inputs) if are_own else (inputs, outputs)
     symbols = list(inputs) if isinstance(inputs, (list, tuple, sp.Tuple)) else [inputs]
     several = isinstance(outputs, (list, tuple))
     tape = Tape(symbols)
     tape.end = [tape.place(expression_of_sympy(e)) for e in (outputs if several else [outputs])]
     tape.trim()
+    symbols = sorted(tape.leaves, key=sympy_name) if are_own else symbols
     builder = Builder()
     builder.origin = f"sympy:{name}"
     given = {s: builder.input(sympy_name(s), sympy_shape(s), "d") for s in symbols}
@@ -245,14 +246,6 @@ def graph_from_sympy(inputs: Any, outputs: Any, name: str) -> Graph:
     playing = Playing(builder, builder.origin)
     atoms = [playing.atom(v) for v in tape.play(playing, found)]
     return builder.graph(name, tuple(GraphOutput(f"{name}{i}" if several else name, a) for i, a in enumerate(atoms)))
-
-
-def _own_symbols(outputs: Any) -> list[Any]:
-    """The symbols of expressions, in the order of their names."""
-    tape = Tape()
-    for expr in outputs if isinstance(outputs, (list, tuple)) else [outputs]:
-        tape.place(expression_of_sympy(expr))
-    return sorted(tape.leaves, key=sympy_name)
 
 
 def sympy_name(symbol: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.ir.evaluating import value_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
@@ -78,7 +79,7 @@ def kinks(graph: Graph, values: Values) -> list[Kink]:
     found = []
     with np.errstate(all="ignore"):
         for binding in graph.bindings:
-            operands = [values[o] if o.op != "const" else o.value for o in binding.operands]
+            operands = [value_of(o, values) for o in binding.operands]
             if binding.op == "select":
                 found += _boundaries(binding, operands, made, values, read, thinness)
             elif binding in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
@@ -184,7 +185,7 @@ def _boundaries(
             pending += comparison.operands
         if comparison.op not in _COMPARISONS:
             continue
-        sides = [values[o] if o.op != "const" else o.value for o in comparison.operands]
+        sides = [value_of(o, values) for o in comparison.operands]
         hits = np.broadcast_to(np.equal(*sides), binding.shape) & reads
         if hits.any():
             first = np.unravel_index(int(np.argmax(hits)), hits.shape)
@@ -221,7 +222,7 @@ def _read(graph: Graph, values: Values) -> dict[Atom, Any]:
             continue
         if binding.op == "select":
             condition = binding.operands[0]
-            holds = np.asarray(values[condition] if condition.op != "const" else condition.value, bool)
+            holds = np.asarray(value_of(condition, values), bool)
             mark(condition, _gathered(cells, condition.shape))
             for operand, part in zip(binding.operands[1:], (cells & holds, cells & ~holds), strict=True):
                 mark(operand, _gathered(part, operand.shape))

@@ -177,8 +177,7 @@ class Algebra:
 
     def symbol(self, name: str, shape: Shape) -> Value:
         """An array, or a number, with a name."""
-        what = self.what("symbol", name, shape)
-        return self.value(shape, [Open(sp.S.One, [Factor(what, own_places(shape))], {})])
+        return self.single(Factor(self.what("symbol", name, shape), own_places(shape)), shape)
 
     def single(self, factor: Factor, shape: Shape) -> Value:
         """One factor."""
@@ -195,7 +194,7 @@ class Algebra:
             coefficient, factors = self._unbracketed(coefficient, factors, bound)
             factors = [f for f in factors if f.what.kind != "inside" or not _holds(f, shape, bound)]
             if any(f.what.kind == "inside" and _holds(f, shape, bound) is False for f in factors):
-                return Term(sp.S.Zero, (), ())
+                return _NOTHING
             for label in list(bound):
                 own = [f for f in factors if label in f.labels]
                 if len(own) == 1 and own[0].what.calls("softmax") and own[0].power == 1 and own[0].at[-1] == Place(label):
@@ -210,7 +209,7 @@ class Algebra:
             if any(f.what.kind == "head" and f.what.parts[0] == "inv" for f in factors):
                 factors, bound = self._uninverted(factors, bound)
             if coefficient == 0:
-                return Term(sp.S.Zero, (), ())
+                return _NOTHING
             if (frozenset(factors), len(bound)) == before:
                 return Term(coefficient, *_ordered(factors, bound))
 
@@ -285,8 +284,8 @@ class Algebra:
             places = {k: Place(n) for n, k in enumerate(outside)}
             shape = tuple(bound.get(k, 0) for k in outside)
             inner = self.value(shape, [Open(sp.S.One, moved_factors(inside, places), {label: bound[label]})])
-            what = self._known.get(("sum", (self._shaped_like(inner, sums),)))
-            if what in sums:
+            what = next((w for w in sums if frozenset(w.parts[0].terms) == frozenset(inner.terms)), None)
+            if what is not None:  # be it of other extents, which are not known
                 rest = {k: n for k, n in bound.items() if k != label}
                 return [f for f in factors if f not in inside] + [Factor(what, tuple(map(Place, outside)))], rest
         return factors, bound
@@ -328,13 +327,6 @@ class Algebra:
                     return [*rest, delta], {k: n for k, n in bound.items() if k != label}
         return factors, bound
 
-    def _shaped_like(self, inner: Value, sums: set[What]) -> Value | None:
-        """The value among sums with the terms of `inner`, whose extents are not known."""
-        for what in sums:
-            if frozenset(what.parts[0].terms) == frozenset(inner.terms):
-                return what.parts[0]  # type: ignore[no-any-return]
-        return None
-
     def _symmetric(self, terms: list[Term], shape: Shape) -> list[Term]:
         """A x + A.T x as (A + A.T) x: terms that differ in the places of one factor, swapped."""
         for n, a in enumerate(terms if len(terms) <= FEW else ()):
@@ -362,11 +354,16 @@ class Algebra:
 
     # -- arithmetic
 
-    def _opened(self, value: Value, rank: int) -> list[Open]:
-        """The terms, with the labels of a shape of `rank` axes, to whose last ones the value's belong."""
-        shift = rank - len(value.shape)
-        places = {k: Place(k + shift) for k in range(len(value.shape))}
-        return [self.fresh(term, places) for term in value.terms]
+    def _opened(self, value: Value, rank: int | None = None, times: Any = 1) -> list[Open]:
+        """The terms times a number, with the labels of a shape of `rank` axes, to whose last ones the value's belong."""
+        own = len(value.shape)
+        places = {k: Place(k + (own if rank is None else rank) - own) for k in range(own)}
+        found = [self.fresh(term, places) for term in value.terms]
+        return found if times == 1 else [t._replace(coefficient=t.coefficient * times) for t in found]
+
+    def broadcast(self, value: Value, shape: Shape) -> Value:
+        """A value in a larger shape."""
+        return self.value(shape, self._opened(value, len(shape)))
 
     def fresh(self, term: Term, places: Mapping[int, Place]) -> Open:
         """A term with places instead of its free labels, its summed ones new."""
@@ -394,10 +391,7 @@ class Algebra:
     def scaled(self, value: Value, number: Any) -> Value:
         """A value times a number."""
         if number in (1, -1) or len(value.terms) < 2:
-            return self.value(
-                value.shape,
-                [t._replace(coefficient=t.coefficient * number) for t in self._opened(value, len(value.shape))],
-            )
+            return self.value(value.shape, self._opened(value, times=number))
         return self.mul(self.number(number), value)
 
     def mul(self, *values: Value) -> Value:
@@ -407,8 +401,7 @@ class Algebra:
         rest = [v for v in values if v.number is None]
         total = math.prod((v.number for v in numbers), start=sp.S.One)
         if len(rest) == 1 and total in (1, -1):
-            moved = self._opened(rest[0], len(shape))
-            return self.value(shape, [t._replace(coefficient=t.coefficient * total) for t in moved])
+            return self.value(shape, self._opened(rest[0], len(shape), total))
         parts = [self.one_term(v, len(shape)) for v in rest]
         coefficient = math.prod((p.coefficient for p in parts), start=total)
         bound = {k: n for p in parts for k, n in p.bound.items()}
@@ -416,14 +409,13 @@ class Algebra:
 
     def one_term(self, value: Value, rank: int | None = None) -> Open:
         """A value as one term: several are one factor."""
-        rank = len(value.shape) if rank is None else rank
-        if len(value.terms) == 1:
-            return self._opened(value, rank)[0]
         if not value.terms:
             return Open(sp.S.Zero, [], {})
-        content, factor = self.grouped(value)
-        shift = {k: Place(k + rank - len(value.shape)) for k in range(len(value.shape))}
-        return Open(content, moved_factors([factor], shift), {})
+        times = sp.S.One
+        if len(value.terms) > 1:
+            times, factor = self.grouped(value)
+            value = self.single(factor, value.shape)
+        return self._opened(value, rank, times)[0]
 
     def grouped(self, value: Value) -> tuple[Any, Factor]:
         """A value as a number times one factor, over the labels on which it depends."""
@@ -433,12 +425,11 @@ class Algebra:
             below = int(numbers[0].q) if len({n.q for n in numbers}) == 1 else 1
             content = sp.Rational(math.gcd(*(int(n.p) for n in numbers)), below)
             content = -content if numbers[0].is_negative else content
-        opened = self._opened(value, len(value.shape))
-        return content, self._as_sum(self.value(value.shape, [t._replace(coefficient=t.coefficient / content) for t in opened]))
+        return content, self._as_sum(self.value(value.shape, self._opened(value, times=1 / content)))
 
     def power(self, value: Value, exponent: Any) -> Value:
         """A value to the power of a number; the powers of a product are taken one by one where that is the same."""
-        number = value.number
+        exponent, number = sp.sympify(exponent), value.number
         if number is not None:
             return self.number(sp.Pow(number, exponent) if number != 0 or exponent.is_positive else sp.zoo, value.shape)
         term = self.one_term(value)
@@ -480,7 +471,7 @@ class Algebra:
                 moved.append(Open(term.coefficient, moved_factors(term.factors, places), bound))
             return self.value(shape, moved)
 
-        terms = self._opened(value, len(value.shape))
+        terms = self._opened(value)
         apart = over(self.expanded(value))
         if len(terms) < 2:
             return over(terms) if apart.terms else apart
@@ -489,7 +480,7 @@ class Algebra:
     def expanded(self, value: Value) -> list[Open]:
         """The terms, with sums among their factors multiplied out."""
         done: list[Open] = []
-        waiting = self._opened(value, len(value.shape))
+        waiting = self._opened(value)
         while waiting:
             term = waiting.pop()
             inner = next((f for f in term.factors if f.what.kind == "sum" and f.power == 1), None)
@@ -506,24 +497,20 @@ class Algebra:
     def call(self, op: str, values: Sequence[Value]) -> Value:
         """An operation at each cell."""
         shape = broadcast([v.shape for v in values])
-        rank = len(shape)
-        aligned = [self.value(shape, self._opened(v, rank)) for v in values]
+        aligned = [self.broadcast(v, shape) for v in values]
         labels = sorted({k for v in aligned for k in v.labels})
         places = {k: Place(n) for n, k in enumerate(labels)}
         inside = tuple(shape[k] for k in labels)
         args = tuple(self.moved(v, places, inside) for v in aligned)
         return self.single(Factor(self.what("call", op, *args), tuple(map(Place, labels))), shape)
 
-    def split(self, value: Value, which: Callable[[Open], bool]) -> tuple[Value, Value]:
+    def split(self, value: Value, which: Callable[[Open], bool]) -> tuple[Value, ...]:
         """The terms of which something holds, and the others."""
-        terms = [t for term in self._opened(value, len(value.shape)) for t in self._lone(term)]
-        parted = [which(t) for t in terms]
-        return (
-            self.value(value.shape, [t for t, yes in zip(terms, parted, strict=True) if yes]),
-            self.value(value.shape, [t for t, yes in zip(terms, parted, strict=True) if not yes]),
-        )
+        terms = [t for term in self._opened(value) for t in self._lone(term)]
+        return tuple(self.value(value.shape, [t for t in terms if which(t) is wanted]) for wanted in (True, False))
 
 
+_NOTHING = Term(sp.S.Zero, (), ())
 _BOTH = ((Place(0), Place(1)), (Place(1), Place(0)))
 
 

@@ -6,8 +6,9 @@ at one point) is left away and noted: the values are those of the derivative whe
 `Wordless` for what has no row.
 """
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import sympy as sp
 
 from symdiff.inspection.exact import exact_number
-from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Value, Wordless, own_places
+from symdiff.inspection.matrix_terms import Algebra, Factor, Open, Place, Shape, Term, Value, Wordless, own_places
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.vocabulary.extents import Extent
@@ -31,6 +32,12 @@ class Flat:
 
     value: Value
     shape: Shape
+
+
+def _free_name(letters: str, taken: Container[str]) -> str:
+    """The first letter that is not taken, else the first of all with a number."""
+    numbered = (f"{letters[0]}_{k}" for k in itertools.count(1))
+    return next(name for name in itertools.chain(letters, numbered) if name not in taken)
 
 
 def _array_key(array: np.ndarray) -> bytes:
@@ -92,9 +99,7 @@ class Values:
         """The symbol of a number of cells."""
         name = next((n for n, count in self.counts.items() if count == number), None)
         if name is None:
-            name = next(
-                n for n in ("n", "m", "N", *(f"n_{i}" for i in range(1, 99))) if n not in self._names | self.counts.keys()
-            )
+            name = _free_name("nmN", self._names | self.counts.keys())
             self.counts[name] = number
         return sp.Symbol(name, integer=True, positive=True)
 
@@ -111,10 +116,7 @@ class Values:
         if array.ndim == 2 and turned != key and turned in self._constants:
             return self.algebra.moved(self._array(array.T), {0: Place(1), 1: Place(0)}, array.shape)
         if key not in self._constants:
-            wanted = ("C" if array.ndim > 1 else "c", *(f"{'C' if array.ndim > 1 else 'c'}_{k}" for k in range(1, 99)))
-            name = next((n for n in wanted if n not in self._names), None)
-            if name is None:
-                raise Wordless("a hundred constant arrays")
+            name = _free_name("C" if array.ndim > 1 else "c", self._names)
             self._names.add(name)
             self._constants[key] = name
             self.arrays[name] = array
@@ -168,23 +170,23 @@ class Values:
         if op == "add":
             return a.add(*operands)
         if op == "sub":
-            return a.add(operands[0], a.scaled(operands[1], sp.S.NegativeOne))
+            return a.add(operands[0], a.scaled(operands[1], -1))
         if op == "neg":
-            return a.scaled(operands[0], sp.S.NegativeOne)
+            return a.scaled(operands[0], -1)
         if op == "mul":
             return a.mul(*operands)
         if op == "div" and a.soft and _is_share(binding):
             return self._noted(operands[0], "away from kinks")
         if op == "div":
-            return a.mul(operands[0], a.power(operands[1], sp.S.NegativeOne))
+            return a.mul(operands[0], a.power(operands[1], -1))
         if op == "pow" and numbers[1] is not None and numbers[1].is_Rational:
             return a.power(operands[0], numbers[1])
         if op == "sqrt":
-            return a.power(operands[0], sp.Rational(1, 2))
+            return a.power(operands[0], sp.S.Half)
         if op in ("conj", "real") and not is_complex(binding.operands[0].dtype or "d"):
             return operands[0]
         if op == "hypot":
-            return a.power(a.add(*(a.power(v, sp.Integer(2)) for v in operands)), sp.Rational(1, 2))
+            return a.power(a.add(*(a.power(v, 2) for v in operands)), sp.S.Half)
         if op == "select":
             return self._selected(binding, operands)
         if op == "exp":
@@ -211,7 +213,7 @@ class Values:
         if not binding.primal and not plain:
             if tested.op == "isfinite":
                 return self._noted(yes, "where all is finite")
-            if _is_thin(tested):
+            if is_thin(tested):
                 return self._noted(no, "away from kinks")
             if tested.op == "ne":
                 return self._noted(yes, "away from kinks")
@@ -231,7 +233,7 @@ class Values:
             return a.number(sp.exp(x.number), x.shape)
         logs, others = a.split(x, lambda t: not t.bound and len(t.factors) == 1 and _is_call(t.factors[0], "log"))
         found = [a.number(1, x.shape)]
-        for term in a._opened(logs, len(x.shape)):
+        for term in logs.terms:
             (factor,) = term.factors
             found.append(a.power(a.moved(factor.what.parts[1], dict(enumerate(factor.at)), x.shape), term.coefficient))
         parted = a.split(others, lambda t: _is_shift(t, x.labels))
@@ -243,11 +245,7 @@ class Values:
         if x.number is not None:
             return a.number(sp.log(x.number), x.shape)
         term = a.one_term(x)
-        shifts = [
-            f
-            for f in term.factors
-            if _is_call(f, "exp") and all(_is_shift(t, None) for t in a._opened(f.what.parts[1], len(f.at)))
-        ]
+        shifts = [f for f in term.factors if _is_call(f, "exp") and all(_is_shift(t) for t in f.what.parts[1].terms)]
         if not shifts:
             return a.call("log", [x])
         rest = term._replace(factors=[f for f in term.factors if f not in shifts])
@@ -259,19 +257,14 @@ def _is_call(factor: Factor, op: str) -> bool:
     return factor.what.calls(op) and factor.power == 1
 
 
-def _is_shift(term: Open, labels: list[int] | None) -> bool:
+def _is_shift(term: Open | Term, labels: list[int] | None = None) -> bool:
     """Whether a term is an extreme, rounded or not, or a logarithm, of fewer axes than `labels`."""
     if len(term.factors) != 1 or (labels is not None and set(term.factors[0].labels) >= set(labels)):
         return False
     what = term.factors[0].what
-    if what.kind == "call" and what.parts[0] == "rint" and what.parts[1].terms:
-        return _is_shift(Open(*_first(what.parts[1])), None)
-    return (what.kind == "head" and what.parts[0] in ("amax", "amin")) or (what.kind == "call" and what.parts[0] == "log")
-
-
-def _first(value: Value) -> tuple[Any, list[Factor], dict[int, int]]:
-    term = value.terms[0]
-    return term.coefficient, list(term.factors), {}
+    if what.calls("rint") and what.parts[1].terms:
+        return _is_shift(what.parts[1].terms[0])
+    return (what.kind == "head" and what.parts[0] in ("amax", "amin")) or what.calls("log")
 
 
 def _mean_counts(graph: Graph) -> list[Atom]:
@@ -329,11 +322,6 @@ def _reshape(a: Algebra, x: Value, shape: Shape) -> Value | None:
     return a.moved(x, {one: Place(two) for (one, _), (two, _) in zip(old, new, strict=True)}, shape)
 
 
-def _broadcast_to(a: Algebra, x: Value, shape: Shape) -> Value:
-    shift = len(shape) - len(x.shape)
-    return a.moved(x, {k: Place(k + shift) for k in range(len(x.shape))}, shape)
-
-
 def _getitem(s: Step) -> Value:
     places = {}
     for k, (start, _, step) in enumerate(s.params["key"]):
@@ -343,7 +331,7 @@ def _getitem(s: Step) -> Value:
 
 def _placed(a: Algebra, x: Value, key: Any, shape: Shape) -> Value:
     """Zeros with x in a region: brackets, and shifted labels."""
-    x = _broadcast_to(a, x, (*(len(range(n)[slice(*k)]) for n, k in zip(shape, key, strict=True)),))
+    x = a.broadcast(x, (*(len(range(n)[slice(*k)]) for n, k in zip(shape, key, strict=True)),))
     places, brackets = {}, []
     for k, (start, stop, step) in enumerate(key):
         extent = x.shape[k]
@@ -367,7 +355,7 @@ def _placed(a: Algebra, x: Value, key: Any, shape: Shape) -> Value:
 def _set(s: Step) -> Value:
     x, y = s.operands
     kept, new = (_placed(s.a, part, s.params["key"], s.shape) for part in (s.a.number(1), y))
-    return s.a.add(x, s.a.scaled(s.a.mul(x, kept), sp.S.NegativeOne), new)
+    return s.a.add(x, s.a.scaled(s.a.mul(x, kept), -1), new)
 
 
 def _concatenate(s: Step) -> Value:
@@ -391,13 +379,14 @@ def _matmul(a: Algebra, x: Value, y: Value, result: Shape) -> Value:
     lead = result[:-2] if len(x.shape) > 1 else ()
     if len(x.shape) == 1:
         return a.summed(a.mul(x, y), (0,))
-    rank = len(lead)
-    one = {k: Place(k + rank + 2 - len(x.shape)) for k in range(len(x.shape) - 2)}
-    two = {k: Place(k + rank + 2 - len(y.shape)) for k in range(len(y.shape) - 2)}
-    one |= {len(x.shape) - 2: Place(rank), len(x.shape) - 1: Place(rank + 1)}
-    two |= {len(y.shape) - 2: Place(rank + 1), len(y.shape) - 1: Place(rank + 2)}
-    shape = (*lead, x.shape[-2], x.shape[-1], y.shape[-1])
-    return a.summed(a.mul(a.moved(x, one, shape), a.moved(y, two, shape)), (rank + 1,))
+    rank, shape = len(lead), (*lead, x.shape[-2], x.shape[-1], y.shape[-1])
+
+    def placed(v: Value, row: int) -> Value:
+        """A factor among the axes of both; the rows of the second are the columns of the first."""
+        first = len(v.shape) - 2
+        return a.moved(v, {k: Place(k + rank - first + row * (k >= first)) for k in range(len(v.shape))}, shape)
+
+    return a.summed(a.mul(placed(x, 0), placed(y, 1)), (rank + 1,))
 
 
 def _item(s: Step) -> Value:
@@ -418,7 +407,7 @@ def _headed(a: Algebra, name: str, x: Value, shape: Shape) -> Value:
     if len(x.shape) != 2:
         raise Wordless(f"{name} of stacked matrices")
     if x.shape == (1, 1):
-        return a.power(x, sp.S.NegativeOne) if name == "inv" else a.moved(x, {}, shape)
+        return a.power(x, -1) if name == "inv" else a.moved(x, {}, shape)
     return a.single(Factor(a.what("head", name, x, shape), own_places(shape)), shape)
 
 
@@ -428,8 +417,9 @@ def _turned(a: Algebra, x: Value) -> Value:
 
 def _inverse(a: Algebra, x: Value) -> Value:
     """The inverse; of a matrix that is transposed, the inverse transposed."""
-    if len(x.shape) == 2 and len(x.terms) == 1 and len(x.terms[0].factors) == 1 and x.terms[0].factors[0].what.kind != "delta":
-        factor, coefficient = x.terms[0].factors[0], x.terms[0].coefficient
+    term = x.terms[0] if len(x.shape) == 2 and len(x.terms) == 1 else None
+    if term is not None and len(term.factors) == 1 and term.factors[0].what.kind != "delta":
+        (factor,), coefficient = term.factors, term.coefficient
         if [p.label for p in factor.at] == [1, 0]:
             return _turned(a, _inverse(a, _turned(a, x)))
         if factor.what.kind == "head" and factor.what.parts[0] == "inv" and factor.power == 1:
@@ -456,11 +446,11 @@ def _along(s: Step, total: Value) -> Value:
 
 def _softmax(s: Step) -> Value:
     made = s.values._exp(s.x)
-    return s.a.mul(made, s.a.power(_along(s, s.a.summed(made, s.params["axes"])), sp.S.NegativeOne))
+    return s.a.mul(made, s.a.power(_along(s, s.a.summed(made, s.params["axes"])), -1))
 
 
 def _log_softmax(s: Step) -> Value:
-    return s.a.add(s.x, s.a.scaled(_along(s, _logsumexp(s)), sp.S.NegativeOne))
+    return s.a.add(s.x, s.a.scaled(_along(s, _logsumexp(s)), -1))
 
 
 def _extreme(s: Step) -> Value:
@@ -481,7 +471,7 @@ _ROWS: dict[str, Callable[[Step], Value]] = {
     "getitem": _getitem, "set": _set, "concatenate": _concatenate, "embed": _embed, "item": _item, "array": _array,
     "cells": _array, "cofactors": _cofactors, "logsumexp": _logsumexp, "softmax": _softmax, "log_softmax": _log_softmax,
     "amax": _extreme, "amin": _extreme, "det": _determinant,
-    "broadcast_to": lambda s: _broadcast_to(s.a, s.x, s.shape),
+    "broadcast_to": lambda s: s.a.broadcast(s.x, s.shape),
     "transpose": lambda s: s.a.moved(s.x, {old: Place(new) for new, old in enumerate(s.params["axes"])}, s.shape),
     "sum": lambda s: s.a.summed(s.x, s.params["axes"]),
     "put": lambda s: _placed(s.a, s.x, s.params["key"], s.shape),
@@ -502,13 +492,13 @@ def _is_share(binding: Node) -> bool:
     return (
         not binding.primal
         and one.op == "select"
-        and _is_thin(one.operands[0])
+        and is_thin(one.operands[0])
         and total.op == "sum"
         and total.operands == (one,)
     )
 
 
-def _is_thin(condition: Atom) -> bool:
-    """Whether a condition holds at single points only."""
-    operands = getattr(condition, "operands", ())
-    return condition.op == "eq" or (condition.op == "and" and any(map(_is_thin, operands)))
+def is_thin(condition: Any) -> bool:
+    """Whether a condition, an atom or a term, holds at single points only."""
+    op = condition.op
+    return op == "eq" or (op in ("and", "or") and (any if op == "and" else all)(map(is_thin, condition.operands)))

@@ -6,6 +6,7 @@ scalar's, a matrix's, or a `FunctionMatrix` over indices. Raises `Wordless` for 
 """
 
 import contextlib
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -254,7 +255,7 @@ class Words:
     def _call(self, what: What) -> Any:
         if what not in self.calls:
             word = self._called(what)
-            if self.named is not None and what.depth % 4 == 0 and _is_matrix(word):
+            if self.named is not None and what.depth % 4 == 0 and word.is_Matrix:
                 symbol = sp.MatrixSymbol(self.named(what), *word.shape)
                 self.pieces.append((symbol, word))
                 word = symbol
@@ -419,9 +420,7 @@ class Words:
             return ExtremeOf(sp.Symbol(name[1:]), self.cell(x, [*at, *indices], depth + len(own)), *indices)
         if math.prod(own) > MANY:
             raise Wordless("the largest of many")
-        cells: list[list[Any]] = [[]]
-        for n in own:
-            cells = [[*c, sp.Integer(k)] for c in cells for k in range(n)]
+        cells = itertools.product(*([sp.Integer(k) for k in range(n)] for n in own))
         head = sp.Max if name == "amax" else sp.Min
         return head(*(self.cell(x, [*at, *c], depth) for c in cells), evaluate=False)
 
@@ -454,7 +453,7 @@ def _bounded(expr: Any, indices: set[Any]) -> Any:
     """An expression whose cells stay within their arrays, where they are shifted by some indices."""
     if isinstance(expr, MatrixElement):
         array, *at = expr.args
-        return MatrixElement(array, *(_within(i, n) if not i.is_Symbol and i.free_symbols & indices else i
+        return MatrixElement(array, *(sp.Mod(i, n, evaluate=False) if not i.is_Symbol and i.free_symbols & indices else i
                                       for i, n in zip(at, array.shape, strict=True)))  # fmt: skip
     if not expr.free_symbols & indices:
         return expr
@@ -464,10 +463,6 @@ def _bounded(expr: Any, indices: set[Any]) -> Any:
     if isinstance(expr, (sp.Piecewise, sp.Tuple)):
         return sp.Basic.__new__(type(expr), *args)
     return expr.func(*args, evaluate=False) if expr.args else expr
-
-
-def _within(index: Any, extent: Any) -> Any:
-    return sp.Mod(index, extent, evaluate=False)
 
 
 def _less_by(count: Any, number: int) -> Any:
@@ -501,15 +496,11 @@ def _transposed(word: Any) -> Any:
     if isinstance(word, sp.Transpose):
         return word.arg
     if isinstance(word, sp.MatMul):
-        numbers = [a for a in word.args if not _is_matrix(a)]
-        return sp.MatMul(*numbers, *(_transposed(a) for a in reversed([a for a in word.args if _is_matrix(a)])))
+        numbers = [a for a in word.args if not a.is_Matrix]
+        return sp.MatMul(*numbers, *(_transposed(a) for a in reversed([a for a in word.args if a.is_Matrix])))
     if isinstance(word, sp.OneMatrix):
         return sp.OneMatrix(word.shape[1], word.shape[0])
     return word if isinstance(word, (DiagMatrix, sp.Identity)) else sp.Transpose(word)
-
-
-def _is_matrix(word: Any) -> bool:
-    return bool(getattr(word, "is_Matrix", False) or isinstance(word, sp.MatrixExpr))
 
 
 def _product(*words: Any) -> Any:
@@ -517,8 +508,8 @@ def _product(*words: Any) -> Any:
     flat: list[Any] = []
     for word in words:
         flat += word.args if isinstance(word, sp.MatMul) else [word]
-    numbers = [w for w in flat if not _is_matrix(w)]
-    matrices = [w for w in flat if _is_matrix(w)]
+    numbers = [w for w in flat if not w.is_Matrix]
+    matrices = [w for w in flat if w.is_Matrix]
     matrices = [w for w in matrices if not isinstance(w, sp.Identity)] or matrices[:1]
     return sp.MatMul(*numbers, *matrices) if numbers or len(matrices) > 1 else matrices[0]
 

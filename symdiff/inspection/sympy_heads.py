@@ -24,13 +24,14 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 
 from symdiff.api.derivatives import Pushforward
 from symdiff.errors import TraceError
-from symdiff.inspection.expressions import HEADS_READ, head_named, operation_of_head
+from symdiff.inspection.expressions import HEADS_READ, head_named, operation_of_sympy
 from symdiff.inspection.sympy_values import CellByCell, Playing, Value
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
 from symdiff.rulebooks.book import table_folder
 from symdiff.rulebooks.rule import apply
-from symdiff.rulebooks.tables import parse_formula, read_lines
+from symdiff.rulebooks.tables import Template, parse_formula, read_lines
+from symdiff.vocabulary.ops import OPS
 
 UNROLLED = 64  # terms up to which a sum or product is written out
 
@@ -86,15 +87,17 @@ def _chain(tape: Any, op: str, places: list[int]) -> int:
 
 
 def _number(tape: Any, expr: Any, places: list[int]) -> int:
-    if expr.is_Rational:
-        value = int(expr.p) if expr.is_Integer else None
-        below = tape.known(int(expr.q))
-        found = tape.known(value) if value is not None else tape.step("div", tape.known(int(expr.p)), below)
-        if expr < 0:
-            size = tape.known(-int(expr.p))
-            tape.minus[found] = size if value is not None else tape.step("div", size, below)
-        return found  # type: ignore[no-any-return]
-    return tape.known(float(expr))  # type: ignore[no-any-return]
+    if not expr.is_Rational:
+        return tape.known(float(expr))  # type: ignore[no-any-return]
+
+    def quotient(above: int) -> int:
+        place = tape.known(above)
+        return place if expr.q == 1 else tape.step("div", place, tape.known(int(expr.q)))  # type: ignore[no-any-return]
+
+    found = quotient(int(expr.p))
+    if expr < 0:
+        tape.minus[found] = quotient(-int(expr.p))
+    return found
 
 
 def _constant(value: Any) -> Row:
@@ -178,25 +181,12 @@ def _piecewise(tape: Any, expr: Any, places: list[int]) -> int:
     return result  # type: ignore[no-any-return]
 
 
-def _alternating(playing: Playing, *values: Value) -> Value:
-    """Whether an odd number of them hold."""
-    result, *rest = values
-    for value in rest:
-        result = playing("xor", result, value)
-    return result
-
-
 def _all_equal(playing: Playing, first: Value, *others: Value) -> Value:
     """Whether truths are all the same."""
     result: Value = True
     for other in others:
         result = playing("and", result, playing("eq", first, other))
     return result
-
-
-def _heaviside(playing: Playing, x: Value, at_zero: Value = 0.5) -> Value:
-    below = playing("select", playing("lt", x, 0), 0.0, playing("select", playing("eq", x, 0), at_zero, 1.0))
-    return playing("select", playing("ne", x, x), x, below)
 
 
 def _singularity(playing: Playing, x: Value, start: Value, power: Value) -> Value:
@@ -245,12 +235,6 @@ def _lambert(playing: Playing, x: Value, branch: Value = 0) -> Value:
     return playing("select", playing("ge", x, -math.exp(-1)), playing("real", found), math.nan)
 
 
-def _harmonic(playing: Playing, n: Value, order: Value = 1) -> Value:
-    if type(order) is int and order == 1:
-        return playing("add", playing("digamma", playing("add", n, 1)), float(sp.EulerGamma))
-    return playing("sub", playing("zeta", order, 1.0), playing("zeta", order, playing("add", n, 1)))
-
-
 def _hyper(playing: Playing, *values: Value) -> Value:
     *parameters, z, count = values
     p = playing.whole(count, "count")
@@ -280,15 +264,24 @@ def _first(tape: Any, expr: Any, places: list[int]) -> int:
     return places[0]
 
 
-def _by_formula(where: str, cells: list[str]) -> tuple[Any, Row]:
-    """A row of `rules/sympy.table`: a head, and what it is with operations."""
-    name, _, operands = cells[0].rstrip(")").partition("(")
-    formula = parse_formula(cells[1], tuple(map(str.strip, operands.split(","))), where)
+def _by_formulas() -> dict[Any, Row]:
+    """The rows of `rules/sympy.table`: heads, and what they are with operations, for each number of operands."""
+    formulas: dict[str, dict[int, Template]] = {}
+    for where, (head, formula) in read_lines(table_folder() / "sympy.table"):
+        name, _, operands = head.rstrip(")").partition("(")
+        parameters = tuple(map(str.strip, operands.split(",")))
+        formulas.setdefault(name, {})[len(parameters)] = parse_formula(formula, parameters, where)
 
-    def compute(playing: Playing, *values: Value) -> Value:
-        return apply(formula, values, None, lambda op, args, payload: payload if op == "const" else playing(op, *args))
+    def row(name: str) -> Row:
+        def compute(playing: Playing, *values: Value) -> Value:
+            formula = formulas[name].get(len(values))
+            if formula is None:
+                raise TraceError(f"{playing.origin}: SymPy's {name} of {len(values)} arguments is not known here")
+            return apply(formula, values, None, lambda op, args, payload: payload if op == "const" else playing(op, *args))
 
-    return head_named(name), _of(compute)
+        return _of(compute)
+
+    return {head_named(name): row(name) for name in formulas}
 
 
 # -- bodies with symbols of their own
@@ -473,17 +466,13 @@ def _dot(playing: Playing, a: Value, b: Value) -> Value:
     return playing.call(lambda u, v: np.sum(np.ravel(u) * np.ravel(v)), a, b)
 
 
-def _sliced(expr: Any) -> tuple[slice, slice]:
+def _matrix_slice(expr: Any) -> Callable[..., Value]:
     def part(bounds: Any, size: Any) -> slice:
         if not all(n.is_Integer for n in map(sp.sympify, (*bounds, size))):
             raise TraceError("SymPy's MatrixSlice needs bounds that are numbers")
         return slice(*map(int, bounds))
 
-    return part(expr.rowslice, expr.parent.shape[0]), part(expr.colslice, expr.parent.shape[1])
-
-
-def _matrix_slice(expr: Any) -> Callable[..., Value]:
-    key = _sliced(expr)
+    key = part(expr.rowslice, expr.parent.shape[0]), part(expr.colslice, expr.parent.shape[1])
     return lambda playing, a: playing.call(lambda m: m[key], a)
 
 
@@ -520,21 +509,19 @@ def _comprehension(found: Any) -> Callable[..., Value]:
     return compute
 
 
-def _contracted(playing: Playing, array: Value, groups: Sequence[Sequence[int]], summed: bool) -> Value:
-    """Axes in groups: each summed over its diagonal, or the diagonal as one axis after the others."""
-    letters = [chr(ord("a") + k) for k in range(_rank(array))]
-    for group in groups:
-        for axis in group:
-            letters[axis] = letters[group[0]]
-    together = [letters[group[0]] for group in groups]
-    kept = "".join(c for c in letters if c not in together) + ("" if summed else "".join(together))
-    return playing.call(lambda a: np.einsum(f"{''.join(letters)}->{kept}", a), array)
-
-
 def _groups(summed: bool) -> Row:
+    """Axes in groups: each summed over its diagonal, or the diagonal as one axis after the others."""
+
     def compute_of(expr: Any) -> Callable[..., Value]:
-        groups = [tuple(map(int, group)) for group in expr.args[1:]]
-        return lambda playing, a: _contracted(playing, a, groups, summed)
+        first = {int(axis): int(group[0]) for group in expr.args[1:] for axis in group}
+
+        def compute(playing: Playing, array: Value) -> Value:
+            axes = [first.get(k, k) for k in range(_rank(array))]
+            together = list(dict.fromkeys(first.values()))
+            kept = [k for k in axes if k not in together] + together * (not summed)
+            return playing.call(lambda a: np.einsum(a, axes, kept), array)
+
+        return compute
 
     return _made(compute_of, lambda expr, tape: (expr.expr,), whole=True)
 
@@ -565,30 +552,30 @@ def _refused(why: str) -> Row:
 
 def row_of_own(kind: type) -> Row | None:
     """The row of a head that expressions of graphs have for an operation of ours; None for another."""
-    op = operation_of_head(kind)
-    return None if op is None else _of(op)
+    op = operation_of_sympy(kind)
+    return None if op is None or op not in OPS else _of(op)
 
 
 LEAF = Row(_none, lambda tape, expr, places: tape.leaf(expr))
 _NUMBER = Row(_none, _number)
 _APPLIED = _made(_with_body, lambda e, tape: _Opened(tape, e, e.function.expr, e.function.variables, (e.expr,)))
 _FUNCTIONS: dict[Any, Callable[..., Value]] = {
-    sp.sinc: _sinc, sp.Heaviside: _heaviside, sp.SingularityFunction: _singularity,
-    sp.arg: lambda r, z: r.call(np.angle, z), sp.factorial: _factorial, sp.binomial: _binomial, sp.polygamma: _polygamma,
-    sp.loggamma: _log_gamma, sp.zeta: lambda r, s, a=1.0: r("zeta", s, a), sp.harmonic: _harmonic, sp.LambertW: _lambert,
-    sp.elliptic_e: lambda r, z, *m: r("ellipeinc" if m else "ellipe", z, *m), sp.Xor: _alternating,
+    sp.sinc: _sinc, sp.SingularityFunction: _singularity, sp.arg: lambda r, z: r.call(np.angle, z),
+    sp.factorial: _factorial, sp.binomial: _binomial, sp.polygamma: _polygamma, sp.loggamma: _log_gamma,
+    sp.LambertW: _lambert,
 }  # fmt: skip
+_LEAVES = (sp.Symbol, sp.IndexedBase, sp.Idx, sp.MatrixSymbol, arrays.ArraySymbol)
+_CELL = _counted(lambda e: e.args, lambda playing, base, *index: playing.item(base, index))
+_BLOCKS = _made(_blocks, lambda e, tape: list(e.blocks.flat()), whole=True)
 ROWS: dict[Any, Row] = {
     **{head: _of(op) for op, heads in HEADS_READ.items() for head in heads},
-    **dict(_by_formula(*line) for line in read_lines(table_folder() / "sympy.table")),
-    **{head: _of(function) for head, function in _FUNCTIONS.items()},
-    sp.Symbol: LEAF, sp.IndexedBase: LEAF, sp.Idx: LEAF, sp.MatrixSymbol: LEAF, arrays.ArraySymbol: LEAF,
+    **{head: _folded(op) for op in ("max", "min", "and", "or", "xor") for head in HEADS_READ[op]},
+    **_by_formulas(),
+    **{head: _of(function) for head, function in _FUNCTIONS.items()}, **dict.fromkeys(_LEAVES, LEAF),
     sp.Number: _NUMBER, sp.NumberSymbol: _NUMBER, type(sp.I): _constant(1j), type(sp.zoo): _constant(math.nan),
     type(sp.true): _constant(True), type(sp.false): _constant(False),
     sp.Add: Row(_args, _sum), sp.Mul: Row(_factors, _product), sp.Pow: Row(lambda e, tape: (e.base, e.exp), _power),
-    sp.Max: _folded("max"), sp.Min: _folded("min"), sp.And: _folded("and"), sp.Or: _folded("or"),
-    numpy_nodes.maximum: _folded("max"), numpy_nodes.minimum: _folded("min"),
-    sp.Equivalent: _of(_all_equal),
+    numpy_nodes.maximum: _folded("max"), numpy_nodes.minimum: _folded("min"), sp.Equivalent: _of(_all_equal),
     sp.Contains: Row(lambda expr, tape: [expr.args[1].as_relational(expr.args[0])], _first),
     sp.UnevaluatedExpr: Row(_args, _first), sp.catalan: _rewritten(sp.gamma), sp.factorial2: _rewritten(sp.gamma),
     sp.fibonacci: _rewritten(sp.sqrt), sp.lucas: _rewritten(sp.sqrt),
@@ -599,8 +586,7 @@ ROWS: dict[Any, Row] = {
     sp.Subs: _made(_with_body, lambda e, tape: _Opened(tape, e, e.expr, e.variables, e.point)),
     sp.Integral: _refused("is not computed here: evaluate it by expr.doit(), or write a Sum over nodes"),
     sp.DiracDelta: _refused("has no values; leave it away, or integrate it by SymPy"),
-    sp.Indexed: _counted(lambda e: e.args, lambda playing, base, *index: playing.item(base, index)),
-    MatrixElement: _counted(lambda e: e.args, lambda playing, base, *index: playing.item(base, index)),
+    sp.Indexed: _CELL, MatrixElement: _CELL,
     arrays.ArrayElement: _counted(lambda e: (e.name, *e.indices), lambda playing, base, *index: playing.item(base, index)),
     sp.MatrixBase: _cells(lambda e: e.shape, lambda e: e.flat()),
     NDimArray: _cells(lambda e: e.shape, lambda e: sp.flatten(e.tolist()) if e.shape else [e[()]]),
@@ -611,8 +597,7 @@ ROWS: dict[Any, Row] = {
     matrices.Adjoint: _numpy(lambda a: np.conjugate(np.transpose(a))), matrices.Trace: _numpy(np.trace),
     matrices.Determinant: _numpy(np.linalg.det), sp.KroneckerProduct: _numpy(np.kron), DotProduct: _of(_dot, whole=True),
     matrices.MatrixSlice: _made(_matrix_slice, lambda e, tape: (e.parent,)),
-    matrices.BlockMatrix: _made(_blocks, lambda e, tape: list(e.blocks.flat()), whole=True),
-    BlockDiagMatrix: _made(_blocks, lambda e, tape: list(e.blocks.flat()), whole=True),
+    matrices.BlockMatrix: _BLOCKS, BlockDiagMatrix: _BLOCKS,
     matrices.DiagMatrix: _numpy(lambda a: np.diag(np.ravel(a))),
     matrices.DiagonalMatrix: _numpy(lambda a: a * np.eye(*a.shape)),
     matrices.DiagonalOf: _numpy(lambda a: np.reshape(np.diagonal(a), (-1, 1))),

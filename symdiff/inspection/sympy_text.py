@@ -6,7 +6,6 @@ that are too large to write down.
 """
 
 import ast
-import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,11 +24,21 @@ LONGEST = 100_000  # characters
 DEEPEST = 200  # parentheses and operators inside each other
 _BITS = 4096
 _CONSTANTS = {"pi": sp.pi, "E": sp.E, "I": sp.I, "oo": sp.oo, "inf": sp.oo, "nan": sp.nan, "True": sp.true, "False": sp.false}
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Mod: sp.Mod,
-    ast.BitAnd: sp.And, ast.BitOr: sp.Or, ast.BitXor: sp.Xor,
-}  # fmt: skip
 _NAMED = {"ln": sp.log, "sqrt": sp.sqrt, "cbrt": lambda x: sp.Pow(x, sp.Rational(1, 3)), "root": sp.root}
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    if base.is_Rational and exponent.is_Integer and abs(int(exponent)) * (abs(base.p * base.q)).bit_length() > _BITS:
+        raise TraceError("a power of numbers in the formula is too large to write down; write its base as a float")
+    return base**exponent
+
+
+_OPERATORS: dict[type, Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Mod: sp.Mod,
+    ast.Pow: _power, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Not: sp.Not, ast.Invert: sp.Not, ast.And: sp.And,
+    ast.BitAnd: sp.And, ast.Or: sp.Or, ast.BitOr: sp.Or, ast.BitXor: sp.Xor,
+    **{kind: HEADS_READ[op][0] for kind, op in COMPARISONS.items()},
+}  # fmt: skip
 
 
 def _functions() -> dict[str, Any]:
@@ -70,39 +79,25 @@ class _Reader:
             raise TraceError(f"the formula is more than {DEEPEST} levels deep")
         inner = depth + 1
         match node:
-            case ast.Constant(value=value):
-                return self._number(value)
+            case ast.Constant(value=bool() | int() | float() | complex() as value):
+                return sp.sympify(value)
             case ast.Name(id=name):
                 return self._named(name)
-            case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=operand):
-                return sp.Not(self.read(operand, inner))
             case ast.UnaryOp(op=op, operand=operand):
-                value = self.read(operand, inner)
-                return -value if isinstance(op, ast.USub) else value
-            case ast.BinOp():
-                return self._binary(node, inner)
+                return _operator(op)(self.read(operand, inner))
+            case ast.BinOp(left=left, op=op, right=right):
+                return _operator(op)(self.read(left, inner), self.read(right, inner))
             case ast.BoolOp(op=op, values=parts):
-                return (sp.And if isinstance(op, ast.And) else sp.Or)(*(self.read(v, inner) for v in parts))
+                return _operator(op)(*(self.read(v, inner) for v in parts))
             case ast.Compare(left=left, ops=ops, comparators=others):
                 values = [self.read(v, inner) for v in (left, *others)]
-                found = [self._compared(op, a, b) for op, a, b in zip(ops, values, values[1:], strict=False)]
+                found = [_operator(op)(a, b) for op, a, b in zip(ops, values, values[1:], strict=False)]
                 return found[0] if len(found) == 1 else sp.And(*found)
             case ast.Call():
                 return self._call(node, inner)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return (tuple if isinstance(node, ast.Tuple) else list)(self.read(v, inner) for v in parts)
         raise TraceError(f"{type(node).__name__} does not belong in a formula: numbers, names, + - * / **, and calls do")
-
-    def _number(self, value: Any) -> Any:
-        if isinstance(value, bool):
-            return sp.true if value else sp.false
-        if isinstance(value, int):
-            return sp.Integer(value)
-        if isinstance(value, float):
-            return sp.Float(value) if math.isfinite(value) else sp.oo
-        if isinstance(value, complex):
-            return sp.Float(value.imag) * sp.I
-        raise TraceError(f"{printable(repr(value)[:60])} is no number")
 
     def _named(self, name: str) -> Any:
         if name.startswith("__"):
@@ -111,21 +106,6 @@ class _Reader:
         if found is None:
             found = self.symbols[name] = sp.Symbol(name)
         return found
-
-    def _compared(self, op: ast.cmpop, a: Any, b: Any) -> Any:
-        if type(op) not in COMPARISONS:
-            raise TraceError(f"{type(op).__name__} does not belong in a formula; comparisons are < <= > >= == !=")
-        return HEADS_READ[COMPARISONS[type(op)]][0](a, b)
-
-    def _binary(self, node: ast.BinOp, depth: int) -> Any:
-        a, b = self.read(node.left, depth), self.read(node.right, depth)
-        if isinstance(node.op, ast.Pow):
-            if a.is_Rational and b.is_Integer and abs(int(b)) * (abs(a.p * a.q)).bit_length() > _BITS:
-                raise TraceError("a power of numbers in the formula is too large to write down; write its base as a float")
-            return a**b
-        if type(node.op) not in _BINARY:
-            raise TraceError(f"{type(node.op).__name__} does not belong in a formula; operators are + - * / ** %")
-        return _BINARY[type(node.op)](a, b)
 
     def _call(self, node: ast.Call, depth: int) -> Any:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -140,3 +120,9 @@ class _Reader:
             return self.functions[name](*args)
         except Exception as error:
             raise TraceError(f"{name}: {error}") from None
+
+
+def _operator(op: ast.AST) -> Callable[..., Any]:
+    if type(op) not in _OPERATORS:
+        raise TraceError(f"{type(op).__name__} does not belong in a formula; operators are + - * / ** % < <= > >= == !=")
+    return _OPERATORS[type(op)]

@@ -34,9 +34,7 @@ def evaluate(graph: Graph, args: tuple[Any, ...]) -> Any:
     if found is not NotImplemented:
         return found
     values = binding_values(graph, args)
-    results = [
-        np.asarray(values[o.atom] if o.atom.op != "const" else o.atom.value, dtype=np.dtype(o.dtype))[()] for o in graph.outputs
-    ]
+    results = [np.asarray(value_of(o.atom, values), dtype=np.dtype(o.dtype))[()] for o in graph.outputs]
     if graph.out_tree is not None:
         return structures.unflatten(graph.out_tree, results)
     return results[0] if len(results) == 1 else tuple(results)
@@ -69,7 +67,8 @@ def binding_values(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
     return values
 
 
-def _value(atom: Atom, values: dict[Atom, Any]) -> Any:
+def value_of(atom: Atom, values: dict[Atom, Any]) -> Any:
+    """The value of an atom, be it a constant."""
     return values[atom] if atom.op != "const" else atom.params
 
 
@@ -77,7 +76,7 @@ def _compute(bindings: list[Node], values: dict[Atom, Any], sizes: dict[str, int
     """Add the values of bindings, and the sizes that loops among them count."""
     steps.take(len(bindings))
     for binding in bindings:
-        values[binding] = applied(binding, [_value(o, values) for o in binding.operands], sizes, steps)
+        values[binding] = applied(binding, [value_of(o, values) for o in binding.operands], sizes, steps)
         if binding.op == "loop" and binding.params.tested:
             sizes[binding.params.counted] = int(values[binding][-1])
 
@@ -137,7 +136,7 @@ def _run(loop: Loop, operands: list[Any], sizes: dict[str, int], steps: Steps) -
         given = [v if p is None else v[numbers(p.at(k), sizes)] for v, p in zip(whole, loop.places(), strict=True)]
         values: dict[Atom, Any] = {leaf.node: v for leaf, v in zip(body.inputs, [float(k), *given], strict=True)}
         _compute(body.bindings, values, dict(sizes), steps)
-        outputs = [np.asarray(_value(o.atom, values), o.dtype)[()] for o in body.outputs]
+        outputs = [np.asarray(value_of(o.atom, values), o.dtype)[()] for o in body.outputs]
         if loop.tested and not outputs[-1]:
             break
         carried, rest = outputs[: loop.carried], outputs[loop.carried :]

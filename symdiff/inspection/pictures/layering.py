@@ -8,6 +8,7 @@ within a layer are a least-squares fit under distances, by isotonic regression (
 """
 
 import subprocess
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -116,18 +117,11 @@ def _crossings(layers: list[list[int]], below: list[list[int]]) -> int:
     found = 0
     for upper, lower in pairwise(layers):
         at = {place: i for i, place in enumerate(lower)}
-        ends = [end for place in upper for end in sorted(at[q] for q in below[place])]
-        counts = [0] * (len(lower) + 1)  # a tree of sums: how many ends so far lie at or before a place
-        for seen, end in enumerate(ends):
-            found += seen
-            k = end + 1
-            while k:
-                found -= counts[k]
-                k -= k & -k
-            k = end + 1
-            while k < len(counts):
-                counts[k] += 1
-                k += k & -k
+        before: list[int] = []  # the ends so far, in order
+        for end in (end for place in upper for end in sorted(at[q] for q in below[place])):
+            k = bisect_right(before, end)
+            found += len(before) - k
+            before.insert(k, end)
     return found
 
 

@@ -17,8 +17,10 @@ from symdiff.api.derivatives import Jacobian, ValueAndGradient
 from symdiff.api.functions import Function, Plain
 from symdiff.errors import ArgumentError, MissingPackageError, OptionError, ShapeError, SymdiffError
 from symdiff.inspection.costing import Cost, charted
-from symdiff.inspection.expressions import latex
 from symdiff.inspection.pictures.sampling import POLE, broken_intervals
+from symdiff.inspection.reading.equations import Slope, TotalSlope
+from symdiff.inspection.reading.names import latex_name
+from symdiff.inspection.reading.printing import latex_of
 from symdiff.tracing.trace import definition_line, function_name
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import check_options
@@ -129,12 +131,8 @@ def _left_side(name: str, variable: str, order: int, total: bool = True) -> str:
     >>> print(_left_side("f", "x", 2))
     \\frac{d^{2} f}{d x^{2}}
     """
-    f, x, d, power = _named(name), _named(variable), "d" if total else r"\partial", f"^{{{order}}}" if order > 1 else ""
-    return rf"\frac{{{d}{power} {f}}}{{{d} {x}{power}}}" if order else f
-
-
-def _named(name: str) -> str:
-    return latex(sp.Symbol(name)) if name.strip("_") else name.replace("_", r"\_")
+    top, below = sp.Symbol(name), [sp.Symbol(variable)] * order
+    return latex_of((TotalSlope if total else Slope)(top, *below) if order else top)
 
 
 class _Curve(NamedTuple):
@@ -197,7 +195,7 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
         function = Jacobian(function, 0)
     ax = _axes(ax, (6.4, 4.0))
     _draw_lines(ax, x, curves)
-    ax.set_xlabel(f"${_named(variable)}$")
+    ax.set_xlabel(f"${latex_name(variable)}$")
     if name != "f":
         ax.set_title(printable(name), fontsize="medium", parse_math=False)
     return ax
@@ -206,21 +204,14 @@ def _draw_curves(f: Callable[..., Any], x: np.ndarray, args: tuple[Any, ...], or
 def _between(at: Callable[[np.ndarray], np.ndarray], cell: int) -> Callable[[np.ndarray], np.ndarray]:
     """A cell at points that nobody asked for: NaN where the function raises an exception of its own."""
 
-    def alone(point: float) -> float:
-        try:
-            return float(at(np.array([point]))[0, cell])
-        except Exception as error:
-            if isinstance(error, SymdiffError):
-                raise
-            return np.nan
-
     def found(points: np.ndarray) -> np.ndarray:
         try:
             return at(points)[:, cell]
-        except Exception as error:
-            if isinstance(error, SymdiffError):
-                raise
-            return np.array([alone(point) for point in points])
+        except SymdiffError:
+            raise
+        except Exception:
+            alone = [np.array([point]) for point in points]
+            return np.concatenate([found(point) for point in alone]) if len(points) > 1 else np.full(len(points), np.nan)
 
     return found
 
@@ -275,7 +266,7 @@ class _Field:
         graph = Plain(self.f).graph(
             *(leaf[0] for leaf in self._points(np.array([x]), np.array([y]))[: 2 - self.together]), *self.args
         )
-        named = [_named(name) for name in (graph.outputs[0].name, *(leaf.name for leaf in graph.inputs))]
+        named = [latex_name(name) for name in (graph.outputs[0].name, *(leaf.name for leaf in graph.inputs))]
         return (named[0], f"{named[1]}_{{0}}", f"{named[1]}_{{1}}") if self.together else (named[0], named[1], named[2])
 
 

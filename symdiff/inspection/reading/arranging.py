@@ -4,14 +4,14 @@ differences, what cancels.
 Assumes terms of one writer. Guarantees a small number of candidates for each sum, and that what the user wrote stays as it is.
 """
 
+import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
-from itertools import takewhile
 from math import gcd, prod
 
 from symdiff.inspection.exact import ONCE
-from symdiff.inspection.reading.terms import ONE, Term, is_exponential
+from symdiff.inspection.reading.terms import ONE, Term
 from symdiff.inspection.reading.written import Writer
 
 _MANY = 16  # terms of a sum beyond which it is left as it is
@@ -19,10 +19,13 @@ _SHORTER = 0.7  # of its width, below which a sum is multiplied out
 _REGROUPED = 0.85  # the same for products of matrices
 _FEW = 4  # terms of a sum up to which matrices are multiplied with each
 _TERMS = 24  # terms up to which sums are multiplied out
+_SHORT, _MOST = 3, 12  # terms of a sum that is multiplied out by itself, and of its product with others
 _FACTOR = 12  # width up to which what stands before a brace is written in each of its rows
 _BESIDE = 40  # the same in the last row of another
 _LONG = 2_000  # printed width beyond which terms are not arranged
+_NONE = Fraction(0)
 Powers = dict[Term, Fraction]
+Parts = Sequence[tuple[Term, Fraction]]
 
 
 class Arranger:
@@ -50,11 +53,11 @@ class Arranger:
         return self._best[found]
 
     def _arranged(self, found: Term) -> Term | None:
-        if found.kind == "product" or (found.kind == "sum" and len(found.parts) == 1):
+        if found.kind == "product" or found.multiple[0] is not found:
             candidates = (self._contents_out(found), _paired(found, self.writer) or found, _cleared(found, self.writer))
             return min(candidates, key=lambda term: term.width)
-        if found.kind == "call" and found.parts[0] == "matmul":
-            args = [a if self._is_kept(a) else _factored(a, self.writer) for a in found.parts[1:]]
+        if found.op == "matmul":
+            args = [a if self._is_kept(a) else _factored(a, self.writer) for a in found.operands]
             found, other = self.writer.emit("matmul", tuple(args)), _regrouped(found, self.writer)
             return other if other.width < _REGROUPED * found.width else found
         return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
@@ -63,21 +66,16 @@ class Arranger:
         """A product with what all terms of a sum have in common beside the sum: x (4 x + 2 x y) as 2 x**2 (2 + y)."""
         t = self.writer
         factors: list[tuple[Term, Fraction]] = []
-        inner, times = (term, ONCE) if term.kind == "product" else term.parts[0]
-        for base, exponent in inner.parts if inner.kind == "product" else ((inner, ONCE),):
+        inner, times = term.multiple
+        for base, exponent in inner.factors:
             found = [base]
             if base.kind == "sum" and len(base.parts) > 1 and exponent.denominator == 1 and not self._is_kept(base):
-                found = [*_taken_out(base, [(powers_of(part), c) for part, c in base.parts], t), base]
-            factors.append((min(found, key=lambda part: _width_in_product(part) + 2 * (part is base)), exponent))
+                found = [*_taken_out(base.parts, t), base]
+            factors.append((min(found, key=lambda part: part.multiple[0].width + 2 * (part is base)), exponent))
         return t.scaled(t.powers(factors), times)
 
     def _is_kept(self, term: Term) -> bool:
         return term in self.kept or self.writer.neg(term) in self.kept
-
-
-def _width_in_product(term: Term) -> int:
-    """The width of a factor, whose number meets the others'."""
-    return term.parts[0][0].width if term.kind == "sum" and len(term.parts) == 1 else term.width
 
 
 def _one_brace(term: Term, writer: Writer, is_row: bool = False) -> Term:
@@ -125,61 +123,54 @@ def _shortest(term: Term, writer: Writer) -> Term:
 
 
 def _candidates(term: Term, writer: Writer) -> Iterator[Term]:
-    items = [(powers_of(t), c) for t, c in term.parts]
-    if len(items) == 1:
+    if len(term.parts) == 1:
         return
     expanded = _expanded(term, writer)
-    if expanded is not None and _count(expanded) < len(items):
+    if expanded is not None and _count(expanded) < len(term.parts):
         yield expanded
     yield from _products_out(term, writer)
     if any(map(_matrix_product, (t for t, _ in term.parts))):
         regrouped = _regrouped(term, writer)
         yield from [regrouped] if regrouped.width < _REGROUPED * term.width else []
-    yield from _taken_out(term, items, writer)
+    yield from _taken_out(term.parts, writer)
     multiplied = _multiplied_out(term, writer)
     if multiplied is not None:
         yield from (c for c in (multiplied, _by_functions(multiplied, writer)) if c.width < _SHORTER * term.width)
     yield from _constants_met(term, writer)
-    for base in {b: None for powers, _ in items for b in powers}:
-        having = [k for k, (powers, _) in enumerate(items) if base in powers]
-        if 2 <= len(having) < len(items):
-            part = writer.add([term.parts[k] for k in having])
-            rest = [term.parts[k] for k in range(len(items)) if k not in having]
-            if part.kind == "sum":
-                for found in _taken_out(part, [items[k] for k in having], writer):
-                    yield writer.add([(found, Fraction(1)), *rest])
+    for base in dict.fromkeys(b for t, _ in term.parts for b, _ in t.factors):
+        having = [(t, c) for t, c in term.parts if base in dict(t.factors)]
+        if 2 <= len(having) < len(term.parts):
+            rest = [part for part in term.parts if part not in having]
+            yield from (writer.add([(found, ONCE), *rest]) for found in _taken_out(having, writer))
 
 
 def _matrix_product(term: Term) -> Term | None:
     """The product of matrices among the factors of a term."""
-    return next((b for b in powers_of(term) if b.kind == "call" and b.parts[0] == "matmul"), None)
+    return next((b for b, _ in term.factors if b.op == "matmul"), None)
 
 
 def _summands(term: Term, writer: Writer) -> list[tuple[Term, Fraction]]:
     """The terms of a sum, or of the transpose of one."""
-    if term.kind == "call" and term.parts[0] == "T":
-        return [(t if t is ONE else writer.emit("T", (t,)), c) for t, c in _summands(term.parts[1], writer)]
+    if term.op == "T":
+        return [(t if t is ONE else writer.emit("T", (t,)), c) for t, c in _summands(*term.operands, writer)]
     return list(term.parts) if term.kind == "sum" else []
 
 
 def _turned(term: Term) -> Term:
     """A matrix, or what it is the transpose of."""
-    return term.parts[1] if term.kind == "call" and term.parts[0] == "T" else term  # type: ignore[no-any-return]
+    return term.operands[0] if term.op == "T" else term
 
 
 def _regrouped(term: Term, writer: Writer) -> Term:
     """A term whose products of matrices are multiplied out and put together again; a sum that stands twice stays."""
     products = [_matrix_product(t) for t in (term.below() if term.kind == "sum" else (term,))]
-    uses = Counter(_turned(f) for p in products if p is not None for f in p.parts[1:])
-    pending, done = [(t, c) for t, c in term.parts] if term.kind == "sum" else [(term, ONCE)], []
+    uses = Counter(_turned(f) for p in products if p is not None for f in p.operands)
+    pending, done = list(term.parts) if term.kind == "sum" else [(term, ONCE)], []
     while pending:
         t, c = pending.pop()
         product = _matrix_product(t)
-        inner = (
-            next((f for f in product.parts[1:] if uses[_turned(f)] < 2 and 1 < len(_summands(f, writer)) <= _FEW), None)
-            if product
-            else None
-        )
+        factors = product.operands if product else ()
+        inner = next((f for f in factors if uses[_turned(f)] < 2 and 1 < len(_summands(f, writer)) <= _FEW), None)
         if product is None or inner is None or len(done) + len(pending) > _TERMS:
             done.append((t, c))
             continue
@@ -187,9 +178,9 @@ def _regrouped(term: Term, writer: Writer) -> Term:
         for part, k in _summands(inner, writer):
             if part is ONE:  # the number in each cell
                 return term
-            place = product.parts.index(inner)
-            factors = (*product.parts[1:place], part, *product.parts[place + 1 :])
-            pending.append((writer.mul([rest, writer.emit("matmul", factors)]), c * k))
+            place = factors.index(inner)
+            whole = writer.emit("matmul", (*factors[:place], part, *factors[place + 1 :]))
+            pending.append((writer.mul([rest, whole]), c * k))
     best = writer.add(done[::-1])
     while best.kind == "sum":
         found = min(_products_out(best, writer), key=lambda candidate: candidate.width, default=best)
@@ -207,7 +198,7 @@ def _products_out(term: Term, writer: Writer) -> Iterator[Term]:
             own = [(t, c, p) for t, c, p in products if p is not None and p.parts[end] is factor]
             if len(own) > 1:
                 columns = zip(*(p.parts[1:][::end] for _, _, p in own), strict=False)
-                common = [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)][::end]
+                common = [column[0] for column in itertools.takewhile(lambda column: len(set(column)) == 1, columns)][::end]
                 rests = [p.parts[1 + len(common) :] if end == 1 else p.parts[1 : -len(common)] for _, _, p in own]
                 inside = _factored(writer.add([
                     (writer.mul([t, writer.power(p, -ONCE), writer.emit("matmul", rest)]), c)
@@ -236,102 +227,91 @@ def _constants_met(term: Term, writer: Writer) -> Iterator[Term]:
 
 def powers_of(term: Term) -> Powers:
     """The factors of a term with their exponents."""
-    return dict(term.parts) if term.kind == "product" else {} if term is ONE else {term: Fraction(1)}
+    return dict(term.factors)
 
 
-def _taken_out(term: Term, items: list[tuple[Powers, Fraction]], writer: Writer) -> Iterator[Term]:
-    """The sum with common factors in front, and over common denominators."""
+def _taken_out(parts: Parts, writer: Writer) -> Iterator[Term]:
+    """A sum with common factors in front, and over common denominators."""
+    items = [(powers_of(t), c) for t, c in parts]
     bases = list({b: None for powers, _ in items for b in powers})
-    lowest = {b: min(powers.get(b, Fraction(0)) for powers, _ in items) for b in bases}
+    lowest = {b: min(powers.get(b, _NONE) for powers, _ in items) for b in bases}
     common = _common_number([c for _, c in items])
-    highest = {b: max(powers.get(b, Fraction(0)) for powers, _ in items) for b in bases}
+    highest = {b: max(powers.get(b, _NONE) for powers, _ in items) for b in bases}
     positive = {b: e for b, e in lowest.items() if e > 0}
     below = {b: e for b, e in highest.items() if e < 0}
-    plain = all(e >= below.get(b, 0) or is_exponential(b) for powers, _ in items for b, e in powers.items())
+    plain = all(e >= below.get(b, 0) or b.op == "exp" for powers, _ in items for b, e in powers.items())
     shared = positive | {b: e for b, e in below.items() if plain or b.parts[0] in writer.counts}  # no fraction inside another
     for factors in (positive, shared, {b: e for b, e in lowest.items() if e}):
         if factors or common != 1:
             rest = []
             for powers, c in items:
-                left = {b: powers.get(b, Fraction(0)) - factors.get(b, Fraction(0)) for b in {**powers, **factors}}
+                left = {b: powers.get(b, _NONE) - factors.get(b, _NONE) for b in {**powers, **factors}}
                 rest.append((writer.powers(left.items()), c / common))
             inside = writer.add(rest)
-            yield writer.powers([(writer.number(common), Fraction(1)), (inside, Fraction(1)), *factors.items()])
-            expanded = _expanded(inside, writer) if inside.kind == "sum" else None
-            if expanded is not None and _count(expanded) < len(items):
-                yield writer.powers([(writer.number(common), Fraction(1)), (expanded, Fraction(1)), *factors.items()])
+            expanded = _expanded(inside, writer)
+            for found in (inside, expanded):
+                if found is inside or (found is not None and _count(found) < len(items)):
+                    yield writer.powers([(writer.number(common), ONCE), (found, ONCE), *factors.items()])
 
 
 def _common_number(coefficients: list[Fraction]) -> Fraction:
     """The greatest number that all coefficients are integer multiples of, negative where all are."""
     if any(c.denominator > 1000 or abs(c.numerator) > 10**6 for c in coefficients):
-        return Fraction(1)
-    found = Fraction(gcd(*(c.numerator for c in coefficients)), 1)
-    below = coefficients[0].denominator
-    if all(c.denominator == below for c in coefficients):
-        found /= below
+        return ONCE
+    below = {c.denominator for c in coefficients}
+    found = Fraction(gcd(*(c.numerator for c in coefficients)), below.pop() if len(below) == 1 else 1)
     return -found if all(c < 0 for c in coefficients) else found
 
 
 def _expanded(term: Term, writer: Writer) -> Term | None:
-    """A sum with the sums among its factors multiplied out, where they are short; None where there are none."""
-    found: list[tuple[Term, Fraction]] = []
-    changed = False
-    for t, c in term.parts:
-        rows: list[tuple[Powers, Fraction]] = [({}, c)]
-        for base, exponent in powers_of(t).items():
-            times = int(exponent) if exponent in (1, 2) and base.kind == "sum" and len(base.parts) <= 3 else 0
-            changed = changed or times > 0
-            if not times:
-                rows = [(_times(powers, base, exponent), k) for powers, k in rows]
-            for _ in range(times):
-                rows = [(_product(powers, powers_of(inner)), k * factor) for powers, k in rows for inner, factor in base.parts]
-            if len(rows) > 12:
-                return None
-        found += [(writer.powers(powers.items()), k) for powers, k in rows]
-    return writer.add(found) if changed else None
+    """A sum with the short sums among its factors multiplied out; None where there are none, or it becomes long."""
+    found = _spread(term.parts, writer, _SHORT) if term.kind == "sum" else None
+    return writer.add(found) if found else None
 
 
 def _multiplied_out(term: Term, writer: Writer) -> Term | None:
     """A sum with all sums multiplied out that are factors, and factors of these; None where they are none or become long."""
-    pending: list[tuple[Powers, Fraction]] = [(powers_of(t), c) for t, c in term.parts]
-    if sum(prod(len(b.parts) for b, e in powers.items() if b.kind == "sum" and e in (1, 2)) for powers, _ in pending) > _TERMS:
-        return None
-    done: list[tuple[Powers, Fraction]] = []
-    while pending:
-        powers, c = pending.pop()
-        inner = next((b for b, e in powers.items() if b.kind == "sum" and e in (1, 2)), None)
-        if inner is None:
-            done.append((powers, c))
-        else:
-            rest = _times(powers, inner, Fraction(-1))
-            pending += [(_product({b: e for b, e in rest.items() if e}, powers_of(t)), c * k) for t, k in inner.parts]
-        if len(pending) + len(done) > _TERMS:
+    parts, more = [], _spread(term.parts, writer, _TERMS, 1)
+    while more and len(more) <= _TERMS:
+        parts, more = more, _spread(more, writer, _TERMS, 1)
+    found = writer.add(parts)
+    return found if not more and found.kind == "sum" and len(found.parts) <= _MANY else None
+
+
+def _spread(parts: Parts, writer: Writer, longest: int, most: int | None = None) -> list[tuple[Term, Fraction]] | None:
+    """Terms with `most` sums among their factors multiplied out, up to a length; none where there are none."""
+    found: list[tuple[Term, Fraction]] = []
+    for t, c in parts:
+        own = [b for b, e in t.factors if b.kind == "sum" and e in (1, 2) and len(b.parts) <= longest for _ in range(int(e))]
+        own = own[:most]
+        if prod(len(b.parts) for b in own) > max(_MOST, longest):
             return None
-    if len(done) == len(term.parts):
-        return None
-    found = writer.add([(writer.powers(powers.items()), c) for powers, c in reversed(done)])
-    return found if found.kind == "sum" and len(found.parts) <= _MANY else None
+        if not own:
+            found.append((t, c))
+            continue
+        rest = [(b, e - own.count(b)) for b, e in t.factors]
+        for choice in itertools.product(*(b.parts for b in own)):
+            powers = writer.powers([*rest, *((inner, ONCE) for inner, _ in choice)])
+            found.append((powers, prod((k for _, k in choice), start=c)))
+    return found if len(found) > len(parts) else None
 
 
 def _by_functions(term: Term, writer: Writer) -> Term:
     """A sum with what stands before the same functions put together: (1 - x) sin(x) + 2 x cos(x)."""
     groups: dict[Term, list[tuple[Term, Fraction]]] = {}
     for t, c in term.parts:
-        powers = powers_of(t)
-        functions = {b: e for b, e in powers.items() if b.kind == "call" and len(b.parts) > 1}
-        rest = writer.powers((b, e) for b, e in powers.items() if b not in functions)
-        groups.setdefault(writer.powers(functions.items()), []).append((rest, c))
+        functions = [(b, e) for b, e in t.factors if b.op and b.operands]
+        rest = writer.powers(f for f in t.factors if f not in functions)
+        groups.setdefault(writer.powers(functions), []).append((rest, c))
     factors = {functions: _factored(writer.add(parts), writer) for functions, parts in groups.items()}
     return writer.plus(*(writer.mul([functions, factor]) for functions, factor in factors.items()))
 
 
 def _factored(term: Term, writer: Writer) -> Term:
     """A sum with the shortest choice of factors in front."""
-    if term.kind != "sum" or len(term.parts) < 2:
+    if _count(term) < 2:
         return term
-    items = [(powers_of(t), c) for t, c in term.parts]
-    return min((*_taken_out(term, items, writer), term), key=lambda found: found.width + 2 * (found is term))  # its parentheses
+    return min((*_taken_out(term.parts, writer), term), key=lambda found: found.width + 2 * (found is term))  # its parentheses
 
 
 def _cleared(term: Term, writer: Writer) -> Term:
@@ -341,27 +321,17 @@ def _cleared(term: Term, writer: Writer) -> Term:
     factors: list[tuple[Term, Fraction]] = []
     for base, exponent in term.parts:
         below: Powers = {}
-        if base.kind == "sum" and len(base.parts) > 1 and exponent.denominator == 1:
+        if _count(base) > 1 and exponent.denominator == 1:
             for t, _ in base.parts:
-                for b, e in powers_of(t).items():
-                    if e < 0 and e.denominator == 1 and b.kind != "call":
-                        below[b] = min(below.get(b, Fraction(0)), e)
+                for b, e in t.factors:
+                    if e < 0 and e.denominator == 1 and not b.op:
+                        below[b] = min(below.get(b, e), e)
         if below:
             clear = writer.powers((b, -e) for b, e in below.items())
             base = writer.add([(writer.mul([t, clear]), c) for t, c in base.parts])
             factors += [(b, e * exponent) for b, e in below.items()]
         factors.append((base, exponent))
     return writer.powers(factors)
-
-
-def _times(powers: Powers, base: Term, exponent: Fraction) -> Powers:
-    return {**powers, base: powers.get(base, Fraction(0)) + exponent}
-
-
-def _product(first: Powers, second: Powers) -> Powers:
-    for base, exponent in second.items():
-        first = _times(first, base, exponent)
-    return first
 
 
 def _paired(term: Term, writer: Writer, rooted: bool = False) -> Term | None:
@@ -372,7 +342,7 @@ def _paired(term: Term, writer: Writer, rooted: bool = False) -> Term | None:
         squares = _paired(base, writer, True) if base.kind == "product" else None
         if squares is not None:
             return writer.powers([(squares if t is base else t, e) for t, e in term.parts])
-    sums = [(b, e) for b, e in term.parts if b.kind == "sum" and len(b.parts) == 2 and (rooted or e < 0 or e.denominator > 1)]
+    sums = [(b, e) for b, e in term.parts if _count(b) == 2 and (rooted or e < 0 or e.denominator > 1)]
     for k, (first, exponent) in enumerate(sums):
         for second, other in sums[k + 1 :]:
             if exponent != other:

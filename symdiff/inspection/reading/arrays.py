@@ -17,7 +17,7 @@ from symdiff.inspection.reading.lines import Line, composed_lines
 from symdiff.inspection.reading.matrix_heads import CallOf, PartOf, Verbatim
 from symdiff.inspection.reading.names import unicode_name
 from symdiff.inspection.reading.naming import Names, input_names
-from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.terms import Term, inside_first
 from symdiff.inspection.reading.written import Writer, cell_name
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
@@ -34,17 +34,17 @@ def array_formula(graph: Graph) -> Formula:
     program = _Program(graph)
     results = [Line(sp.Symbol(o.name), program.term(o.atom)) for o in graph.outputs]
     named = [Line(sp.Symbol(symbol.parts[0]), term) for symbol, term in program.named.items()]
-    kept, taken = set(program.found.values()), program.taken()
-    equations, pieces = composed_lines(program.writer, [*results, *named], {}, taken, kept, _ProgramComposer)
-    where = [*pieces, *equations[len(results) :]]
-    return Formula(tuple(equations[: len(results)]), tuple(_in_order(where) if named else where), tuple(program.notes))
+    kept, taken = set(program.found.values()), [*program.own, *program.writer.bits]
+    equations, where = composed_lines(program.writer, results, named, {}, taken, kept, _ProgramComposer)
+    where = (*where[len(named) :], *where[: len(named)])
+    return Formula(equations, _in_order(where) if named else where, tuple(program.notes))
 
 
-def _in_order(where: list[Equation]) -> list[Equation]:
+def _in_order(where: tuple[Equation, ...]) -> tuple[Equation, ...]:
     """Equations, each after those of the names that it uses."""
     by_name = {e.left: e for e in where}
     order = TopologicalSorter({e.left: e.right.free_symbols & by_name.keys() for e in where}).static_order()
-    return [by_name[left] for left in order]
+    return tuple(by_name[left] for left in order)
 
 
 class _Program:
@@ -56,8 +56,8 @@ class _Program:
         self.notes: list[str] = []
         inputs = input_names(graph.inputs)
         arrays = [f"{name}[]" for name, leaf in zip(inputs, graph.inputs, strict=True) if leaf.shape]
-        self._own = [*inputs, *arrays, *(output.name for output in graph.outputs)]
-        self._names = Names(self._own)
+        self.own = [*inputs, *arrays, *(output.name for output in graph.outputs)]
+        self._names = Names(self.own)
         self._shapes: dict[Term, tuple[Any, ...]] = {}  # of symbols and calls of functions of arrays
         self._constants: dict[Any, Term] = {}
         self.found: dict[Atom, Term] = {}
@@ -65,10 +65,6 @@ class _Program:
             self.found[leaf.node] = self._symbol(name, leaf.node)
         for binding in graph.bindings:
             self.found[binding] = self._term_of(binding)
-
-    def taken(self) -> list[str]:
-        """The names that pieces cannot have."""
-        return [*self._own, *self.writer.bits]
 
     def term(self, atom: Atom) -> Term:
         """The term of an atom, whose shape it may have by broadcasting only."""
@@ -99,24 +95,16 @@ class _Program:
 
     def _shape(self, term: Term) -> tuple[Any, ...]:
         """The shape of what is written."""
-        pending = [term]
-        while pending:
-            below = pending[-1].below()
-            missing = [] if pending[-1] in self._shapes else [t for t in below if t not in self._shapes]
-            pending += missing
-            if not missing and (t := pending.pop()) not in self._shapes:
-                self._shapes[t] = broadcast_extents(*(self._shapes[b] for b in below))
+        for found in inside_first(term, self._shapes):
+            self._shapes[found] = broadcast_extents(*(self._shapes[t] for t in found.below()))
         return self._shapes[term]
 
     def _whole(self, atom: Atom) -> Term:
         """The term of an atom with its shape."""
         found = self.term(atom)
-        own = self._shape(found)
-        return (
-            found
-            if own == atom.shape
-            else self._called(f"{_CALLED}broadcast_to", [found, self._text(f"shape={atom.shape}")], atom)
-        )
+        if self._shape(found) == atom.shape:
+            return found
+        return self._called(f"{_CALLED}broadcast_to", [found, self._text(f"shape={atom.shape}")], atom)
 
     def _text(self, text: str) -> Term:
         return self.writer.call(_TEXT + text)
@@ -194,11 +182,9 @@ def _is_leading(before: tuple[Any, ...], after: tuple[Any, ...]) -> bool:
 class _ProgramComposer(Composer):
     """Makes expressions of terms of programs."""
 
-    def _spelled(self, term: Term) -> Any:
-        op, *args = term.parts if term.kind == "call" else ("",)
-        made = [self._made[a] for a in args] if op else []
+    def _called(self, op: str, made: list[Any], term: Term) -> Any:
         if op.startswith(_CALLED):
             return CallOf(sp.Symbol(op.removeprefix(_CALLED)), *made)
         if op.startswith(_PART):
             return PartOf(*made, sp.Symbol(op.removeprefix(_PART)))
-        return Verbatim(sp.Symbol(op.removeprefix(_TEXT))) if op.startswith(_TEXT) else super()._spelled(term)
+        return Verbatim(sp.Symbol(op.removeprefix(_TEXT))) if op.startswith(_TEXT) else super()._called(op, made, term)

@@ -11,14 +11,17 @@ from typing import Any
 import sympy as sp
 from sympy.core.relational import Relational
 
+from symdiff.inspection.exact import ONCE
 from symdiff.inspection.expressions import build_sympy, piecewise
+from symdiff.inspection.matrix_words import sum_as_it_stands
 from symdiff.inspection.reading.matrix_heads import Bracketed, ProductOver
 from symdiff.inspection.reading.names import spelled
 from symdiff.inspection.reading.patterns import PRODUCTS, SERIES
 from symdiff.inspection.reading.terms import ONE, ZERO, Term, inside_first, number_parts
 from symdiff.inspection.reading.written import Writer
 
-_CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
+CONSTANTS = {"pi": sp.pi, "inf": sp.oo, "nan": sp.nan, "true": sp.true, "false": sp.false, "gamma_E": sp.EulerGamma}
+_RANKS = {"exp": 6, PRODUCTS: 7}  # of functions that stand behind others
 _VARIABLES = frozenset("xyzt")  # letters that stand after those of coefficients
 _NARROW = 4  # an exponential whose exponent is wider stands beside a fraction, not in it
 
@@ -47,25 +50,26 @@ class Composer:
         if term.kind == "sum":
             return self._sum(list(term.parts))
         if term.kind == "product":
-            return self._product(dict(term.parts), Fraction(1))
+            return self._product(dict(term.parts), ONCE)
         if term.kind == "brace":
             return piecewise([(self._made[v], sp.true if c is None else self._made[c]) for c, v in term.parts])
-        op, *args = term.parts
-        if op in _CONSTANTS:
-            return _CONSTANTS[op]
+        return self._called(term.op, [self._made[a] for a in term.operands], term)
+
+    def _called(self, op: str, made: list[Any], term: Term) -> Any:
+        """A call of an operation, of operands that are made."""
+        if op in CONSTANTS:
+            return CONSTANTS[op]
         if op == "exp":
-            return self._exp(args[0], Fraction(1))
+            return self._exp(term.operands[0], ONCE)
         if op == SERIES:
-            body, index, first, last = (self._made[a] for a in args)
-            return sp.Sum(body, (index, first, last))
+            return sum_as_it_stands(made[0], made[1:])
         if op == PRODUCTS:
-            body, index, first, last, *left_out = (self._made[a] for a in args)
-            return ProductOver(body, index, first, last, *(sp.Symbol(s.name.strip("[]")) for s in left_out))
+            return ProductOver(*made[:4], *(sp.Symbol(s.name.strip("[]")) for s in made[4:]))
         if op in ("max", "min"):
-            return build_sympy(op, [inner for a in args for inner in _operands(self._made[a], op)])
+            return build_sympy(op, [inner for m in made for inner in _operands(m, op)])
         if op == "cbrt":
-            return sp.Pow(self._made[args[0]], sp.Rational(1, 3), evaluate=False)
-        return build_sympy(op.removeprefix("call ").rstrip(), [self._made[a] for a in args])
+            return sp.Pow(made[0], sp.Rational(1, 3), evaluate=False)
+        return build_sympy(op.removeprefix("call ").rstrip(), made)
 
     def _sum(self, parts: list[tuple[Term, Fraction]]) -> Any:
         first = next((k for k, (_, c) in enumerate(parts) if c > 0), 0)
@@ -75,11 +79,7 @@ class Composer:
         return terms[0] if len(terms) == 1 else sp.Add(*terms, evaluate=False)
 
     def _scaled(self, term: Term, coefficient: Fraction) -> Any:
-        if term is ONE:
-            return number_expression(coefficient)
-        if term.kind != "product":
-            return self._product({term: Fraction(1)}, coefficient)
-        return self._product(dict(term.parts), coefficient)
+        return number_expression(coefficient) if term is ONE else self._product(dict(term.factors), coefficient)
 
     def _exp(self, arg: Term, times: Fraction) -> Any:
         if arg is ONE:
@@ -96,14 +96,11 @@ class Composer:
             return kind, self._order.get(name, 0)
         if base.kind == "number":
             return 0, 0
-        if base.kind == "call":
-            if base.parts[0] == "pow" and base.parts[1].kind == "number":
-                return -1, base.place
-            named = base.parts[0] in _CONSTANTS
-            return (0 if named else {"exp": 6, PRODUCTS: 7}.get(base.parts[0], 5)), base.place
-        if base.kind == "brace":
-            return 8, base.place
-        return (4 if base.needs & ~self._unit else 1), base.place
+        if base.op == "pow" and base.operands[0].kind == "number":
+            return -1, base.place
+        if base.op:
+            return (0 if base.op in CONSTANTS else _RANKS.get(base.op, 5)), base.place
+        return (8 if base.kind == "brace" else 4 if base.needs & ~self._unit else 1), base.place
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A coefficient times powers: over a fraction bar or below, an exponential with a wide exponent beside."""
@@ -111,18 +108,20 @@ class Composer:
         whole, below = _split(abs(coefficient))
         raised: dict[Term, list[tuple[Term, Fraction]]] = {}
         for base, exponent in powers.items():
-            if base.kind == "call" and base.parts[0] == "pow":
-                raised.setdefault(base.parts[1], []).append((base.parts[2], exponent))
+            if base.op == "pow":
+                root, times = base.operands
+                raised.setdefault(root, []).append((times, exponent))
         ordered = sorted(powers.items(), key=self._rank)
         for base, exponent in ordered:
-            if base.kind == "call" and base.parts[0] == "exp":
-                target = over if base.parts[1].width <= _NARROW or base.parts[1] is ONE else beside
-                target.append(self._exp(base.parts[1], exponent))
+            if base.op == "exp":
+                (arg,) = base.operands
+                (over if arg.width <= _NARROW or arg is ONE else beside).append(self._exp(arg, exponent))
                 continue
-            if base.kind == "call" and base.parts[0] == "pow":
-                root = base.parts[1]
-                if raised[root]:  # the first of those of one base
-                    over.append(sp.Pow(self._made[root], self._exponent(raised[root], powers.get(root)), evaluate=False))
+            if base.op == "pow":
+                root = base.operands[0]
+                if raised[root]:  # the first of those of one base, whose exponents are added
+                    exponents = self.writer.add([*raised[root], (ONE, powers.get(root, Fraction(0)))])
+                    over.append(sp.Pow(self._made[root], self.expression(exponents), evaluate=False))
                     raised[root] = []
                 continue
             if base in raised:
@@ -172,10 +171,6 @@ class Composer:
             return None
         return number, Bracketed(condition.negated if values[0] is ZERO else condition)
 
-    def _exponent(self, exponents: list[tuple[Term, Fraction]], own: Fraction | None) -> Any:
-        """The sum of exponents of powers of one base, with that of the base's own power."""
-        return self.expression(self.writer.add([*exponents, (ONE, own or Fraction(0))]))
-
 
 def _has_fractions(expr: Any) -> bool:
     """Whether a term of a sum is a fraction with more than a number below."""
@@ -185,7 +180,7 @@ def _has_fractions(expr: Any) -> bool:
 
 
 def _is_constant(term: Term) -> bool:
-    return term.kind == "number" or (term.kind == "call" and term.parts[0] in _CONSTANTS)
+    return term.kind == "number" or term.op in CONSTANTS
 
 
 def _power(part: Any, exponent: Fraction) -> Any:

@@ -3,7 +3,7 @@
 Assumes terms of one writer. Guarantees that each piece has its equation, before those that use it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -26,12 +26,19 @@ class Line(NamedTuple):
 
 
 def composed_lines(
-    writer: Writer, lines: Iterable[Line], own: Own, taken: Iterable[str], kept: Collection[Term] = (), composer: Any = Composer
-) -> tuple[list[Equation], list[Equation]]:
-    """The equations of lines, and those of their pieces; terms in `kept` are not arranged."""
-    arranger, lines = Arranger(writer, kept), list(lines)
+    writer: Writer,
+    rows: Sequence[Line],
+    where: Iterable[Line],
+    own: Own,
+    taken: Iterable[str],
+    kept: Collection[Term] = (),
+    composer: Any = Composer,
+) -> tuple[tuple[Equation, ...], tuple[Equation, ...]]:
+    """The equations of rows; and those of lines below them, and of the pieces of all; terms in `kept` are not arranged."""
+    arranger, lines = Arranger(writer, kept), [*rows, *where]
     naming = Naming(writer, own, taken)
     terms = naming.named([arranger.arranged(line.term) for line in lines])
     made = composer(writer, naming.constants)
-    pieces = [Equation(made.expression(p.symbol), made.expression(p.term)) for p in naming.pieces]
-    return [Equation(line.left, made.expression(term), line.at) for line, term in zip(lines, terms, strict=True)], pieces
+    found = [Equation(line.left, made.expression(term), line.at) for line, term in zip(lines, terms, strict=True)]
+    found += (Equation(made.expression(p.symbol), made.expression(p.term)) for p in naming.pieces)
+    return tuple(found[: len(rows)]), tuple(found[len(rows) :])

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from symdiff.inspection.exact import ONCE
 from symdiff.inspection.reading.equations import Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
 from symdiff.inspection.reading.lines import Line, composed_lines
@@ -62,7 +61,7 @@ class Rows:
     carried: list[Carried] = field(default_factory=list)
     sums: list[tuple[Term, Term]] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
-    test: Term | None = None
+    tested: bool = False
 
 
 class Reader:
@@ -158,7 +157,7 @@ class Reader:
         for place, output in enumerate(rounds.sums, len(rounds.carried)):
             if (binding, place) in self.ends:
                 found.sums.append((self.ends[binding, place], term_of(output.atom, t, known)))
-        found.test = None if rounds.test is None else term_of(rounds.test.atom, t, known)
+        found.tested = loop.tested
         return found
 
     def _number(self, operand: Atom, shape: tuple[int, ...]) -> Term:
@@ -206,19 +205,12 @@ class Reader:
 
         return t.rewritten(term, moved) if shift or index != self.index else term
 
-    def slope(self, term: Term, symbol: Term) -> Term:
-        """A partial derivative."""
-        return self.slopes.of(term, symbol) if term.needs & symbol.needs else ZERO
-
     def within(self, term: Term, low: int, high: int, size: int) -> Term:
         """A term where the index is from one place to another of `size`, else zero, with Iverson's bracket."""
         t, k = self.writer, self.writer.symbol(self.index)
-        bounds = [t.call("eq", k, t.number(low))] if low == high else []
-        bounds += [t.call("ge", k, t.number(low))] if low > 0 and low < high else []
-        bounds += [t.call("le", k, t.number(high))] if high < size - 1 and low < high else []
-        for bound in bounds:
-            term = t.mul([term, t.brace([(bound, ONE)], ZERO)])
-        return term
+        bounds = ("eq", low, low == high), ("ge", low, 0 < low < high), ("le", high, low < high < size - 1)
+        brackets = (t.brace([(t.call(op, k, t.number(place)), ONE)], ZERO) for op, place, needed in bounds if needed)
+        return t.mul([term, *brackets])
 
 
 def looped_formula(graph: Graph, tops: list[str], derivation: Derivation, rules: Any, notes: tuple[str, ...]) -> Formula | None:
@@ -274,7 +266,7 @@ def _range(reader: Reader, rows: Rows) -> tuple[str, Any, Any]:
 
 def _rounds(reader: Reader) -> Iterator[str]:
     """For loops with a condition how many rounds there are."""
-    if any(rows.test is not None for rows in reader.loops):
+    if any(rows.tested for rows in reader.loops):
         yield f"{reader.count} is the number of rounds"
 
 
@@ -284,28 +276,25 @@ def _tangent(reader: Reader, result: Term, by: Term) -> tuple[Term, list[Line]]:
     ends: list[tuple[Term, Term]] = []  # symbols, with what they change by
     for rows in reader.loops:
         moving = _moving(reader, rows, [v for v in rows.carried if _total(reader, v.first, by, ends) is not ZERO], by, ends)
-        own = [*ends, *((v.now, t.symbol(f"{v.name}'[{reader.index}]")) for v in moving)]
+        own = [*ends, *((v.now, t.primed(v.now)) for v in moving)]
         for v in moving:
             where.append(Line(sp.Symbol(f"{v.name}'[0]"), _total(reader, v.first, by, ends)))
             next_ = sp.Symbol(cell_beside(f"{v.name}'", 1, reader.index))
             where.append(Line(next_, _total(reader, v.next, by, own), _range(reader, rows)))
         ends += [(symbol, reader.summed(_total(reader, term, by, own), rows, True)) for symbol, term in rows.sums]
-        ends += [(v.end, t.symbol(v.end.parts[0].replace("[", "'[", 1))) for v in moving]
+        ends += [(v.end, t.primed(v.end)) for v in moving]
     return reader.with_series(_total(reader, result, by, ends)), where
 
 
 def _total(reader: Reader, term: Term, by: Term, through: list[tuple[Term, Term]]) -> Term:
     """The derivative of a term by a symbol, and through others."""
-    t = reader.writer
-    parts = [(reader.slope(term, by), ONCE)]
-    parts += [(t.mul([reader.slope(term, symbol), change]), ONCE) for symbol, change in through if change is not ZERO]
-    return t.add([(part, c) for part, c in parts if part is not ZERO])
+    return reader.slopes.along(term, [(by, ONE), *through])
 
 
 def _moving(reader: Reader, rows: Rows, first: list[Carried], by: Term, ends: list[tuple[Term, Term]]) -> list[Carried]:
     """The carried values that depend on a symbol, some by what they begin with."""
     found = {v.name for v in first} | {v.name for v in rows.carried if _total(reader, v.next, by, ends) is not ZERO}
-    return _reached(found, rows.carried, lambda u, v: reader.slope(u.next, v.now) is not ZERO)
+    return _reached(found, rows.carried, lambda u, v: reader.slopes.of(u.next, v.now) is not ZERO)
 
 
 def _reached(found: set[str], carried: list[Carried], goes: Callable[[Carried, Carried], bool]) -> list[Carried]:
@@ -330,24 +319,17 @@ class Multipliers:
             uses += [(v.first, self._bar(v, "0")) for v in carried]
         self.uses = uses
 
-    def _by(self, symbol: Term, uses: list[tuple[Term, Term]]) -> Term:
-        """The derivative by a symbol, through terms with multipliers."""
-        t = self.reader.writer
-        found = [(t.mul([self.reader.slope(term, symbol), bar]), ONCE) for term, bar in uses]
-        return t.add([(part, c) for part, c in found if part is not ZERO])
-
     def _whole(self, symbol: Term, uses: list[tuple[Term, Term]], free: bool = True) -> Term:
         """The derivative by a symbol of no round, through these terms and all rounds of the loops that were read."""
-        parts = [self._by(symbol, uses)]
-        parts += [self.reader.summed(self._round(*read, symbol), read[0], free) for read in self.read]
-        return self.reader.writer.plus(*(p for p in parts if p is not ZERO))
+        rounds = (self.reader.summed(self._round(*read, symbol), read[0], free) for read in self.read)
+        return self.reader.writer.plus(self.reader.slopes.back(symbol, uses), *rounds)
 
     def _bar(self, value: Carried, place: str) -> Term:
         return self.reader.writer.symbol(f"{value.name}_bar[{place}]")
 
     def _carried(self, rows: Rows, weights: dict[Term, Term]) -> list[Carried]:
         """The carried values on which the result depends."""
-        slope = self.reader.slope
+        slope = self.reader.slopes.of
         summed = [term for symbol, term in rows.sums if weights[symbol] is not ZERO]
         found = {v.name for v in rows.carried if weights[v.end] is not ZERO or any(slope(s, v.now) is not ZERO for s in summed)}
         return _reached(found, rows.carried, lambda u, v: slope(v.next, u.now) is not ZERO)
@@ -356,7 +338,7 @@ class Multipliers:
         """The derivative by a symbol of a round, through that round."""
         after = cell_beside("", 1, self.reader.index)[1:-1]
         uses = [(v.next, self._bar(v, after)) for v in carried]
-        return self._by(symbol, uses + [(term, weights[s]) for s, term in rows.sums if weights[s] is not ZERO])
+        return self.reader.slopes.back(symbol, uses + [(term, weights[s]) for s, term in rows.sums])
 
     def steps(self) -> Iterator[Line]:
         """The multipliers of carried values: the last one, and each from the one of the round after."""
@@ -386,14 +368,13 @@ class Multipliers:
         for symbol, (array, number) in reader.cells.items():
             if array == place:
                 parts.append(reader.within(self._whole(symbol, self.uses), number, number, size))
-        term = reader.with_series(t.plus(*(p for p in parts if p is not ZERO)), True)
+        term = reader.with_series(t.plus(*parts), True)
         return Line(Slope(left, sp.Symbol(cell_beside(name, 0, reader.index))), term, (reader.index, 0, size - 1))
 
 
 def _composed(reader: Reader, rows: list[Line], where: list[Line], notes: tuple[str, ...]) -> Formula:
     """Rows and recurrences as equations, with their shared pieces."""
     taken = [*reader.writer.bits, *(str(row.left) for row in rows)]
-    found, pieces = composed_lines(reader.writer, [*rows, *where], numbered_names(reader.own), taken)
     if reader.slopes.has_kinks:
         notes = (*notes, "away from kinks")
-    return Formula(tuple(found[: len(rows)]), (*found[len(rows) :], *pieces), notes)
+    return Formula(*composed_lines(reader.writer, rows, where, numbered_names(reader.own), taken), notes)

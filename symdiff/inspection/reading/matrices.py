@@ -12,7 +12,6 @@ from typing import Any
 import sympy as sp
 from sympy.tensor.array.array_comprehension import ArrayComprehension
 
-from symdiff.inspection.exact import ONCE
 from symdiff.inspection.matrix_expressions import array_graph
 from symdiff.inspection.matrix_terms import Wordless
 from symdiff.inspection.matrix_values import Values
@@ -52,10 +51,10 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
     turned = {writer.turned_inside(t): writer.turned(t) for t in own if t.kind == "sum" and writer.is_array(t)}
     lines = [line._replace(term=writer.rewritten(line.term, turned.get)) for line in lines]
     shown = [*taken, *values.counts, *(f"{name}[]" for name in writer.arrays)]
-    equations, pieces = composed_lines(writer, lines, own, shown, set(own), MatrixComposer)
-    if sum(_size(e.right) for e in (*equations, *pieces)) > WIDE:
-        return None
+    equations, pieces = composed_lines(writer, lines, (), own, shown, set(own), MatrixComposer)
     rights = [e.right for e in (*equations, *pieces)]
+    if sum(1 for right in rights for _ in sp.preorder_traversal(right)) > WIDE:
+        return None
     used = {s.name.partition("[")[0] for right in rights for s in right.free_symbols}
     where = [*pieces, *_definitions(rights)]
     where += [Equation(sp.Symbol(n), sp.Integer(count)) for n, count in values.counts.items() if n in used]
@@ -65,7 +64,7 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
             where.append(Equation(sp.Symbol(name), sp.ImmutableDenseMatrix(array.reshape(len(array), -1).tolist())))
         elif name in used:
             notes.append(f"{name} is an array of constants of shape {array.shape}")
-    return Formula(tuple(equations), tuple(where), tuple(notes))
+    return Formula(equations, tuple(where), tuple(notes))
 
 
 def names_places(formula: Formula) -> bool:
@@ -119,10 +118,6 @@ def _line(worded: Worded, value: Any, left: Any) -> Line:
     return Line(left, worded.term(cell))
 
 
-def _size(expr: Any) -> int:
-    return sum(1 for _ in sp.preorder_traversal(expr))
-
-
 def _own_names(graph: Graph, values: Values, sources: Sources, worded: Worded) -> Own:
     """The user's names of values, by their terms without a coefficient, which stands with the name."""
     found: dict[Any, tuple[str | None, Fraction]] = {}
@@ -132,7 +127,7 @@ def _own_names(graph: Graph, values: Values, sources: Sources, worded: Worded) -
                 term = worded.term(worded.words.word(values.known[bindings[0]]))
             except Wordless:
                 continue
-            term, times = term.parts[0] if term.kind == "sum" and len(term.parts) == 1 else (term, ONCE)
+            term, times = term.multiple
             if len(bindings) == 1 and term.kind not in ("symbol", "number"):
                 found.setdefault(term, (name, times))
     return found

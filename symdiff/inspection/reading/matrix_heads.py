@@ -33,12 +33,11 @@ class Shown(Expr):
 
     def latex_text(self, printer: Any) -> str:
         """The LaTeX."""
-        return "".join(part[0] if type(part) is tuple else printer._print(part) for part in self.parts())
+        return row_latex(self.parts(), printer)
 
     def text_form(self, printer: Any) -> Any:
         """The form in a terminal."""
-        forms = (part[1] if type(part) is tuple else printer._print(part) for part in self.parts())
-        return prettyForm(*stringPict.next(*forms), binding=self.binding)
+        return row_text(self.parts(), printer, self.binding)
 
     def _latex(self, printer: Any, exp: Any = None) -> str:
         text = self.latex_text(printer)
@@ -46,6 +45,17 @@ class Shown(Expr):
 
     def _pretty(self, printer: Any) -> Any:
         return self.text_form(printer)
+
+
+def row_latex(parts: Sequence[Any], printer: Any) -> str:
+    """Expressions and signs after each other in LaTeX."""
+    return "".join(part[0] if type(part) is tuple else printer._print(part) for part in parts)
+
+
+def row_text(parts: Sequence[Any], printer: Any, binding: int = prettyForm.ATOM) -> Any:
+    """Expressions and signs after each other as text."""
+    forms = (part[1] if type(part) is tuple else printer._print(part) for part in parts)
+    return prettyForm(*stringPict.next(*forms), binding=binding)
 
 
 def _loose(expr: Any) -> Any:

@@ -82,9 +82,7 @@ def _latex_word(word: str) -> str:
         return rf"\{word}"
     if word in _LETTERS:
         return rf"\{_LETTERS[word]}"
-    if len(word) == 1 and word.isalnum():
-        return word
-    if word.isdigit():
+    if word.isdigit() or (len(word) == 1 and word.isalnum()):
         return word
     return r"\mathrm{" + "".join(SPELLED.get(c, c) for c in printable(word)) + "}"
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from symdiff.inspection.exact import ONCE
 from symdiff.inspection.reading.names import latex_name, spelled, unicode_name
 from symdiff.inspection.reading.sources import Sources, assigned_values
-from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, inside_first, is_exponential, number_width
+from symdiff.inspection.reading.terms import ONE, WIDE, ZERO, Term, inside_first, number_width
 from symdiff.inspection.reading.written import Writer
 from symdiff.ir.graph import Graph, GraphInput
 from symdiff.ir.node import Atom
@@ -111,16 +111,18 @@ class Naming:
             if not any(abs(n) in named for n in _numbers_of(term)):
                 return None
             t = self.writer
+
+            def times(number: Fraction, *rest: Term) -> Term:
+                return t.scaled(t.mul([named[abs(number)], *rest]), ONCE if number > 0 else -ONCE)
+
             if term.kind == "number":
-                return t.scaled(named[abs(term.parts[0])], Fraction(1 if term.parts[0] > 0 else -1))
+                return times(*term.parts)
             if term.kind == "sum":
-                parts = [(t.mul([named[abs(c)], u]), Fraction(1 if c > 0 else -1)) if abs(c) in named else (u, c)
-                         for u, c in term.parts]  # fmt: skip
-                return t.add(parts)
-            return t.mul([
-                t.call("exp", t.scaled(t.mul([named[abs(e)], b.parts[1]]), Fraction(1 if e > 0 else -1)))
-                if is_exponential(b) and abs(e) in named else t.power(b, e) for b, e in term.parts
-            ])  # fmt: skip
+                return t.add((times(c, u), ONCE) if abs(c) in named else (u, c) for u, c in term.parts)
+            return t.mul(
+                t.call("exp", times(e, *b.operands)) if b.op == "exp" and abs(e) in named else t.power(b, e)
+                for b, e in term.parts
+            )
 
         if not named:
             return roots
@@ -184,14 +186,12 @@ class Naming:
         below: set[Term] = set()
         above: set[Term] = set()
         for term in order:
-            for piece, exponent in (
-                self._factors(term) if term.kind == "product" else ((p, ONCE) for p in self._pieces_of(term))
-            ):
-                (below if exponent < 0 else above).add(piece)
-        return {t for t in below - above if is_exponential(_base(t)) and t not in self.own}
+            for piece, exponent in self._weighed(term):
+                (below if term.kind == "product" and exponent < 0 else above).add(piece)
+        return {t for t in below - above if _base(t).op == "exp" and t not in self.own}
 
     def _name(self, term: Term, new: Term, power: Fraction) -> Term:
-        name, times = self.own.get(term, (None, Fraction(1)))
+        name, times = self.own.get(term, (None, ONCE))
         if power < 0:
             return self.writer.power(self._name(self.writer.power(term, power), self.writer.power(new, power), ONCE), power)
         letter = None if name else self.writer.letter(term)
@@ -203,17 +203,22 @@ class Naming:
 
     def _over_names(self, term: Term, found: Mapping[Term, Term]) -> Term:
         """A term over the names of its parts."""
-        if term.kind == "product":
-            return self.writer.powers([(found[piece], exponent) for piece, exponent in self._factors(term)])
-        if term.kind == "sum":
-            return self.writer.add([(found[piece], c) for piece, c in self._summands(term)])
-        return self.writer.rebuilt(term, found)
+        if term.kind not in ("product", "sum"):
+            return self.writer.rebuilt(term, found)
+        parts = [(found[piece], times) for piece, times in self._weighed(term)]
+        return self.writer.powers(parts) if term.kind == "product" else self.writer.add(parts)
+
+    def _weighed(self, term: Term) -> list[tuple[Term, Fraction]]:
+        """The parts of a term as they are printed, with their exponents in a product, and their coefficients in a sum."""
+        if term.kind not in ("product", "sum"):
+            return [(part, ONCE) for part in term.below()]
+        if term not in self._known_parts:
+            self._known_parts[term] = self._factors(term) if term.kind == "product" else self._summands(term)
+        return self._known_parts[term]
 
     def _pieces_of(self, term: Term) -> list[Term]:
         """The parts of a term as they are printed."""
-        if term.kind == "product":
-            return [piece for piece, _ in self._factors(term)]
-        return [piece for piece, _ in self._summands(term)] if term.kind == "sum" else list(term.below())
+        return [piece for piece, _ in self._weighed(term)]
 
     def _candidates(self, term: Term) -> list[Term]:
         """What the user has named that may be a part of a sum or product."""
@@ -224,9 +229,6 @@ class Naming:
 
     def _summands(self, term: Term) -> list[tuple[Term, Fraction]]:
         """The terms of a sum: sums that the user has named, then what is left."""
-        known = self._known_parts.get(term)
-        if known is not None:
-            return known
         left = dict(term.parts)
         summands: list[tuple[Term, Fraction]] = []
         for total in self._candidates(term):
@@ -237,14 +239,10 @@ class Naming:
                 summands.append((total, times))
                 for t, _ in total.parts:
                     del left[t]
-        found = self._known_parts[term] = [*summands, *left.items()]
-        return found
+        return [*summands, *left.items()]
 
     def _factors(self, term: Term) -> list[tuple[Term, Fraction]]:
         """The factors of a product with whole exponents: products that the user has named, of sqrt(b)**-3 the root, not b."""
-        known = self._known_parts.get(term)
-        if known is not None:
-            return known
         powers = dict(term.parts)
         factors: list[tuple[Term, Fraction]] = []
         for product in self._candidates(term):
@@ -259,7 +257,6 @@ class Naming:
                 factors.append((root, exponent * exponent.denominator))
             elif exponent:
                 factors.append((base, exponent))
-        self._known_parts[term] = factors
         return factors
 
     def _root(self, term: Term, base: Term, exponent: Fraction) -> Term | None:
@@ -299,7 +296,7 @@ def _numbers_of(term: Term) -> list[Fraction]:
         return [term.parts[0]]
     if term.kind == "sum":
         return [c for _, c in term.parts]
-    return [e for b, e in term.parts if is_exponential(b)] if term.kind == "product" else []
+    return [e for b, e in term.parts if b.op == "exp"] if term.kind == "product" else []
 
 
 def _times(product: Term, powers: Mapping[Term, Fraction]) -> int:
@@ -313,8 +310,8 @@ def _is_plain(term: Term) -> bool:
     """Whether a term is as short as a name, or a condition."""
     if term.kind == "brace":  # Iverson's bracket
         return len(term.parts) == 2 and term.parts[0][1] is ONE and term.parts[1][1] is ZERO
-    single = term.kind == "sum" and len(term.parts) == 1 and term.parts[0][0].kind in ("symbol", "number")
-    return term.kind in ("symbol", "number") or (term.kind == "call" and len(term.parts) == 1) or term.is_condition or single
+    is_name = term.multiple[0].kind in ("symbol", "number") or (term.kind == "call" and not term.operands)
+    return is_name or term.is_condition
 
 
 class Names:
@@ -364,8 +361,7 @@ def own_names(graph: Graph, known: Mapping[Atom, Term], sources: Sources) -> dic
     for values in assigned_values(graph, sources, known).values():
         pairs = [(order[b], name, b) for name, bindings in values.items() for b in bindings]
         for _, name, b in sorted(pairs, key=lambda pair: pair[0]):
-            value = known[b]
-            term, times = value.parts[0] if value.kind == "sum" and len(value.parts) == 1 else (value, Fraction(1))
+            term, times = known[b].multiple
             if term.kind not in ("symbol", "number"):
                 names.setdefault(term, (name, times))
     return names

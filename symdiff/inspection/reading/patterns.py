@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.terms import Term, inside_first
 from symdiff.inspection.reading.written import Writer
 
 SERIES = "series"  # a sum over an index: its body, and the first and last place
@@ -37,6 +37,10 @@ def cell_beside(array: str, shift: int, index: str) -> str:
     return f"{array}[{index}{shift:+d}]" if shift else f"{array}[{index}]"
 
 
+def _is_long(term: Term, kind: str) -> bool:
+    return term.kind == kind and _MANY <= len(term.parts) <= _MOST and term.depth <= _DEEP
+
+
 class Patterns:
     """Finds patterns in the terms of a writer; `indices` are two free letters, for places and for sums within them."""
 
@@ -47,19 +51,10 @@ class Patterns:
 
     def cells(self, term: Term) -> dict[Term, Placed]:
         """The cells in a term."""
-        found: dict[Term, Placed] = {}
-        seen = {term}
-        stack = [term]
-        while stack:
-            part = stack.pop()
-            cell = placed_cell(part.parts[0]) if part.kind == "symbol" else None
-            if cell is not None:
-                found[part] = cell
-            for below in part.below():
-                if below not in seen:
-                    seen.add(below)
-                    stack.append(below)
-        return found
+        found: dict[Term, Placed | None] = {}
+        for part in inside_first(term, found):
+            found[part] = placed_cell(part.parts[0]) if part.kind == "symbol" else None
+        return {part: cell for part, cell in found.items() if cell is not None}
 
     def at_index(self, term: Term, place: int, index: str) -> Term:
         """A term with the index for a place, and places beside it as they lie to it."""
@@ -98,9 +93,10 @@ class Patterns:
 
     def with_products(self, term: Term, index: str) -> Term:
         """A long product, or a number times one, with its factors of one pattern as products over an index."""
-        if term.kind == "sum" and len(term.parts) == 1 and term.parts[0][0].kind == "product":
-            return self.writer.scaled(self.with_products(term.parts[0][0], index), term.parts[0][1])
-        if term.kind != "product" or not _MANY <= len(term.parts) <= _MOST or term.depth > _DEEP:
+        inner, times = term.multiple
+        if inner is not term and inner.kind == "product":
+            return self.writer.scaled(self.with_products(inner, index), times)
+        if not _is_long(term, "product"):
             return term
         t = self.writer
         factors = dict(term.parts)
@@ -117,7 +113,7 @@ class Patterns:
 
     def with_series(self, term: Term, index: str) -> Term:
         """A long sum with its terms of one pattern as sums over an index."""
-        if term.kind != "sum" or not _MANY <= len(term.parts) <= _MOST or term.depth > _DEEP:
+        if not _is_long(term, "sum"):
             return term
         groups = self._groups(term, index)
         bodies: dict[tuple[int, int], list[tuple[Term, Fraction]]] = {}

@@ -1,10 +1,9 @@
-"""Formulas as LaTeX, Unicode text and Markdown: SymPy's printers with the few heads that are spelled otherwise.
+"""Expressions as LaTeX and Unicode text: SymPy's printers with the few heads that are spelled otherwise.
 
 Assumes expressions in the order in which they are to be read. Guarantees that this order stays.
 """
 
 import re
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import sympy as sp
@@ -12,14 +11,11 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.pretty.pretty import PrettyPrinter
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
-from symdiff.inspection.reading.equations import Equation, Lines, TotalSlope
-from symdiff.inspection.reading.mathml import mathml_of
+from symdiff.inspection.expressions import signed_latex, signed_text
 from symdiff.inspection.reading.names import latex_name, unicode_name
-from symdiff.vocabulary.literals import printable
 
 _WORD = re.compile(r"(\\\w+\{)?\\mathrm\{")
 _SPREAD = (sp.Add, sp.Piecewise, sp.Mod, sp.Rel, sp.Mul)
-_TEXT = {c: rf"\{c}" for c in "{}$&#_%"} | {"\\": r"\backslash ", "^": r"\^{}", "~": r"\~{}", "<": r"\lt ", ">": r"\gt "}
 
 
 class Factors(NamedTuple):
@@ -90,33 +86,12 @@ class Latex(LatexPrinter):  # type: ignore[misc]
         return re.sub(r"^(-?)1\.0 \\cdot |\.0(?= \\cdot)", r"\1", str(super()._print_Float(expr)))
 
     def _hprint_BesselBase(self, expr: Any, exp: Any, sym: str) -> str:
-        return self._signed(expr, exp, f"{sym}_{{#}}")
-
-    def _signed(self, expr: Any, exp: Any, head: str) -> str:
-        """A call of a function by its sign, in which # stands for the first argument."""
-        first, *rest = map(self._print, expr.args)
-        word, gap, more = head.replace("#", first).partition(" ")
-        raised = "" if exp is None else f"^{{{exp}}}"
-        return rf"{word}{raised}{gap}{more}\left({', '.join(rest if '#' in head else [first, *rest])}\right)"
+        return signed_latex(f"{sym}_{{#}}", expr.args, self, exp)
 
     def _print_conjugate(self, expr: Any, exp: Any = None) -> str:
         bar = "bar" if expr.args[0].is_Symbol else "overline"
         text = rf"\{bar}{{{self._print(expr.args[0])}}}"
         return text if exp is None else f"{text}^{{{exp}}}"
-
-    def _print_Slope(self, expr: Any) -> str:
-        d = "d" if isinstance(expr, TotalSlope) else r"\partial"
-        order = len(expr.below)
-        below = " ".join(f"{d} {self._print(b)}" for b in expr.below)
-        if order > 1 and len(set(expr.below)) == 1:
-            below = f"{d} {self.parenthesize_super(self._print(expr.below[0]))}^{{{order}}}"
-        power = f"^{{{order}}}" if order > 1 else ""
-        return rf"\frac{{{d}{power} {self._print(expr.top)}}}{{{below}}}"
-
-    _print_TotalSlope = _print_Slope
-
-    def _print_Nabla(self, expr: Any) -> str:
-        return rf"\nabla_{{{self._print(expr.args[1])}}} {self._print(expr.args[0])}"
 
     def _print_Piecewise(self, expr: Any, exp: Any = None) -> str:
         rows = [rf"{self._print(e)} & {self._condition(c)}" for e, c in expr.args]
@@ -159,25 +134,7 @@ class Unicode(PrettyPrinter):  # type: ignore[misc]
             order, *args = args
             plain = order.is_Symbol or (order.is_Integer and order >= 0)
             head = unicode_name(head.replace("#", str(order))) if plain else head.replace("#", f"({order})")
-        return prettyForm(*stringPict.next(head, prettyForm(*self._print_seq(args, delimiter=", ").parens())))
-
-    def _print_Slope(self, expr: Any) -> Any:
-        d = "d" if isinstance(expr, TotalSlope) else "∂"
-        order = len(expr.below)
-        power = {1: "", 2: "²", 3: "³"}.get(order, f"^{order}")
-        below = [self._print(b) for b in expr.below]
-        if order > 1 and len(set(expr.below)) == 1:
-            under = prettyForm(*stringPict.next(d, below[0], power))
-        else:
-            under = prettyForm(*stringPict.next(*(part for b in below for part in (d, b))))
-        over = prettyForm(*stringPict.next(d + power, self._print(expr.top)))
-        return over / under
-
-    _print_TotalSlope = _print_Slope
-
-    def _print_Nabla(self, expr: Any) -> Any:
-        top, array = self._print(expr.args[0]), self._print(expr.args[1])
-        return prettyForm(*stringPict.next("∇_", array, " ", top))
+        return signed_text(head, args, self)
 
 
 _SIGNS = {  # in LaTeX and in text, "" for SymPy's own
@@ -189,7 +146,7 @@ _SIGNS = {  # in LaTeX and in text, "" for SymPy's own
 }  # fmt: skip
 for _name, (_latex, _text) in _SIGNS.items():
     if _latex:
-        setattr(Latex, f"_print_{_name}", lambda self, expr, exp=None, head=_latex: self._signed(expr, exp, head))
+        setattr(Latex, f"_print_{_name}", lambda self, e, exp=None, head=_latex: signed_latex(head, e.args, self, exp))
     if _text:
         setattr(Unicode, f"_print_{_name}", lambda self, expr, head=_text: self._signed(expr, head))
 
@@ -197,74 +154,3 @@ for _name, (_latex, _text) in _SIGNS.items():
 def latex_of(expr: Any) -> str:
     """One expression as LaTeX."""
     return str(Latex().doprint(expr))
-
-
-def _folded(formula: Lines) -> tuple[list[Equation], int, list[Equation], int]:
-    """The rows that are shown of results and of pieces, and how many are not."""
-    results, pieces = formula.equations[: formula.rows], formula.where[: formula.rows]
-    return (
-        list(results), len(formula.equations) - len(results) + formula.more,
-        list(pieces), len(formula.where) - len(pieces) + formula.others,
-    )  # fmt: skip
-
-
-def formula_latex(formula: Lines) -> str:
-    """A formula as display LaTeX."""
-    printer = Latex()
-    results, more, pieces, others = _folded(formula)
-
-    def lines(equations: list[Equation], left_out: int) -> list[str]:
-        found = [rf"{printer.doprint(e.left)} &= {printer.doprint(e.right)}{_latex_places(e)}" for e in equations]
-        return found + ([rf"&\;\;\vdots\quad \text{{{left_out} more}}"] if left_out else [])
-
-    rows = lines(results, more)
-    if pieces:
-        first, *rest = lines(pieces, others)
-        rows += [rf"\text{{with}}\quad {first}", *rest]
-    rows += [rf"&\text{{{_latex_text(note)}}}" for note in formula.notes]
-    return "$$\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}$$"
-
-
-def _latex_places(equation: Equation) -> str:
-    if equation.at is None:
-        return ""
-    index, first, last = equation.at
-    return rf", \quad {latex_name(index)} = {first}, \ldots, {last}"
-
-
-def _latex_text(text: str) -> str:
-    return "".join(_TEXT.get(c, c) for c in printable(text))
-
-
-def formula_unicode(formula: Lines) -> str:
-    """A formula as text for a terminal."""
-    results, more, pieces, others = _folded(formula)
-    found = [_unicode_row(e) for e in results] + ([f"... {more} more"] if more else [])
-    if pieces:
-        found += ["with", *(_unicode_row(e) for e in pieces)] + ([f"... {others} more"] if others else [])
-    texts = found + [f"({printable(note)})" for note in formula.notes]
-    tall = any("\n" in text for text in texts)
-    return ("\n\n" if tall else "\n").join(texts)
-
-
-def _unicode_row(equation: Equation) -> str:
-    printer = Unicode()
-    left, right = printer._print(equation.left), printer._print(equation.right)
-    places = "" if equation.at is None else "   ({} = {}, ..., {})".format(*equation.at)
-    row = prettyForm(*stringPict.next(left, " = ", right, places))
-    return "\n".join(line.rstrip() for line in row.render(wrap_line=False).split("\n"))
-
-
-def formula_markdown(formula: Lines) -> str:
-    """A formula as Markdown."""
-    notes = [f"*{_markdown_text(note)}*" for note in formula.notes]
-    return "\n\n".join([formula_latex(replace(formula, notes=())), *notes])
-
-
-def _markdown_text(text: str) -> str:
-    return "".join(f"\\{c}" if c in r"\`*_{}[]<>()#+-.!|$" else c for c in printable(text))
-
-
-def formula_mathml(formula: Lines) -> str:
-    """A formula as presentation MathML."""
-    return mathml_of(formula_latex(formula))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import Any
 
 import sympy as sp
@@ -140,7 +140,8 @@ def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, 
     found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
     if found is None:
         return None
-    rows, where = [], [*found.steps(primal.slopes, None)]
+    rows: list[Line] = []
+    where = [*found.steps(primal.slopes, None)]
     for slope in slopes:
         for (left, _), term in zip(_tops(primal), found.results, strict=True):
             if slope:
@@ -149,8 +150,7 @@ def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, 
                 rows.append(Line(left, term))
     where += found.steps(primal.slopes, symbols[0]) if slopes[-1] else []
     where.sort(key=lambda step: step.at is not None)  # the first round, then all others
-    equations, pieces = composed_lines(primal.writer, [*rows, *where], {}, primal.taken())
-    return Formula(tuple(equations[: len(rows)]), (*equations[len(rows) :], *pieces), notes)
+    return Formula(*composed_lines(primal.writer, rows, where, {}, primal.taken()), notes)
 
 
 def readable_cells(graph: Graph, arrays: bool) -> Graph | None:
@@ -190,8 +190,8 @@ def composed(primal: Primal, rows: Iterator[Line], limit: int, notes: tuple[str,
     own: dict[Term, tuple[str | None, Fraction]] = {**primal.own_names()}
     for slope in primal.slopes.found(list(own)):
         own.setdefault(slope, (None, Fraction(1)))
-    equations, pieces = composed_lines(primal.writer, found, own, primal.taken(), primal.kept)
-    return Formula(tuple(equations), tuple(pieces[:limit]), notes, more, len(pieces[limit:]), whole=whole)
+    equations, pieces = composed_lines(primal.writer, found, (), own, primal.taken(), primal.kept)
+    return Formula(equations, pieces[:limit], notes, more, len(pieces[limit:]), whole=whole)
 
 
 def folded_rows(rows: Iterator[Line], patterns: Patterns, limit: int) -> Iterator[Line]:
@@ -256,13 +256,7 @@ def _slope(primal: Primal, top: Any, *below: Term) -> Any:
 
 
 def _value_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
-    for left, term in _tops(primal):
-        yield Line(left, term)
-
-
-def _value_and_slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
-    yield from _value_rows(primal, derivation)
-    yield from _slope_rows(primal, derivation)
+    return starmap(Line, _tops(primal))
 
 
 def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
@@ -293,16 +287,11 @@ def _moved(primal: Primal, derivation: Derivation, suffix: str) -> list[tuple[Te
     return found
 
 
-def _tangent(primal: Primal, term: Term, moved: list[tuple[Term, Term]]) -> Term:
-    t = primal.writer
-    return t.plus(*(t.mul([primal.slopes.of(term, cell), dot]) for cell, dot in moved if term.needs & cell.needs))
-
-
 def _jvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     moved = _moved(primal, derivation, "_dot")
     for left, term in _tops(primal, "_dot"):
-        yield Line(left, _tangent(primal, term, moved))
+        yield Line(left, primal.slopes.along(term, moved))
 
 
 def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
@@ -311,18 +300,16 @@ def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     for order in range(derivation.order + 1):
         if order:
             share = Fraction(1, order)
-            terms = [[primal.writer.scaled(_tangent(primal, term, moved), share) for term in cells] for cells in terms]
+            terms = [[primal.writer.scaled(primal.slopes.along(term, moved), share) for term in cells] for cells in terms]
         for left, term in _tops(primal, f"_{order}", terms):
             yield Line(left, term)
 
 
 def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
-    t = primal.writer
-    bars = [(term, t.symbol(left.name, term.is_complex)) for left, term in _tops(primal, "_bar")]
+    bars = [(term, primal.writer.symbol(left.name, term.is_complex)) for left, term in _tops(primal, "_bar")]
     for cell, bar in _moved(primal, derivation, "_bar"):
-        terms = (t.mul([primal.slopes.of(term, cell), top]) for term, top in bars if term.needs & cell.needs)
-        yield Line(sp.Symbol(bar.parts[0]), t.plus(*terms))
+        yield Line(sp.Symbol(bar.parts[0]), primal.slopes.back(cell, bars))
 
 
 def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
@@ -332,7 +319,7 @@ def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
             name = "Hv" if len(derivation.wrt) == 1 else f"Hv_{primal.names[place]}"
             for k, cell in enumerate(primal.cells[place]):
                 left = sp.Symbol(cell_name(name, primal.graph.inputs[place].shape, k))
-                yield Line(left, _tangent(primal, primal.slopes.of(term, cell), moved))
+                yield Line(left, primal.slopes.along(primal.slopes.of(term, cell), moved))
 
 
 def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
@@ -346,7 +333,8 @@ def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
 
 
 _KINDS: dict[str, Callable[[Primal, Derivation], Iterator[Line]]] = {
-    "": _value_rows, "grad": _slope_rows, "value_and_grad": _value_and_slope_rows, "jacobian": _slope_rows,
+    "": _value_rows, "grad": _slope_rows, "jacobian": _slope_rows,
+    "value_and_grad": lambda primal, derivation: chain(_value_rows(primal, derivation), _slope_rows(primal, derivation)),
     "derivative": _slope_rows, "hessian": _hessian_rows, "jvp": _jvp_rows, "vjp": _vjp_rows, "hvp": _hvp_rows,
     "wirtinger": _wirtinger_rows, "taylor": _taylor_rows,
 }  # fmt: skip

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from symdiff.inspection.exact import ONCE
 from symdiff.inspection.reading.lines import Line
 from symdiff.inspection.reading.patterns import Patterns
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources, assigned_values
-from symdiff.inspection.reading.terms import Term
+from symdiff.inspection.reading.terms import ONE, Term
 from symdiff.inspection.reading.written import Writer, read_graph, term_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Node
@@ -63,13 +62,8 @@ class Recurrence:
 
     def slope(self, term: Term, slopes: Slopes, by: Term) -> Term:
         """The derivative of a term over the values of rounds, by the chain rule."""
-        t = self.writer
-        found = [(slopes.of(term, by), ONCE)]
-        for symbol in self.symbols.values():
-            if term.needs & symbol.needs:
-                name, _, place = symbol.parts[0].partition("[")
-                found.append((t.mul([slopes.of(term, symbol), t.symbol(f"{name}'[{place}")]), ONCE))
-        return t.add(found)
+        through = ((s, self.writer.primed(s)) for s in self.symbols.values() if term.needs & s.needs)
+        return slopes.along(term, [(by, ONE), *through])
 
 
 def recurrence_of(graph: Graph, writer: Writer, known: dict[Atom, Term], sources: Sources) -> Recurrence | None:

@@ -4,6 +4,7 @@ Assumes rules whose formulas hold where they are tested. Guarantees derivatives 
 stay shared. A complex symbol has two derivatives, by itself and by its conjugate (Wirtinger's calculus).
 """
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 from symdiff.differentiation.bodies import python_partials
 from symdiff.errors import RuleError
 from symdiff.inspection.exact import HALF, ONCE
-from symdiff.inspection.reading.terms import MERGED, ONE, ZERO, Term
-from symdiff.inspection.reading.written import Writer, is_thin, read_graph, term_of
+from symdiff.inspection.matrix_values import is_thin
+from symdiff.inspection.reading.terms import MERGED, ONE, ZERO, Term, inside_first
+from symdiff.inspection.reading.written import Writer, read_graph, term_of
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Node
@@ -38,24 +40,32 @@ class Slopes:
         self._partials: dict[Any, Term | None] = {}
         self._needing: dict[Term, dict[int, list[tuple[Term, Fraction]]]] = {}
 
+    def along(self, term: Term, changes: Iterable[tuple[Term, Term]]) -> Term:
+        """The change of a term with those of symbols."""
+        t = self.writer
+        return t.plus(*(t.mul([self.of(term, symbol), change]) for symbol, change in changes))
+
+    def back(self, symbol: Term, uses: Iterable[tuple[Term, Term]]) -> Term:
+        """The derivative by a symbol of the sum of terms times their weights."""
+        t = self.writer
+        return t.plus(*(t.mul([self.of(term, symbol), weight]) for term, weight in uses))
+
     def of(self, term: Term, symbol: Term, conjugate: bool = False) -> Term:
         """The derivative of a term by a symbol, or by its conjugate."""
-        stack = [(term, conjugate)]
-        while stack:
-            found, by_conjugate = stack[-1]
-            key = (found, symbol, by_conjugate)
-            if key in self._found:
-                stack.pop()
-                continue
-            below = self._active(found, symbol)
-            sides = (False, True) if symbol.is_complex and any(t.is_complex for t in below) else (by_conjugate,)
-            missing = [(t, side) for t in below for side in sides if (t, symbol, side) not in self._found]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            self._found[key] = self._of(found, symbol, by_conjugate)
-        return self._found[term, symbol, conjugate]
+        if not term.needs & symbol.needs:
+            return ZERO
+        key = (term, symbol, conjugate)
+        if key not in self._found:
+            for found in inside_first(key, self._found, self._below):
+                self._found[found] = self._of(*found)
+        return self._found[key]
+
+    def _below(self, key: tuple[Term, Term, bool]) -> list[tuple[Term, Term, bool]]:
+        """The derivatives of which one is made."""
+        term, symbol, conjugate = key
+        below = self._active(term, symbol)
+        sides = (False, True) if symbol.is_complex and any(t.is_complex for t in below) else (conjugate,)
+        return [(t, symbol, side) for t in below for side in sides]
 
     def found(self, terms: list[Term]) -> list[Term]:
         """The derivatives of some terms that have been asked for."""
@@ -105,20 +115,17 @@ class Slopes:
             for k, (base, exponent) in enumerate(term.parts):
                 if base.needs & symbol.needs and d(base) is not ZERO:
                     rest = [*term.parts[:k], *term.parts[k + 1 :]]
-                    terms.append((t.powers([(d(base), Fraction(1)), (base, exponent - 1), *rest]), exponent))
+                    terms.append((t.powers([(d(base), ONCE), (base, exponent - 1), *rest]), exponent))
             return t.add(terms)
         if term.kind == "brace":
-            found = d(term.parts[-1][1])
-            return t.brace([(c, d(v)) for c, v in term.parts[:-1]], found)
+            return t.brace([(c, d(v)) for c, v in term.parts[:-1]], d(term.parts[-1][1]))
         op, *args = term.parts
         if op == "exp":
             return t.mul([d(args[0]), term])
         if op == "pow":
             base, exponent = args
-            by_base = t.powers([(exponent, Fraction(1)), (d(base), Fraction(1)), (term, Fraction(1)), (base, Fraction(-1))])
-            if d(exponent) is ZERO:
-                return by_base
-            return t.plus(by_base, t.mul([d(exponent), t.call("log", base), term]))
+            by_base = t.powers([(exponent, ONCE), (d(base), ONCE), (term, ONCE), (base, -ONCE)])
+            return t.plus(by_base, *([] if d(exponent) is ZERO else [t.mul([d(exponent), t.call("log", base), term])]))
         if op in ("max", "min"):
             return self._of_extreme(op, *args, *map(d, args))
         if op == "conj":
@@ -129,13 +136,10 @@ class Slopes:
             return t.mul([t.scaled(t.plus(d(args[0]), t.neg(mirrored(args[0]))), -HALF), t.unit])
         total = []
         for k, arg in enumerate(args):
-            if not arg.needs & symbol.needs:
-                continue
-            p = self.partial(term, k, False) if d(arg) is not ZERO else None
-            total += [t.mul([p, d(arg)])] if p is not None else []
-            if arg.is_complex and mirrored(arg) is not ZERO:
-                q = self.partial(term, k, True)
-                total += [t.mul([q, mirrored(arg)])] if q is not None else []
+            for conjugated in (False, True)[: 1 + arg.is_complex]:
+                change = mirrored(arg) if conjugated else d(arg)
+                found = None if change is ZERO else self.partial(term, k, conjugated)
+                total += [] if found is None else [t.mul([found, change])]
         return t.plus(*total)
 
     def _by_common_sums(self, total: Term) -> Term:
@@ -263,7 +267,7 @@ class RuleFormula:
 
     def _chosen(self, args: tuple[Term, ...], values: tuple[Any, ...]) -> Term:
         condition, a, b = args
-        if b.kind == "call" and b.parts[0] == "nan":
+        if b.op == "nan":
             return a
         if any(v is None for v in values) or (a.kind == "number" and (a.parts[0] == HALF or b.kind == "number")):
             return self.writer.emit("select", args)
@@ -281,9 +285,9 @@ class RuleFormula:
 
     def _is_remote(self, condition: Term) -> bool:
         """Whether a condition holds for numbers only that are larger than those of the samples."""
-        if condition.parts[0] in ("and", "or"):
-            return any(map(self._is_remote, condition.parts[1:]))
-        return any(p.kind == "number" and abs(p.parts[0]) > FAR for p in condition.parts[1:])
+        if condition.op in ("and", "or"):
+            return any(map(self._is_remote, condition.operands))
+        return any(p.kind == "number" and abs(p.parts[0]) > FAR for p in condition.operands)
 
     def _sampled(self) -> list[Any]:
         """Points in the interval of the rule and far from it, and the function there."""

@@ -21,47 +21,64 @@ from symdiff.vocabulary.traits import CONDITIONS, operations
 _QUOTIENTS = frozenset({2, 3, 4, 6, 7, 8, 9, 12, 16})  # what stands below a fraction bar rather than in a decimal
 WIDE = 10**9  # widths beyond are not told apart
 MERGED = 12  # parts up to which a sum or product that stands in another becomes parts of that: more would be copied each time
+_UNIT = ("i ",)  # the parts of the imaginary unit
 _MARKS = {"matmul": 1, "dot": 1, "T": 1, "inv": 2, "inv_T": 2, "norm": 2, "norm_F": 3, "ones": 1, "eye": 1}  # widths
 _SIDES = {"lt": "<", "le": "<=", "eq": "=", "ge": ">=", "gt": ">"}  # where a comparison holds
-_REAL = operations("real_valued")
+_REAL = operations("real_valued") | CONDITIONS
 
 
 class Term:
     """One term. `parts` depends on `kind`: number (value,); symbol (name,); sum ((term, coefficient), ...); product
     ((base, exponent), ...); call (op, term, ...); brace ((condition, term), ..., (None, term)).
 
-    `needs` is a set of bits, one a symbol; `width` how wide it is printed, about; `depth` how deep it is nested; `place` tells
-    which of two terms was made first; `is_complex` whether its value may be.
+    `op` is the operation of a call, "" of another; `needs` is a set of bits, one a symbol; `width` how wide it is printed,
+    about; `depth` how deep it is nested; `place` tells which of two terms was made first; `is_complex` whether its value may
+    be; `has_brace` whether a brace is among its parts.
     """
 
-    __slots__ = ("depth", "is_complex", "kind", "needs", "parts", "place", "width")
+    __slots__ = ("depth", "has_brace", "is_complex", "kind", "needs", "op", "parts", "place", "width")
 
     def __init__(self, kind: str, parts: tuple[Any, ...], place: int) -> None:
         self.kind = kind
         self.parts = parts
         self.place = place
+        self.op: str = parts[0] if kind == "call" else ""
         below = self.below()
         self.depth = 1 + max((t.depth for t in below), default=0)
         self.needs = 0
         for t in below:
             self.needs |= t.needs
-        self.is_complex = any(t.is_complex for t in below) and not (kind == "call" and parts[0] in _REAL | CONDITIONS)
+        self.is_complex = any(t.is_complex for t in below) and self.op not in _REAL
+        self.has_brace = kind == "brace" or any(t.has_brace for t in below)
         self.width = min(WIDE, _width(self))
 
     def below(self) -> tuple["Term", ...]:
         """The terms that it is made of."""
         if self.kind in ("sum", "product"):
             return tuple(t for t, _ in self.parts)
-        if self.kind == "call":
-            return self.parts[1:]
         if self.kind == "brace":
             return tuple(t for row in self.parts for t in row if t is not None)
-        return ()
+        return self.parts[1:]
+
+    @property
+    def operands(self) -> tuple["Term", ...]:
+        """Those of a call."""
+        return self.parts[1:]
+
+    @property
+    def factors(self) -> tuple[tuple["Term", Fraction], ...]:
+        """The powers whose product it is."""
+        return self.parts if self.kind == "product" else () if self is ONE else ((self, ONCE),)
+
+    @property
+    def multiple(self) -> tuple["Term", Fraction]:
+        """The term and the number whose product it is."""
+        return self.parts[0] if self.kind == "sum" and len(self.parts) == 1 else (self, ONCE)
 
     @property
     def is_condition(self) -> bool:
         """Whether it is true or false, rather than a number."""
-        return self.kind == "call" and self.parts[0] in CONDITIONS
+        return self.op in CONDITIONS
 
     def __repr__(self) -> str:
         return f"{self.kind}{self.parts}"
@@ -117,18 +134,18 @@ def _width(term: Term) -> int:
         return 3 * len(term.parts) - 3 + sum(_scaled_width(t, c) for t, c in term.parts)
     if term.kind == "product":
         return sum(_power_width(t, e) for t, e in term.parts) + (any(e < 0 for _, e in term.parts))
-    if term.kind == "call":
-        op, *args = term.parts
-        if op == "exp":
-            return 1 + args[0].width
-        if op.startswith("unit "):
-            return 2
-        if op in _MARKS:
-            return _MARKS[op] + sum(t.width + 2 * (t.kind == "sum") for t in args)
-        if op == "pow":
-            return _power_width(args[0], ONCE) + args[1].width
-        return len(op) + 2 + sum(t.width for t in args) + 2 * (len(args) - 1)
-    return sum(6 + sum(t.width for t in row if t is not None) for row in term.parts)
+    if term.kind == "brace":
+        return 6 * len(term.parts) + sum(t.width for t in term.below())
+    op, *args = term.parts
+    if op == "exp":
+        return 1 + args[0].width
+    if op.startswith("unit "):
+        return 2
+    if op in _MARKS:
+        return _MARKS[op] + sum(t.width + 2 * (t.kind == "sum") for t in args)
+    if op == "pow":
+        return _power_width(args[0], ONCE) + args[1].width
+    return len(op) + 2 * len(args) + sum(t.width for t in args)
 
 
 def _scaled_width(term: Term, coefficient: Fraction) -> int:
@@ -140,14 +157,14 @@ def _scaled_width(term: Term, coefficient: Fraction) -> int:
 
 def _power_width(base: Term, exponent: Fraction) -> int:
     exponent = abs(exponent)
-    if base.kind == "call" and base.parts[0] == "exp":
+    if base.op == "exp":
         return base.width + (exponent != 1)
-    bare = base.kind in ("symbol", "number") or (base.kind == "call" and exponent == 1)
+    bare = base.kind in ("symbol", "number") or (base.op and exponent == 1)
     own = base.width + (0 if bare else 2)
     return own if exponent == 1 else own + (1 if exponent in (Fraction(1, 2), 2, 3) else number_width(exponent))
 
 
-def inside_first(term: Term, known: Container[Term], below: Callable[[Term], Iterable[Term]] = Term.below) -> Iterator[Term]:
+def inside_first(term: Any, known: Container[Any], below: Callable[[Any], Iterable[Any]] = Term.below) -> Iterator[Any]:
     """What is not known of a term and its parts, each after its own; the caller makes it known."""
     stack = [term]
     while stack:
@@ -172,16 +189,17 @@ class Terms:
 
     # -- making
 
-    def _interned(self, kind: str, parts: tuple[Any, ...], key: Any) -> Term:
-        found = self._made.get((kind, key))
+    def _interned(self, kind: str, parts: tuple[Any, ...]) -> Term:
+        key = kind, frozenset(parts) if kind in ("sum", "product") else parts
+        found = self._made.get(key)
         if found is None:
-            found = self._made[kind, key] = Term(kind, parts, self._count)
+            found = self._made[key] = Term(kind, parts, self._count)
             self._count += 1
         return found
 
     def symbol(self, name: str, is_complex: bool = False) -> Term:
         """A symbol by its name."""
-        found = self._interned("symbol", (name,), name)
+        found = self._interned("symbol", (name,))
         if name not in self.bits:
             self.bits[name] = 1 << len(self.bits)
         found.needs = self.bits[name]
@@ -191,7 +209,7 @@ class Terms:
     @property
     def unit(self) -> Term:
         """The imaginary unit."""
-        return self.symbol("i ", True)
+        return self.symbol(*_UNIT, True)
 
     def number(self, value: Any) -> Term:
         """A Python number, exactly."""
@@ -227,7 +245,7 @@ class Terms:
     def _rational(self, value: Fraction) -> Term:
         if value == 1:
             return ONE
-        return ZERO if value == 0 else self._interned("number", (value,), value)
+        return ZERO if value == 0 else self._interned("number", (value,))
 
     def scaled(self, term: Term, coefficient: Fraction) -> Term:
         """A term times a number."""
@@ -241,6 +259,8 @@ class Terms:
         """The sum of terms times coefficients, like ones collected; a sum times another number than 1 or -1 stays together."""
         found: dict[Term, Fraction] = {}
         for term, coefficient in items:
+            if term is ZERO:
+                continue
             if term.kind == "number":
                 parts: Any = ((ONE, term.parts[0]),)
             elif term.kind == "sum" and (len(term.parts) == 1 or (abs(coefficient) == 1 and len(term.parts) <= MERGED)):
@@ -259,7 +279,7 @@ class Terms:
                 return self._rational(coefficient)
             if coefficient == 1:
                 return term
-        return self._interned("sum", tuple(parts), frozenset(parts))
+        return self._interned("sum", tuple(parts))
 
     def plus(self, *terms: Term) -> Term:
         """The sum of terms."""
@@ -307,15 +327,14 @@ class Terms:
                 elif base.kind == "number" and (more := _whole_part(base.parts[0], exponent, coefficient)):
                     coefficient *= base.parts[0] ** more
                     found[base] = exponent - more
-                elif exponent % 2 == 0 and base.kind == "call" and base.parts[0] == "abs" and not base.parts[1].is_complex:
+                elif exponent % 2 == 0 and base.op == "abs" and not base.parts[1].is_complex:
                     pending.append((base.parts[1], found.pop(base)))
-                elif base.kind == "symbol" and base.parts[0] == "i ":
-                    turns = int(exponent) % 4 if exponent.denominator == 1 else None
-                    if turns is not None and (exponent != 1):
-                        del found[base]
-                        coefficient *= -1 if turns in (2, 3) else 1
-                        if turns % 2:
-                            found[base] = ONCE
+                elif base.parts == _UNIT and exponent.denominator == 1 != exponent:
+                    turns = int(exponent) % 4
+                    del found[base]
+                    coefficient *= -1 if turns > 1 else 1
+                    if turns % 2:
+                        found[base] = ONCE
         if coefficient == 0:
             return ZERO
         parts = tuple((b, e) for b, e in found.items() if e)
@@ -328,8 +347,8 @@ class Terms:
             if coefficient == -1 and term.kind == "sum":
                 return self.add([(t, -c) for t, c in term.parts])
         else:
-            term = self._interned("product", parts, frozenset(parts))
-        return term if coefficient == 1 else self._interned("sum", ((term, coefficient),), frozenset([(term, coefficient)]))
+            term = self._interned("product", parts)
+        return term if coefficient == 1 else self._interned("sum", ((term, coefficient),))
 
     def call(self, op: str, *args: Term) -> Term:
         """A function of terms, by the name of its operation."""
@@ -345,47 +364,46 @@ class Terms:
             return self._abs(args[0])
         if op == "log" and args[0] is ONE:
             return ZERO
-        return self._interned("call", (op, *args), (op, *args))
+        return self._interned("call", (op, *args))
 
     def _exp(self, arg: Term) -> Term:
         """exp(c*t) as a power of exp(t), so that equal ones meet."""
         if arg is ZERO:
             return ONE
-        logs = [(t, c) for t, c in arg.parts if _is_logarithm(t) and c.denominator == 1] if arg.kind == "sum" else []
-        if logs or _is_logarithm(arg):
+        logs = [(t, c) for t, c in arg.parts if t.op == "log" and c.denominator == 1] if arg.kind == "sum" else []
+        if logs or arg.op == "log":
             rest = self.add([p for p in arg.parts if p not in logs]) if logs else ZERO
             return self.powers([(self._exp(rest), ONCE), *((t.parts[1], c) for t, c in logs or [(arg, ONCE)])])
         c = ONCE
         if arg.kind == "number" and arg is not ONE:
             c, arg = arg.parts[0], ONE
-        elif arg.kind == "sum" and len(arg.parts) == 1:
-            ((arg, c),) = arg.parts
+        elif _is_multiple(arg):
+            arg, c = arg.multiple
         elif arg.kind == "sum" and all(coefficient < 0 for _, coefficient in arg.parts):
             c, arg = -c, self.add([(t, -k) for t, k in arg.parts])
-        base = self._interned("call", ("exp", arg), ("exp", arg))
-        return self.power(base, c)
+        return self.power(self._interned("call", ("exp", arg)), c)
 
     def _real_part(self, arg: Term, op: str) -> Term | None:
         """The real or imaginary part of a sum, or of i times a real number; None for another term."""
         if arg.kind == "sum":
             return self.add([(self.call(op, t), c) for t, c in arg.parts])
-        if arg is self.unit or (arg.kind == "product" and (self.unit, 1) in arg.parts):
-            rest = ONE if arg is self.unit else self.powers([(b, e) for b, e in arg.parts if b is not self.unit])
-            return None if rest.is_complex else ZERO if op == "real" else rest
-        return None
+        if (self.unit, 1) not in arg.factors:
+            return None
+        rest = self.powers([(b, e) for b, e in arg.factors if b is not self.unit])
+        return None if rest.is_complex else ZERO if op == "real" else rest
 
     def _conj(self, arg: Term) -> Term:
-        if arg.kind == "symbol" and arg.parts[0] == "i ":
+        if arg.parts == _UNIT:
             return self.neg(arg)
         if arg.kind == "sum":
             return self.add([(self.call("conj", t), c) for t, c in arg.parts])
         if arg.kind == "product" and all(e.denominator == 1 for _, e in arg.parts):
             return self.powers([(self.call("conj", b), e) for b, e in arg.parts])
-        if arg.kind == "call" and arg.parts[0] == "conj":
-            return arg.parts[1]  # type: ignore[no-any-return]
-        if arg.kind == "call" and arg.parts[0] in ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh"):
-            return self.call(arg.parts[0], self.call("conj", arg.parts[1]))
-        return self._interned("call", ("conj", arg), ("conj", arg))
+        if arg.op == "conj":
+            return arg.operands[0]
+        if arg.op in ("exp", "sin", "cos", "tan", "sinh", "cosh", "tanh"):
+            return self.call(arg.op, self.call("conj", *arg.operands))
+        return self._interned("call", ("conj", arg))
 
     def _abs(self, arg: Term) -> Term:
         """What is known to be positive, or a power, stands before or around the bars."""
@@ -394,20 +412,19 @@ class Terms:
         if _is_multiple(arg):
             ((term, c),) = arg.parts
             return self.scaled(self._abs(term), abs(c))
-        factors = arg.parts if arg.kind == "product" else ((arg, ONCE),)
-        positive = [(b, e) for b, e in factors if _is_positive(b) or (not b.is_complex and 0 in (e % 2, e.denominator % 2))]
-        rest = [f for f in factors if f not in positive]
-        inside, power = (rest[0][0], rest[0][1]) if len(rest) == 1 else (self.powers(rest), ONCE)
-        return self.powers([*positive, *([(self._interned("call", ("abs", inside), ("abs", inside)), power)] if rest else [])])
+        positive = [(b, e) for b, e in arg.factors if _is_positive(b) or (not b.is_complex and 0 in (e % 2, e.denominator % 2))]
+        rest = [f for f in arg.factors if f not in positive]
+        inside, power = rest[0] if len(rest) == 1 else (self.powers(rest), ONCE)
+        return self.powers([*positive, *([(self._interned("call", ("abs", inside)), power)] if rest else [])])
 
     def brace(self, rows: Sequence[tuple[Term, Term]], otherwise: Term) -> Term:
         """Cases: the first whose condition holds; braces in the last are rows of the same one."""
         flat: list[tuple[Term | None, Term]] = []
         for condition, value in rows:
-            if condition.kind == "call" and condition.parts[0] == "true":
+            if condition.op == "true":
                 otherwise = value
                 break
-            if condition.kind == "call" and condition.parts[0] == "false":
+            if condition.op == "false":
                 continue
             if flat and flat[-1][1] is value:
                 condition = self.call("or", flat.pop()[0], condition)  # type: ignore[arg-type]
@@ -415,7 +432,7 @@ class Terms:
         if otherwise.kind == "brace":
             flat += [(c, v) for c, v in otherwise.parts[:-1] if all(c is not earlier for earlier, _ in flat)]
             otherwise = otherwise.parts[-1][1]
-        if otherwise.kind == "call" and otherwise.parts[0] == "nan" and flat:
+        if otherwise.op == "nan" and flat:
             otherwise = flat.pop()[1]
         if len(flat) > 1 and _is_exhausted([condition for condition, _ in flat]):
             otherwise = flat.pop()[1]
@@ -423,15 +440,12 @@ class Terms:
             flat.pop()
         if not flat:
             return otherwise
-        parts = (*flat, (None, otherwise))
-        return self._interned("brace", parts, parts)
+        return self._interned("brace", (*flat, (None, otherwise)))
 
 
 def _is_positive(term: Term) -> bool:
     """Whether it is a positive number, or the exponential of a real one."""
-    return not term.is_complex and (
-        term.kind == "number" or (term.kind == "call" and term.parts[0] in ("exp", "pi", "gamma_E"))
-    )
+    return not term.is_complex and (term.kind == "number" or term.op in ("exp", "pi", "gamma_E"))
 
 
 def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> int:
@@ -443,21 +457,11 @@ def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> i
     return int(coefficient.denominator % value == 0) if exponent > 0 else -int(coefficient.numerator % value == 0)
 
 
-def is_exponential(term: Term) -> bool:
-    """Whether it is a power of e."""
-    return term.kind == "call" and term.parts[0] == "exp"
-
-
-def _is_logarithm(term: Term) -> bool:
-    return term.kind == "call" and term.parts[0] == "log"
-
-
 def _is_exhausted(conditions: list[Any]) -> bool:
     """Whether one of some conditions holds for all numbers: x < y, x = y, x > y."""
     covered: dict[Any, set[str]] = {}
     for c in conditions:
-        if c.kind == "call":
-            covered.setdefault(c.parts[1:], set()).update(_SIDES.get(c.parts[0], ""))
+        covered.setdefault(c.operands, set()).update(_SIDES.get(c.op, ""))
     return any(len(found) == 3 for found in covered.values())
 
 
@@ -468,8 +472,7 @@ def _merges(term: Term) -> bool:
 
 def _is_root(base: Term, exponent: Fraction) -> bool:
     """Whether a power is positive wherever it is real, so that further roots may be taken of it."""
-    is_call = base.kind == "call" and not base.is_complex
-    return exponent.denominator > 1 or (is_call and base.parts[0] in ("exp", "abs", "norm", "norm_F"))
+    return exponent.denominator > 1 or (not base.is_complex and base.op in ("exp", "abs", "norm", "norm_F"))
 
 
 def _is_multiple(term: Term) -> bool:

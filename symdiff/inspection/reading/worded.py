@@ -15,8 +15,8 @@ import sympy as sp
 from symdiff.inspection.exact import HALF, ONCE
 from symdiff.inspection.expressions import operation_of_sympy
 from symdiff.inspection.matrix_terms import Wordless
-from symdiff.inspection.matrix_words import Words, sum_as_it_stands
-from symdiff.inspection.reading.composing import Composer
+from symdiff.inspection.matrix_words import Words
+from symdiff.inspection.reading.composing import CONSTANTS, Composer
 from symdiff.inspection.reading.matrix_heads import (
     BOTH,
     INVERSE,
@@ -34,7 +34,7 @@ from symdiff.inspection.reading.matrix_heads import (
     Unit,
 )
 from symdiff.inspection.reading.patterns import SERIES
-from symdiff.inspection.reading.terms import ONE, ZERO, Term, inside_first, is_exponential
+from symdiff.inspection.reading.terms import ONE, ZERO, Term, inside_first
 from symdiff.inspection.reading.written import Writer
 from symdiff.vocabulary.ops import OPS
 
@@ -60,17 +60,15 @@ class MatrixWriter(Writer):
         """Whether a term has cells."""
         known = self._have_cells
         for found in inside_first(term, known):
-            op = found.parts[0] if found.kind in ("call", "symbol") else ""
-            cells = any(known[t] for t in found.below()) or (found.kind == "symbol" and op in self.arrays)
-            known[found] = (cells and op not in SCALARS) or (found.kind == "call" and op.partition(" ")[0] in _NULLARY)
+            cells = any(known[t] for t in found.below()) or (found.kind == "symbol" and found.parts[0] in self.arrays)
+            known[found] = (cells and found.op not in SCALARS) or found.op.partition(" ")[0] in _NULLARY
         return known[term]
 
     def apart(self, term: Term) -> tuple[Term, Term]:
         """A term as a number times what has cells."""
-        inner, times = term.parts[0] if term.kind == "sum" and len(term.parts) == 1 else (term, ONCE)
-        factors = inner.parts if inner.kind == "product" else ((inner, ONCE),)
-        numbers = [f for f in factors if not self.is_array(f[0])]
-        return self.scaled(self.powers(numbers), times), self.powers([f for f in factors if f not in numbers])
+        inner, times = term.multiple
+        numbers = [f for f in inner.factors if not self.is_array(f[0])]
+        return self.scaled(self.powers(numbers), times), self.powers([f for f in inner.factors if f not in numbers])
 
     def emit(self, op: str, args: tuple[Term, ...]) -> Term:
         """One operation on terms, be it of matrices."""
@@ -104,9 +102,8 @@ class MatrixWriter(Writer):
 
     def letter(self, term: Term) -> str | None:
         """The letter of a function's name, for one of its own: T for tanh of a matrix."""
-        inner = term.parts[0][0] if term.kind == "product" and len(term.parts) == 1 else term
-        is_function = inner.kind == "call" and self.is_array(inner) and inner.parts[0] in OPS
-        return str(inner.parts[0])[0].upper() if is_function else None
+        inner = term.factors[0][0] if len(term.factors) == 1 else term
+        return inner.op[0].upper() if inner.op in OPS and self.is_array(inner) else None
 
     def turned(self, term: Term) -> Term:
         """The transpose."""
@@ -117,7 +114,7 @@ class MatrixWriter(Writer):
         return self.rebuilt(term, {t: self.turned(t) if self.is_array(t) else t for t in term.below()})
 
     def _of_array(self, op: str, array: Term) -> Term:
-        head = array.parts[0] if array.kind == "call" else ""
+        head = array.op
         if (op in _TURNED and array is self.identity) or (op == "T" and head == "diag"):
             return array
         if op == "inv_T" and self.turned(array) is array:
@@ -125,14 +122,14 @@ class MatrixWriter(Writer):
         if op == "T" and head in _TURNED:
             return array.parts[1] if head == "T" else self.call(_TURNED[head] or "", array.parts[1])
         if op == "T" and head == "matmul":
-            return self.emit("matmul", tuple(self.turned(a) for a in reversed(array.parts[1:])))
+            return self.emit("matmul", tuple(map(self.turned, array.operands[::-1])))
         if op == "T" and (array.kind in ("sum", "product") or head in OPS):
             turned = self.turned_inside(array)
             if turned is array or turned.width < array.width:
                 return turned
         if op in ("inv", "inv_T") and array.kind == "sum":  # of a sum of transposes, as are those of matrices beside it
             turned = self.turned_inside(array)
-            marked = [any(t.kind == "call" and t.parts[0] == "T" for t in whole.below()) for whole in (array, turned)]
+            marked = [any(t.op == "T" for t in whole.below()) for whole in (array, turned)]
             if marked == [True, False]:
                 return self.call(_TURNED[op] or "", turned)
         return self.call(op, array)
@@ -144,32 +141,35 @@ class MatrixWriter(Writer):
             if array is ONE:
                 raise Wordless("the cells of a number")
             numbers.append(number)
-            factors += array.parts[1:] if array.kind == "call" and array.parts[0] == "matmul" else [array]
-        factors = self._contracted([f for f in factors if f is not self.identity] or [self.identity])
+            factors += _matmul_factors(array)
+        factors = self._contracted(factors)
         if op == "dot" and len(factors) == 2 and self.turned(factors[0]) is factors[1]:
             return self.mul([*numbers, self.power(self.call("norm", factors[1]), Fraction(2))])
         return self.mul([*numbers, factors[0] if len(factors) == 1 else self.call(op, *factors)])
 
     def _contracted(self, factors: list[Term]) -> list[Term]:
-        """Factors without those that cancel: matrices and the inverse of their product, a diagonal and a vector of ones."""
+        """Factors without those that cancel: identities, matrices and the inverse of their product, a diagonal and ones."""
+        factors = [f for f in factors if f is not self.identity] or [self.identity]
         for k, f in enumerate(factors):
-            whole = f.parts[1] if f.kind == "call" and f.parts[0] == "inv" else self.identity
-            own = list(whole.parts[1:]) if whole.kind == "call" and whole.parts[0] == "matmul" else [whole]
+            own = _matmul_factors(f.operands[0] if f.op == "inv" else self.identity)
             for start in (k - len(own), k + 1):
                 if start >= 0 and factors[start : start + len(own)] == own:
                     first = min(k, start)
-                    rest = factors[:first] + factors[first + len(own) + 1 :]
-                    return self._contracted(rest or [self.identity])
+                    return self._contracted(factors[:first] + factors[first + len(own) + 1 :])
         for k, (a, b) in enumerate(pairwise(factors)):
-            found = None
-            if b is self.ones and a.kind == "call" and a.parts[0] == "diag":
-                found = a.parts[1]
-            elif a is self.turned(self.ones) and b.kind == "call" and b.parts[0] == "diag":
-                found = self.turned(b.parts[1])
-            if found is not None:
-                rest = [*factors[:k], found, *factors[k + 2 :]]
-                return self._contracted([f for f in rest if f is not self.identity] or [self.identity])
+            found = ()
+            if b is self.ones and a.op == "diag":
+                found = a.operands
+            elif a is self.turned(self.ones) and b.op == "diag":
+                found = (self.turned(*b.operands),)
+            if found:
+                return self._contracted([*factors[:k], *found, *factors[k + 2 :]])
         return factors
+
+
+def _matmul_factors(term: Term) -> list[Term]:
+    """The matrices whose product it is."""
+    return list(term.operands) if term.op == "matmul" else [term]
 
 
 _NULLARY = frozenset({"ones", "eye", "unit", "matrix"})
@@ -182,7 +182,7 @@ class Worded:
     def __init__(self, writer: MatrixWriter, words: Words) -> None:
         self.writer = writer
         self.words = words
-        self._known: dict[Any, Term] = {}
+        self._known: dict[Any, Term] = {value: writer.constant(name) for name, value in {**CONSTANTS, "e": sp.E}.items()}
 
     def whole(self, expr: Any) -> Term:
         """The term of a result: equal cells are a number times ones."""
@@ -242,9 +242,6 @@ class Worded:
     def _number(self, expr: Any) -> Term:
         return self.writer.number(Fraction(int(expr.p), int(expr.q)) if expr.is_Rational else float(expr))
 
-    def _power(self, expr: Any) -> Term:
-        return self.writer.emit("pow", self._terms(expr.args))
-
     def _filled(self, rows: int, columns: int) -> Term:
         """Ones of a shape."""
         t = self.writer
@@ -253,8 +250,8 @@ class Worded:
 
     def _matrix_product(self, expr: Any) -> Term:
         t = self.writer
-        numbers = [a for a in expr.args if not getattr(a, "is_Matrix", False)]
-        matrices = [a for a in expr.args if getattr(a, "is_Matrix", False)]
+        numbers = [a for a in expr.args if not a.is_Matrix]
+        matrices = [a for a in expr.args if a.is_Matrix]
         if len(matrices) == 1 and isinstance(matrices[0], sp.OneMatrix):
             ones = [self._filled(*matrices[0].shape)] if any(n.has(sp.MatrixExpr) for n in numbers) else []
             return t.mul([*self._numbers(numbers), *ones])
@@ -283,7 +280,7 @@ class Worded:
         if type(expr.function.expr).__name__ == "softmax":
             return self.writer.call("softmax" if expr.shape[1] == 1 else "softmax rows", inner)
         body = Worded(self.writer, self.words)
-        body._known = {d: inner}
+        body._known[d] = inner
         return body.term(expr.function.expr)
 
     def _cellwise(self, expr: Any) -> Term:
@@ -326,12 +323,9 @@ class Worded:
     _READ: ClassVar[dict[str, Callable[["Worded", Any], Term]]] = {
         "Symbol": _symbol, "MatrixSymbol": _array, "Indexed": lambda self, e: self._cell(e.base.label, e.indices),
         "MatrixElement": _element, "Number": _number, "ImaginaryUnit": lambda self, e: self.writer.unit,
-        "Exp1": lambda self, e: self.writer.constant("e"), "Pi": lambda self, e: self.writer.constant("pi"),
-        "EulerGamma": lambda self, e: self.writer.constant("gamma_E"),
-        "Add": lambda self, e: self.writer.plus(*self._numbers(e.args)),
-        "Mul": lambda self, e: self.writer.mul(self._numbers(e.args)),
-        "MatAdd": lambda self, e: self.writer.plus(*self._numbers(e.args)),
-        "HadamardProduct": lambda self, e: self.writer.mul(self._numbers(e.args)), "Pow": _power, "HadamardPower": _power,
+        **dict.fromkeys(("Add", "MatAdd"), lambda self, e: self.writer.plus(*self._numbers(e.args))),
+        **dict.fromkeys(("Mul", "HadamardProduct"), lambda self, e: self.writer.mul(self._numbers(e.args))),
+        **dict.fromkeys(("Pow", "HadamardPower"), lambda self, e: self.writer.emit("pow", self._terms(e.args))),
         "MatMul": _matrix_product, "ZeroMatrix": lambda self, e: ZERO, "OneMatrix": lambda self, e: ONE,
         "Identity": lambda self, e: self.writer.identity, "Transpose": _transposed, "MatrixSlice": _unit, "Trace": _trace,
         "Inverse": lambda self, e: self.writer.emit("inv", (self._factor(e.arg),)),
@@ -339,7 +333,6 @@ class Worded:
         "DiagMatrix": lambda self, e: self.writer.emit("diag", (self._factor(e.args[0]),)),
         "DiagonalOf": lambda self, e: self.writer.emit("main", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
         "CellsOf": _cellwise, "Piecewise": _brace, "Sum": _total, "ExtremeOf": _extreme, "MatrixBase": _cells,
-        "BooleanTrue": lambda self, e: self.writer.number(True), "BooleanFalse": lambda self, e: self.writer.number(False),
     }  # fmt: skip
 
 
@@ -353,12 +346,13 @@ class MatrixComposer(Composer):
     _beside = False  # whether something with cells stands beside the numbers of a product
 
     def _spelled(self, term: Term) -> Any:
-        op, *args = term.parts if term.kind == "call" else ("",)
-        made = [self._made[a] for a in args] if term.kind == "call" else []
         if term.kind == "symbol" and term.parts[0] in self.writer.arrays:
             return sp.Symbol(term.parts[0], commutative=False)
         if term.kind == "brace" and self.writer.is_array(term) and (found := self._bracket(term)) is not None:
             return found[1] if found[0] == 1 else sp.Mul(-1, found[1], evaluate=False)
+        return super()._spelled(term)
+
+    def _called(self, op: str, made: list[Any], term: Term) -> Any:
         if op in ("matmul", "dot"):
             product = sp.Mul(*(Grouped(m) if isinstance(m, Cellwise) else m for m in made), evaluate=False)
             return product if op == "matmul" else Scalar(product)
@@ -377,11 +371,9 @@ class MatrixComposer(Composer):
             if name == "matrix":
                 return sp.ImmutableDenseMatrix(*map(int, sizes), made)
             return sp.Symbol("I", commutative=False) if name == "eye" else Unit(*map(int, sizes))
-        if op == SERIES:
-            return sum_as_it_stands(made[0], made[1:])
         if op.endswith(" over"):
             return ExtremeOver(sp.Symbol(op.removesuffix(" over")), *made)
-        return super()._spelled(term)
+        return super()._called(op, made, term)
 
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A number times what has cells, which is a product or quotient cell by cell."""
@@ -391,8 +383,8 @@ class MatrixComposer(Composer):
         scale = super()._product(numbers, coefficient)
         if not arrays:
             return scale
-        over = [self._cellwise(b, e) for b, e in arrays if e > 0 or is_exponential(b)]
-        under = [self._cellwise(b, -e) for b, e in arrays if e < 0 and not is_exponential(b)]
+        over = [self._cellwise(b, e) for b, e in arrays if e > 0 or b.op == "exp"]
+        under = [self._cellwise(b, -e) for b, e in arrays if e < 0 and b.op != "exp"]
         cells = _joined(over) if over else sp.S.One
         cells = CellQuotient(cells, _joined(under)) if under else cells
         if scale == 1:
@@ -415,11 +407,11 @@ class MatrixComposer(Composer):
     def _cellwise(self, base: Term, exponent: Fraction) -> Any:
         """A power, cell by cell."""
         made = self._made[base]
-        if is_exponential(base):
+        if base.op == "exp":
             return self._exp(base.parts[1], exponent)
         if exponent == 1:
             return made
-        if exponent == 2 and base.kind == "call" and isinstance(made, sp.Function):
+        if exponent == 2 and base.op and isinstance(made, sp.Function):
             return sp.Pow(made, 2, evaluate=False)
         return Cellwise(made, made) if exponent == 2 else CellPower(made, sp.Rational(exponent.numerator, exponent.denominator))
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from symdiff.inspection.exact import HALF, ONCE
+from symdiff.inspection.matrix_values import is_thin
 from symdiff.inspection.reading.terms import ONE, ZERO, Term, Terms, inside_first
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
@@ -51,6 +52,10 @@ class Writer(Terms):
     def standing(self, name: str, term: Term) -> Term:
         """A symbol that stands for a term."""
         return self.symbol(name, term.is_complex)
+
+    def primed(self, symbol: Term) -> Term:
+        """The symbol of the derivative of a value of a round, x'[k] of x[k]."""
+        return self.symbol(symbol.parts[0].replace("[", "'[", 1))
 
     def is_array(self, term: Term) -> bool:
         """Whether a term has cells."""
@@ -98,9 +103,7 @@ class Writer(Terms):
         if op != "select":
             return self.emit(op, args)
         condition, a, b = args
-        if is_thin(condition) and not (a.kind == "number" and a.parts[0] == HALF):
-            return b
-        return self.emit(op, args)
+        return b if is_thin(condition) and a.parts != (HALF,) else self.emit(op, args)
 
     def raised(self, base: Term, exponent: Term) -> Term:
         """A power."""
@@ -108,35 +111,32 @@ class Writer(Terms):
             return self.power(base, exponent.parts[0])
         if base is ONE:
             return ONE
-        if base.kind == "call" and base.parts == ("exp", ONE):
+        if base.parts == ("exp", ONE):
             return self.call("exp", exponent)
         return self.call("pow", base, exponent)
 
     def chosen(self, condition: Term, a: Term, b: Term) -> Term:
         """a where a condition holds, else b; each as it is where it counts."""
-        if condition.kind == "call" and condition.parts[0] == "not":
+        if condition.op == "not":
             condition, a, b = condition.parts[1], b, a
         return self.brace([(condition, self.assumed(a, condition, True))], self.assumed(b, condition, False))
 
     def assumed(self, term: Term, condition: Term, holds: bool) -> Term:
         """A term where a condition holds, or does not: braces of the same condition are decided."""
-        opposite = None
-        if condition.kind == "call" and condition.parts[0] in _OPPOSITE:
-            opposite = self._made.get(("call", (_OPPOSITE[condition.parts[0]], *condition.parts[1:])))
+        opposite = self._made.get(("call", (_OPPOSITE.get(condition.op), *condition.operands)), condition)
 
         def decided(found: Term) -> Term | None:
-            if found.kind != "brace" or not any(c is condition or (c is opposite and c is not None) for c, _ in found.parts):
+            if found.kind != "brace":
                 return None
             rows = []
             for c, value in found.parts[:-1]:
-                if c is condition or c is opposite:
-                    if (c is condition) == holds:
-                        return self.brace(rows, value)
-                else:
+                if c is not condition and c is not opposite:
                     rows.append((c, value))
+                elif (c is condition) == holds:
+                    return self.brace(rows, value)
             return self.brace(rows, found.parts[-1][1])
 
-        return self.rewritten(term, decided) if _has_brace(term) else term
+        return self.rewritten(term, decided) if term.has_brace else term
 
     def rewritten(self, term: Term, change: Callable[[Term], Term | None], done: dict[Term, Term] | None = None) -> Term:
         """A term with what `change` puts in the place of its parts, the innermost first; `done` keeps it for other terms."""
@@ -155,8 +155,8 @@ class Writer(Terms):
             return self.add([(parts[t], c) for t, c in term.parts])
         if term.kind == "product":
             return self.powers([(parts[t], e) for t, e in term.parts])
-        if term.kind == "call":
-            return self.emit(term.parts[0], tuple(parts[t] for t in term.parts[1:]))
+        if term.op:
+            return self.emit(term.op, tuple(parts[t] for t in term.operands))
         *rows, (_, otherwise) = term.parts
         found = parts[otherwise]
         for c, v in reversed(rows):
@@ -165,7 +165,7 @@ class Writer(Terms):
 
     def _truth(self, term: Term) -> Term:
         """A number as a condition."""
-        if term.is_condition or (term.kind == "call" and term.parts[0] in ("true", "false")):
+        if term.is_condition or term.op in ("true", "false"):
             return term
         if term.kind == "number":
             return self.number(bool(term.parts[0]))
@@ -175,46 +175,25 @@ class Writer(Terms):
         """A condition as a number: 1 where it holds."""
         if term.is_condition:
             return self.brace([(term, ONE)], ZERO)
-        if term.kind == "call" and term.parts[0] in ("true", "false"):
-            return ONE if term.parts[0] == "true" else ZERO
-        return term
+        return {"true": ONE, "false": ZERO}.get(term.op, term)
 
     def _logical(self, op: str, args: tuple[Term, ...]) -> Term:
         args = tuple(map(self._truth, args))
-        names = [a.parts[0] for a in args]
+        first, *_ = args
         if op == "not":
-            (a,) = args
-            if names[0] in ("true", "false"):
-                return self.number(names[0] == "false")
-            if names[0] == "not":
-                return a.parts[1]  # type: ignore[no-any-return]
-            return self.call(_OPPOSITE[names[0]], *a.parts[1:]) if names[0] in _OPPOSITE else self.call("not", a)
+            if first.op in ("true", "false"):
+                return self.number(first.op == "false")
+            if first.op == "not":
+                return first.operands[0]
+            return self.call(_OPPOSITE[first.op], *first.operands) if first.op in _OPPOSITE else self.call("not", first)
         if op in ("and", "or"):
-            kept = [a for a, name in zip(args, names, strict=True) if name != ("true" if op == "and" else "false")]
-            if ("false" if op == "and" else "true") in names:
-                return self.number(op == "or")
-            if len(kept) < 2 or kept[0] is kept[1]:
-                return kept[0] if kept else self.number(op == "and")
+            idle, decisive = self.number(op == "and"), self.number(op == "or")
+            kept = [a for a in dict.fromkeys(args) if a is not idle]
+            if decisive in kept:
+                return decisive
+            if len(kept) < 2:
+                return kept[0] if kept else idle
         return self.call(op, *args)
-
-
-def is_thin(condition: Term) -> bool:
-    """Whether a condition holds at single points only."""
-    if condition.kind != "call":
-        return False
-    op, *args = condition.parts
-    if op == "and":
-        return any(map(is_thin, args))
-    return op == "eq" or (op == "or" and all(map(is_thin, args)))
-
-
-def _has_brace(term: Term) -> bool:
-    seen: set[Term] = set()
-    for found in inside_first(term, seen):
-        if found.kind == "brace":
-            return True
-        seen.add(found)
-    return False
 
 
 def _log_gamma(t: Writer, x: Term) -> Term:
@@ -228,7 +207,7 @@ SPELLED: dict[tuple[str, int], Any] = {
     ("add", 2): lambda t, a, b: t.plus(a, b),
     ("sub", 2): lambda t, a, b: t.plus(a, t.neg(b)),
     ("mul", 2): lambda t, a, b: t.mul([a, b]),
-    ("div", 2): lambda t, a, b: t.powers([(a, Fraction(1)), (b, Fraction(-1))]),
+    ("div", 2): lambda t, a, b: t.powers([(a, ONCE), (b, -ONCE)]),
     ("neg", 1): lambda t, a: t.neg(a),
     ("pow", 2): Writer.raised,
     ("sqrt", 1): lambda t, a: t.power(a, HALF),
@@ -270,16 +249,14 @@ class Chains:
             found = [(writer.amount(arg), ONCE)] if arg is not None else self._parts.pop(operand)
             if sign < 0:
                 found = [(t, -c) for t, c in found]
-            parts = found if not parts else _extended(parts, found)
+            if parts:
+                parts += found
+            else:
+                parts = found
         if binding in self._steps:
             self._parts[binding] = parts
             return None
         return writer.add(parts) if kind == "add" else writer.powers(parts)
-
-
-def _extended(parts: list[Any], more: list[Any]) -> list[Any]:
-    parts += more
-    return parts
 
 
 def read_graph(
