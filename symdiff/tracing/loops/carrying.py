@@ -228,14 +228,14 @@ class Carrying:
         """The number of the structure of what a name holds."""
         ways = self.keeping.several[self.place, name]
         found = self._flat(value, leaves)
-        shapes = [np.shape(v) for v in leaves]
+        given = [traced_form(v) for v in leaves]
         for n, (structure, forms) in enumerate(ways):
-            if structure == found and [f.shape for f in forms] == shapes:
+            if structure == found and [f.shape for f in forms] == [f.shape for f in given]:
                 return n
         if len(ways) == _WAYS or (isinstance(found, Parts) and not _is_frozen(found)):
             self.keeping.open.append(self)
             raise self.keeping.refuse("the ways through a round give values of different structures")
-        ways.append((found, [traced_form(v) for v in leaves]))
+        ways.append((found, given))
         return len(ways) - 1
 
     def _way(self, name: str, value: Any, leaves: list[Any]) -> Any:
