@@ -81,7 +81,7 @@ def emit(
     head = f"{'int' if raised else 'void'} {entry}"
     told = names_in_extents(tuple(leaf.shape for leaf in program.inputs))
     sizes = {size: names.fresh(size) for size in sorted(told)}
-    function, support = _function(program, head, names, arguments, targets, sizes)
+    function, support = _function(program, entry, head, names, arguments, targets, sizes)
     text = "\n".join([comment(header, doc), support, *function]) + "\n"
     about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets, sizes)]))
     declared = DECLARED.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
@@ -92,14 +92,14 @@ def emit(
 
 
 def _function(
-    program: Program, head: str, names: Names, arguments: list[str], targets: list[str], sizes: dict[str, str]
+    program: Program, entry: str, head: str, names: Names, arguments: list[str], targets: list[str], sizes: dict[str, str]
 ) -> tuple[list[str], str]:
-    """The function, and what stands before it."""
+    """The function, with its large constants behind it, and what stands before it."""
     if problem := refuse_heads(program, LANGUAGE.library):
         raise BackendError(problem)
     if names_in_extents(tuple(o.shape for o in program.outputs)) - sizes.keys():
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
-    words, bounds = CNests(LANGUAGE, names, dict(sizes)), _bounded(program, sizes)
+    words, bounds = CNests(LANGUAGE, names, dict(sizes), entry), _bounded(program, sizes)
     read = {node.params[0] for node, uses in zip(program.nodes, uses_of(program), strict=True) if node.op == "input" and uses}
     unread = [f"(void){argument};" for place, argument in enumerate(arguments) if place not in read]
     lines = [*unread, *bounds, *words.body(program, arguments, targets), *(["return 0;"] if program.checks else [])]
@@ -108,8 +108,8 @@ def _function(
     codes = {node.dtype for node in nodes} | {leaf.dtype for leaf in program.leaves}
     included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown or bounds else []))) + "\n"
     signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
-    support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers()]
-    text = [*signature, "{", *indented(lines), "}"]
+    support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers(), *words.declared_tables()]
+    text = [*signature, "{", *indented(lines), "}", *words.defined_tables()]
     return text, included + ("\n" + "\n".join(support) if support else "")
 
 

@@ -16,6 +16,7 @@ from symdiff.codegen.c_like import Dialect
 from symdiff.codegen.expressions import ATOM, Expression, Spelled
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Nexts
+from symdiff.codegen.text import indented, wrapped_text
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
@@ -61,9 +62,11 @@ class CNests(TextNests):
 
     constant, qualifier = "static const", "static"
 
-    def __init__(self, language: Dialect, names: Names, sizes: dict[str, str]) -> None:
+    def __init__(self, language: Dialect, names: Names, sizes: dict[str, str], entry: str) -> None:
         super().__init__(names, sizes)
         self.language = language
+        self.entry = entry
+        self.givers: dict[str, str] = {}  # the functions that give large constants
         self.grown: dict[str, str] = {}  # what has memory of its own, and its room where rounds make it larger
         self.large: dict[str, str] = {}  # arrays that get memory where they are first needed, by their types
         self.zeroed: set[str] = set()
@@ -102,11 +105,29 @@ class CNests(TextNests):
 
     # -- memory
 
+    def constant_text(self, name: str, value: np.ndarray, outside: bool = True) -> list[str]:
+        kind = self.language.types[value.dtype.char]
+        cells = [self.language.literal(cell, value.dtype.char) for cell in value.ravel().tolist()]
+        if not outside:
+            return [f"{self.constant} {kind} {name}[] = {{{', '.join(cells)}}};"]
+        held = wrapped_text(f"static const {kind} cells[] = {{", cells, "};", "")
+        return [f"{self.qualifier} const {kind} *{self.givers[name]}(void)", "{", *indented([*held, "return cells;"]), "}"]
+
     def table(self, value: np.ndarray) -> Buffer:
-        name, code = self.names.numbered("table"), value.dtype.char
-        cells = ", ".join(self.language.literal(cell, code) for cell in value.ravel().tolist())
-        self.top.append(f"{self.constant} {self.language.types[code]} {name}[] = {{{cells}}};")
-        return Buffer(name, value.shape, code)
+        found = super().table(value)
+        name, kind = found.name, self.language.types[found.dtype]
+        if name in self.constants and name not in self.givers:
+            self.givers[name] = self.names.fresh(f"{self.entry}_{name}")
+            self.top.append(f"const {kind} *const {name} = {self.givers[name]}();")
+        return found
+
+    def declared_tables(self) -> list[str]:
+        """What declares the functions that give large constants."""
+        return [f"{self.constant_text(name, value)[0]};\n" for name, value in self.constants.items()]
+
+    def defined_tables(self) -> list[str]:
+        """These functions, which stand below the mathematics."""
+        return [line for name, value in self.constants.items() for line in ("", *self.constant_text(name, value))]
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         kind = self.language.types[code]

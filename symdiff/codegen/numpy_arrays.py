@@ -71,7 +71,7 @@ def emit(
         header,
         special=calls_scipy(writer.scalars),
         packages=[*dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)],
-        head=["\n".join(held)] if held else [],
+        constants=held,
         support=[*(primitive_text(site, name, alias) for name, site, alias in sites), *writer.called_heads()],
         known=[] if writer.exported else [*emitted_globals(writer.scalars), *writer.constants, *compiled],
     )

@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from symdiff.codegen.exceptions import POINT, Raised
 from symdiff.codegen.expressions import ATOM, Expression
 from symdiff.codegen.names import Names, cell_name, cell_suffix
@@ -44,15 +46,17 @@ def emit(
     own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(raised))))
     axes: dict[str, Any] = {"in_axes": plan.in_axes, "out_axes": plan.out_axes}
     shell = PointsShell(plan.program, name, own, exported=style == "export", result=result, raised=raised, **axes)
-    blocks = [_Block(plan, f"{name}_block", shell, calls)]
+    constants: dict[str, np.ndarray] = {}
+    blocks = [_Block(plan, f"{name}_block", shell, calls, constants)]
     if before is not None:
-        blocks.insert(0, _Checks(before, f"{name}_checks", shell, {}))
+        blocks.insert(0, _Checks(before, f"{name}_checks", shell, {}, constants))
     lines = [*shell.accepted(), *shell.count(), *shell.arrays_for_results(shell.given())]
     lines += [line for block in blocks for line in (*block.kept(), *block.loop())]
     lines += shell.returned(shell.targets, [])
     functions = [*(block.function() for block in blocks), shell.function(doc, lines)]
     known = [] if shell.exported else emitted_globals(nodes)
-    return shell.source(functions, header, special=calls_scipy(nodes), known=known)
+    held = ["\n".join(blocks[0].words.constant_text(name, value)) for name, value in constants.items()]
+    return shell.source(functions, header, special=calls_scipy(nodes), known=known, constants=held)
 
 
 class _Block:
@@ -60,7 +64,7 @@ class _Block:
 
     store = "work"
 
-    def __init__(self, plan: Plan, name: str, shell: Shell, calls: Mapping[int, str]) -> None:
+    def __init__(self, plan: Plan, name: str, shell: Shell, calls: Mapping[int, str], constants: dict[str, np.ndarray]) -> None:
         self.plan, self.program, self.shell = plan, plan.program, shell
         self.name = shell.names.fresh(name)
         self.arguments = shell.arguments[: len(self.program.inputs)]
@@ -80,7 +84,9 @@ class _Block:
         self.words = RowNests(self.names, calls, self.program, places, self.check, f"{first}.shape[{axis or 0}]")
         arrays = [(c.buffer.name, x) for c, x in zip(given, plan.in_axes, strict=True) if isinstance(c, Cells) and c.buffer]
         self.words.given, self.words.shared = {name for name, _ in arrays}, {name for name, x in arrays if x is None}
+        self.words.constants = constants  # of the file
         body = self.words.body_of_block(given)
+        shell.names.taken.update(constants)
         work, rooms = self.words.rooms(self.store)
         self.lines = [*self.head, *work, *self.opened, *body, *self.ends]
         self.buffers = [*rooms, *((name, rows, code) for name, (rows, code) in self.rows.items())]

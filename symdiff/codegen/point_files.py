@@ -18,7 +18,7 @@ import numpy as np
 
 from symdiff.codegen import python
 from symdiff.codegen.array_nests import ArrayNests
-from symdiff.codegen.array_text import constant_text, support_texts
+from symdiff.codegen.array_text import support_texts
 from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.expressions import ATOM, CHOICE, Ends, Spell, Spelled, Statements, emit_statements
 from symdiff.codegen.names import Names, emitted_cell_names
@@ -177,8 +177,8 @@ class _PointFile(Shell):
         functions = [*self.functions, self.function(doc, lines)]
         known = () if self.exported else self.known()
         support = [*self.slow, *support_texts((node.op for node in nodes_with_bodies(self.program)), "np")]
-        special, head = calls_scipy(self.nodes), self.heads()
-        return self.source(functions, header, special=special, support=support, known=known, head=head)
+        special, constants = calls_scipy(self.nodes), self.constant_texts()
+        return self.source(functions, header, special=special, support=support, known=known, constants=constants)
 
     def checks(self) -> list[str]:
         """What ends the function where a check holds; what is computed for it is given to the steps."""
@@ -199,7 +199,7 @@ class _PointFile(Shell):
         self.names.taken.update(carried)
         return self.quietly(lines)
 
-    def heads(self) -> list[str]:
+    def constant_texts(self) -> list[str]:
         """Constants of the file."""
         return []
 
@@ -470,17 +470,16 @@ class _LoopFile(_PointFile):
 
     def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
         spell = self.careful(program) if careful else self.spell
-        words = self.nests(Names(self.names.taken), self.size_names, spell, self.literal, ends)
+        words = self.said = self.nests(Names(self.names.taken), self.size_names, spell, self.literal, ends)
+        words.constants = self.constants
         targets = self.targets if program is self.rest else [words.names.numbered("v") for _ in program.outputs]
         names = self.inside() if program is self.rest else self.order()
         lines = words.body(program, names[: len(program.inputs)], targets)
-        self.constants |= words.constants
-        self.names.taken.update(words.constants)
+        self.names.taken.update(self.constants)
         return lines, {o.cells[0]: name for o, name in zip(program.outputs, targets, strict=True)}
 
-    def heads(self) -> list[str]:
-        held = [f"{name} = {constant_text(value)}" for name, value in self.constants.items()]
-        return ["\n".join(held)] if held else []
+    def constant_texts(self) -> list[str]:
+        return ["\n".join(self.said.constant_text(name, value)) for name, value in self.constants.items()]
 
     def inside(self) -> list[str]:
         """The names of what the steps are given, in there."""

@@ -41,7 +41,6 @@ class PythonNests(TextNests):
         self.growing: set[str] = set()  # those that have the rows of the rounds so far
         self.given: frozenset[str] = frozenset()  # arguments, which may be arrays
         self.appended: dict[str, Count] = {}  # the cells that come next
-        self.constants: dict[str, np.ndarray] = {}  # arrays of the file
 
     def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
         counted = [t for t, o in zip(targets, program.outputs, strict=True) if names_in_extents(o.shape) - self.sizes.keys()]
@@ -78,11 +77,14 @@ class PythonNests(TextNests):
 
     # -- lists
 
+    def constant_text(self, name: str, value: np.ndarray, outside: bool = True) -> list[str]:
+        cells, (first, last) = [self._constant(v, value.dtype.char) for v in value.ravel().tolist()], "()" if outside else "[]"
+        return wrapped_text(f"{name} = {first}", cells, last, "")
+
     def table(self, value: np.ndarray) -> Buffer:
-        name, code = self.names.numbered("table"), value.dtype.char
-        self.top += wrapped_text(f"{name} = [", [self._constant(v, code) for v in value.ravel().tolist()], "]", "")
-        self.known.add(name)
-        return Buffer(name, value.shape, code)
+        found = super().table(value)
+        self.known.add(found.name)
+        return found
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         name = self._name(name, "w" if shape else "s")

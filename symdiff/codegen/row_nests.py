@@ -238,12 +238,14 @@ class RowNests(TextNests):
 
     # -- memory
 
-    def table(self, value: np.ndarray) -> Buffer:
-        name = self.names.numbered("table")
+    def constant_text(self, name: str, value: np.ndarray, outside: bool = True) -> list[str]:
         cells = [number_literal(v) for v in value.ravel().tolist()]
-        self.shared.add(name)
-        self.top += wrapped_text(f"{name} = np.array([", cells, f"], np.{dtype_text(value.dtype.char)})", "")
-        return Buffer(name, value.shape, value.dtype.char)
+        return wrapped_text(f"{name} = np.array([", cells, f"], np.{dtype_text(value.dtype.char)})", "")
+
+    def table(self, value: np.ndarray) -> Buffer:
+        found = super().table(value)
+        self.shared.add(found.name)
+        return found
 
     def buffer(self, name: str, shape: Any, code: str) -> Buffer:
         if not shape:

@@ -15,6 +15,7 @@ from symdiff.codegen.names import UNCALLED, Names, emitted_argument_names
 from symdiff.codegen.sizes import Sizes, told_sizes
 from symdiff.codegen.source import MISS, PythonFile, Source
 from symdiff.codegen.text import (
+    LARGE,
     Result,
     dtype_text,
     emits_flat_result,
@@ -254,12 +255,18 @@ class Shell:
     def source(
         self, functions: Sequence[str], header: Sequence[str] = (), *, special: bool = False, packages: Sequence[str] = (),
         head: Sequence[str] = (), support: Sequence[str] = (), known: Sequence[tuple[str, Any]] = (),
+        constants: Sequence[str] = (),
     ) -> Source:  # fmt: skip
-        """The functions, the mathematics first, as a file, or as text for this process, whose globals are `known`, too."""
+        """The functions, the mathematics first, as a file, or as text for this process, whose globals are `known`, too.
+
+        Long `constants` stand below the functions.
+        """
         called = [text for name, text in self.support.items() if name in self.used]
+        above = "\n".join(text for text in constants if text.count(",") <= LARGE)
+        below = [text for text in constants if text.count(",") > LARGE]
         if not self.exported:
-            text = "\n\n\n".join([UNEVALUATED, *functions, *self.stores, *support, *called]) + "\n"
-            return Source(text, self.entry, self.language, (("MISS", MISS), *DTYPES.items(), *known))
+            text = "\n\n\n".join([UNEVALUATED, *functions, *self.stores, *support, *called, *constants])
+            return Source(f"{text}\n", self.entry, self.language, (("MISS", MISS), *DTYPES.items(), *known))
         kinds = [self.annotation(o, bool(self.points)) for o in self.program.outputs]
         standard = tuple(text for name, text in self.used.items() if name not in self.support)
         local = ["_local = threading.local()"] if self.stores else []
@@ -267,9 +274,9 @@ class Shell:
             tuple(header),
             standard,
             (*self.packages(special), *packages),
-            (self.result_named(kinds), *local, *head),
+            (self.result_named(kinds), *local, *filter(None, [above]), *head),
             tuple(functions),
-            (*self.stores, *support, *called),
+            (*self.stores, *support, *called, *below),
             tuple(map(self.accepted_type, self.program.inputs[: self.given_count])),
         ).source(self.entry, self.language)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from symdiff.vocabulary.literals import WIDTH
 
+LARGE = 64  # cells, from which on a constant stands below the mathematics
 _DTYPES = {"?": "bool_", "l": "intp", "f": "float32", "d": "float64", "F": "complex64", "D": "complex128"}
 
 

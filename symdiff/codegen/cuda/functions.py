@@ -5,8 +5,9 @@ that NaN and infinities pass as C99 has it where the real functions do. The form
 (Branch cuts for complex elementary functions, 1987); division is Smith's.
 """
 
-import math
 import re
+
+import numpy as np
 
 from symdiff.codegen.cuda.special import NEEDS as _REAL_NEEDS
 from symdiff.codegen.cuda.special import REAL as _REAL
@@ -230,9 +231,9 @@ def guarded(name: str, text: str) -> str:
 def macros(programs: list[Program]) -> list[str]:
     """What stands for names of <math.h> in texts of ours, which the run-time compiler does not have."""
     needed = {macro for name, _ in _used(programs, frozenset()) for macro in _NEEDS.get(name, ())}
-    for number in (node.params for program in programs for node in program.nodes if node.op == "const"):
-        for part in (number.real, number.imag):
-            needed |= {"NAN"} if part != part else {"INFINITY"} if abs(part) == math.inf else set()
+    constants = [np.asarray(node.params) for program in programs for node in program.nodes if node.op == "const"]
+    parts = [part for value in constants for part in (value.real, value.imag)]
+    needed |= {name for name, test in (("NAN", np.isnan), ("INFINITY", np.isinf)) if any(test(part).any() for part in parts)}
     return [definition for name, definition in _MACROS.items() if name in needed]
 
 

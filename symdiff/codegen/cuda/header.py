@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from symdiff.codegen.c_like import RESERVED, Dialect, comment
 from symdiff.codegen.c_nests import LOCAL, CNests
 from symdiff.codegen.cuda.functions import (
@@ -102,6 +104,9 @@ class CudaNests(CNests):
 
     constant, qualifier = "const", DEVICE
 
+    def stands_outside(self, value: np.ndarray) -> bool:
+        return super().stands_outside(value) and not is_complex(value.dtype.char)  # structures are made in the function
+
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         found = super().buffer(name, shape, code)
         if self.large:
@@ -119,10 +124,10 @@ def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     if problem := _refused(program):
         raise BackendError(problem)
     names, arguments, targets = cuda_argument_names(program, name)
-    words = CudaNests(LANGUAGE, names, {})
+    words = CudaNests(LANGUAGE, names, {}, name_of(name))
     lines = words.body(program, arguments, targets)
     head = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, f"{DEVICE} void {name_of(name)}")
-    return [*head, "{", *indented(lines), "}"], words
+    return [*words.declared_tables(), *head, "{", *indented(lines), "}"], words
 
 
 def _refused(program: Program) -> str:
@@ -158,7 +163,7 @@ def emit(
     function, words = device_function(plan.program, name)
     helpers = [guarded(helper, text) for helper, text in zip(sorted(words.used), words.helpers(), strict=True)]
     before = preamble([*programs_in(plan.program)], header=True, printed=words.printed)
-    text = "\n".join([comment(header, doc), "#pragma once\n", *before, *helpers, *function]) + "\n"
+    text = "\n".join([comment(header, doc), "#pragma once\n", *before, *helpers, *function, *words.defined_tables()]) + "\n"
     return Source(text, name_of(name), "cuda")
 
 

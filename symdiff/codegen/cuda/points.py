@@ -31,7 +31,7 @@ def point_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> tuple[str, 
     lines, words = device_function(plan.program, name)
     kernel = PointKernel(plan, function, f"{function}_{'points' if plan.kind == 'batch' else 'point'}", by_value)
     before = preamble([*programs_in(plan.program)], printed=words.printed)
-    text = [*before, *words.helpers(), *lines, "", *kernel.lines()]
+    text = [*before, *words.helpers(), *lines, "", *kernel.lines(), *words.defined_tables()]
     return "\n".join(text) + "\n", kernel.kernel
 
 
