@@ -16,7 +16,7 @@ from symdiff.codegen.c_like import Dialect
 from symdiff.codegen.expressions import ATOM, Expression, Spelled
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Nexts
-from symdiff.codegen.text import indented, wrapped_text
+from symdiff.codegen.text import indented
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
@@ -105,29 +105,26 @@ class CNests(TextNests):
 
     # -- memory
 
-    def constant_text(self, name: str, value: np.ndarray, outside: bool = True) -> list[str]:
-        kind = self.language.types[value.dtype.char]
-        cells = [self.language.literal(cell, value.dtype.char) for cell in value.ravel().tolist()]
-        if not outside:
-            return [f"{self.constant} {kind} {name}[] = {{{', '.join(cells)}}};"]
-        held = wrapped_text(f"static const {kind} cells[] = {{", cells, "};", "")
-        return [f"{self.qualifier} const {kind} *{self.givers[name]}(void)", "{", *indented([*held, "return cells;"]), "}"]
+    def around(self, name: str, code: str, outside: bool) -> tuple[str, str]:
+        return f"{'static const' if outside else self.constant} {self.language.types[code]} {name}[] = {{", "};"
 
     def table(self, value: np.ndarray) -> Buffer:
         found = super().table(value)
         name, kind = found.name, self.language.types[found.dtype]
         if name in self.constants and name not in self.givers:
-            self.givers[name] = self.names.fresh(f"{self.entry}_{name}")
-            self.top.append(f"const {kind} *const {name} = {self.givers[name]}();")
+            giver = self.names.fresh(f"{self.entry}_{name}")
+            self.givers[name] = f"{self.qualifier} const {kind} *{giver}(void)"
+            self.top.append(f"const {kind} *const {name} = {giver}();")
         return found
 
     def declared_tables(self) -> list[str]:
         """What declares the functions that give large constants."""
-        return [f"{self.constant_text(name, value)[0]};\n" for name, value in self.constants.items()]
+        return [f"{head};\n" for head in self.givers.values()]
 
     def defined_tables(self) -> list[str]:
         """These functions, which stand below the mathematics."""
-        return [line for name, value in self.constants.items() for line in ("", *self.constant_text(name, value))]
+        held = [(self.givers[name], self.constant_text("cells", value)) for name, value in self.constants.items()]
+        return [line for head, cells in held for line in ("", head, "{", *indented([*cells, "return cells;"]), "}")]
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         kind = self.language.types[code]

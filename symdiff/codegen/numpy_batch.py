@@ -8,18 +8,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from symdiff.codegen.exceptions import POINT, Raised
+from symdiff.codegen.exceptions import POINT
 from symdiff.codegen.expressions import ATOM, Expression
 from symdiff.codegen.names import Names, cell_name, cell_suffix
 from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.nest_words import Buffer, Cells
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.row_nests import Row, RowNests
-from symdiff.codegen.shells import INDENT, PointsShell, Shell
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, indented, tuple_text, wrapped_text
+from symdiff.codegen.shells import INDENT, PointsShell
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import dtype_text, few_names, indented, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, is_nest
@@ -31,32 +29,28 @@ LONGEST, SHORTEST = 8192, 64  # points a block; 4096 took 1.2 times as long on t
 CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs take shorter blocks
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (), before: Plan | None = None,
-) -> Source:  # fmt: skip
-    """The plan as a function over points: style "runtime" for arguments already normalised, "export" for a stand-alone file.
-
-    `raised` are the exceptions of the checks of the plan `before`.
+def emit(plan: Plan, *, before: Plan | None = None, **asked: Any) -> Source:
+    """The plan as the function over points that is `asked` for, `Wanted`: of a file, or for arguments already normalised. The
+    exceptions are those of the checks of the plan `before`.
     """
+    want = Wanted(**asked)
     if problem := refuse_heads(plan.program, "NumPy's files"):
         raise BackendError(problem)
     nodes = [node for own in (plan, *([before] if before else [])) for node in nodes_with_bodies(own.program) if node.op in OPS]
     calls = called(nodes)
-    own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(raised))))
-    axes: dict[str, Any] = {"in_axes": plan.in_axes, "out_axes": plan.out_axes}
-    shell = PointsShell(plan.program, name, own, exported=style == "export", result=result, raised=raised, **axes)
-    constants: dict[str, np.ndarray] = {}
-    blocks = [_Block(plan, f"{name}_block", shell, calls, constants)]
+    own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(want.raised))))
+    shell = PointsShell(plan.program, want, own, plan.in_axes, plan.out_axes)
+    shell.constants = {}
+    blocks = [_Block(plan, f"{want.name}_block", shell, calls)]
     if before is not None:
-        blocks.insert(0, _Checks(before, f"{name}_checks", shell, {}, constants))
+        blocks.insert(0, _Checks(before, f"{want.name}_checks", shell, calls))
     lines = [*shell.accepted(), *shell.count(), *shell.arrays_for_results(shell.given())]
     lines += [line for block in blocks for line in (*block.kept(), *block.loop())]
     lines += shell.returned(shell.targets, [])
-    functions = [*(block.function() for block in blocks), shell.function(doc, lines)]
+    functions = [*(block.function() for block in blocks), shell.function(lines)]
     known = [] if shell.exported else emitted_globals(nodes)
-    held = ["\n".join(blocks[0].words.constant_text(name, value)) for name, value in constants.items()]
-    return shell.source(functions, header, special=calls_scipy(nodes), known=known, constants=held)
+    held = ["\n".join(blocks[0].words.constant_text(name, value)) for name, value in shell.constants.items()]
+    return shell.source(functions, special=calls_scipy(nodes), known=known, constants=held)
 
 
 class _Block:
@@ -64,7 +58,7 @@ class _Block:
 
     store = "work"
 
-    def __init__(self, plan: Plan, name: str, shell: Shell, calls: Mapping[int, str], constants: dict[str, np.ndarray]) -> None:
+    def __init__(self, plan: Plan, name: str, shell: PointsShell, calls: Mapping[int, str]) -> None:
         self.plan, self.program, self.shell = plan, plan.program, shell
         self.name = shell.names.fresh(name)
         self.arguments = shell.arguments[: len(self.program.inputs)]
@@ -84,9 +78,9 @@ class _Block:
         self.words = RowNests(self.names, calls, self.program, places, self.check, f"{first}.shape[{axis or 0}]")
         arrays = [(c.buffer.name, x) for c, x in zip(given, plan.in_axes, strict=True) if isinstance(c, Cells) and c.buffer]
         self.words.given, self.words.shared = {name for name, _ in arrays}, {name for name, x in arrays if x is None}
-        self.words.constants = constants  # of the file
+        self.words.constants = shell.constants
         body = self.words.body_of_block(given)
-        shell.names.taken.update(constants)
+        shell.names.taken.update(shell.constants)
         work, rooms = self.words.rooms(self.store)
         self.lines = [*self.head, *work, *self.opened, *body, *self.ends]
         self.buffers = [*rooms, *((name, rows, code) for name, (rows, code) in self.rows.items())]
@@ -133,7 +127,7 @@ class _Block:
     def function(self) -> str:
         """The function of a block."""
         taken = [*(a for a, _ in self.places(self.arguments)), *self.targets, *(name for name, _, _ in self.buffers)]
-        head = wrapped_text(f"def {self.name}(", [f"{a}: Any" for a in [*taken, *self.more()]], ") -> None:", "")
+        head = wrapped_text(f"def {self.name}(", [f"{a}: Any" for a in [*taken, *self.more()]], ") -> None:")
         return "\n".join([*head, f'{INDENT}"""{self.doc()}"""', *indented(self.lines)])
 
     def doc(self) -> str:
@@ -217,4 +211,4 @@ class _Checks(_Block):
 
 def _unpacked(names: list[str], array: str) -> list[str]:
     """The rows of an array by their names."""
-    return wrapped_text("", names, f" = {array}", "") if len(names) > 1 else [f"{name}, = {array}" for name in names]
+    return wrapped_text("", names, f" = {array}") if len(names) > 1 else [f"{name}, = {array}" for name in names]

@@ -20,7 +20,7 @@ def dtype_text(code: str) -> str:
     return _DTYPES[code]
 
 
-def wrapped_text(opening: str, parts: list[str], closing: str, indent: str) -> list[str]:
+def wrapped_text(opening: str, parts: list[str], closing: str, indent: str = "") -> list[str]:
     """`opening part, part, ... closing` on one line, or on several with the parts indented."""
     line = f"{indent}{opening}{', '.join(parts)}{closing}"
     if len(line) <= WIDTH:

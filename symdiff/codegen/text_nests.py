@@ -23,7 +23,7 @@ from symdiff.codegen.expressions import (
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
-from symdiff.codegen.text import LARGE
+from symdiff.codegen.text import LARGE, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, extent
@@ -87,6 +87,10 @@ class TextNests(Words):
     def literal(self, value: Any, code: str) -> str:
         """A constant."""
         raise NotImplementedError
+
+    def kept(self, text: str, code: str) -> str:
+        """A number that a variable or an array keeps."""
+        return text
 
     def defined(self, name: str, text: str, code: str) -> str:
         """The statement that gives a number its name."""
@@ -170,9 +174,14 @@ class TextNests(Words):
         """Whether a constant stands outside of the function that reads it."""
         return value.size > LARGE
 
+    def around(self, name: str, code: str, outside: bool) -> tuple[str, str]:
+        """What stands before and after the cells of a constant."""
+        raise NotImplementedError
+
     def constant_text(self, name: str, value: np.ndarray, outside: bool = True) -> list[str]:
         """The lines that give a constant its name."""
-        raise NotImplementedError
+        opening, closing = self.around(name, code := value.dtype.char, outside)
+        return wrapped_text(opening, [self.kept(self.literal(cell, code), code) for cell in value.ravel().tolist()], closing)
 
     def table(self, value: np.ndarray) -> Buffer:
         code, outside = value.dtype.char, self.stands_outside(value)

@@ -7,7 +7,7 @@ functions that CUDA lacks, with `BackendError`.
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from symdiff.codegen.names import Names
 from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.nest_values import whole_value
 from symdiff.codegen.nest_words import Buffer, Index
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, indented
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
@@ -126,7 +126,7 @@ def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     names, arguments, targets = cuda_argument_names(program, name)
     words = CudaNests(LANGUAGE, names, {}, name_of(name))
     lines = words.body(program, arguments, targets)
-    head = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, f"{DEVICE} void {name_of(name)}")
+    head = LANGUAGE.signature(program, arguments, targets, f"{DEVICE} void {name_of(name)}")
     return [*words.declared_tables(), *head, "{", *indented(lines), "}"], words
 
 
@@ -156,15 +156,14 @@ def lacking_in_cuda(program: Program) -> str:
     return ""
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "", result: Result | None = None
-) -> Source:  # fmt: skip
-    """The Plan as a header file with one device function."""
-    function, words = device_function(plan.program, name)
+def emit(plan: Plan, **asked: Any) -> Source:
+    """The Plan as the header file that is `asked` for, `Wanted`, with one device function."""
+    want = Wanted(raised=(), **asked)
+    function, words = device_function(plan.program, want.name)
     helpers = [guarded(helper, text) for helper, text in zip(sorted(words.used), words.helpers(), strict=True)]
     before = preamble([*programs_in(plan.program)], header=True, printed=words.printed)
-    text = "\n".join([comment(header, doc), "#pragma once\n", *before, *helpers, *function, *words.defined_tables()]) + "\n"
-    return Source(text, name_of(name), "cuda")
+    text = [comment(want.header, want.doc), "#pragma once\n", *before, *helpers, *function, *words.defined_tables()]
+    return Source("\n".join(text) + "\n", name_of(want.name), "cuda")
 
 
 def name_of(name: str) -> str:

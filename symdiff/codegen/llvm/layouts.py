@@ -15,7 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from symdiff.codegen.llvm.scalar import LINE, emit_gathered, emit_load, emit_scattered
+from symdiff.codegen.llvm.scalar import (
+    LINE,
+    emit_gathered,
+    emit_line,
+    emit_line_store,
+    emit_load,
+    emit_scattered,
+    emit_shuffled,
+)
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
 
@@ -104,7 +112,9 @@ class Points:
         if array.layout == "first":
             return self._by_rows(array, cells)
         if array.layout == "last" and not self.last:
-            return {cell: self._vector(array, cell) for cell in cells}
+            rows = self.rows(array)
+            places = {cell: _moved(self.lines, rows[0], array, cell) for cell in cells}
+            return {cell: emit_line(self.lines, place, array.code, self.lines.lanes) for cell, place in places.items()}
         return {cell: emit_gathered(self.lines, self._places(array, cell), array.code) for cell in cells}
 
     def store(self, array: Array, values: list[Value]) -> None:
@@ -115,32 +125,15 @@ class Points:
             self._into_lines(array, [part for value in values for part in value])
         elif array.layout == "last" and not self.last:
             for cell, value in enumerate(values):
-                self._put_vector(array, cell, value)
+                place = _moved(self.lines, self.rows(array)[0], array, cell)
+                how = _aligned(array, self.lines.lanes * array.parts)
+                emit_line_store(self.lines, place, array.code, self.lines.lanes, value, how)
         else:
             for cell, value in enumerate(values):
                 emit_scattered(self.lines, self._places(array, cell), value, array.code)
 
     def _places(self, array: Array, cell: int) -> list[str]:
         return [_moved(self.lines, row, array, cell) for row in self.rows(array)]
-
-    def _vector(self, array: Array, cell: int) -> Value:
-        lines, n = self.lines, self.lines.lanes
-        place = _moved(lines, self.rows(array)[0], array, cell)
-        kind = f"<{n * array.parts} x {TYPES[array.part]}>"
-        whole = lines.put(f"load {kind}, ptr {place}, align {bytes_of_code(array.part)}")
-        if array.parts == 1:
-            return (whole,)
-        return tuple(_shuffled(lines, array.part, whole, whole, range(k, 2 * n, 2), 2 * n) for k in (0, 1))
-
-    def _put_vector(self, array: Array, cell: int, value: Value) -> None:
-        lines, n = self.lines, self.lines.lanes
-        place = _moved(lines, self.rows(array)[0], array, cell)
-        if array.parts == 2:
-            places = [k // 2 + n * (k % 2) for k in range(2 * n)]
-            value = tuple(_shuffled(lines, array.part, value[0], value[1], half, n) for half in (places[:n], places[n:]))
-        for k, part in enumerate(value):
-            at = lines.put(f"getelementptr i8, ptr {place}, i64 {k * n * bytes_of_code(array.part)}")
-            _put(lines, array, n, part, at)
 
     def _by_rows(self, array: Array, cells: list[int]) -> dict[int, Value]:
         numbers: dict[int, str] = {}
@@ -264,16 +257,18 @@ def _swapped(lines: Lines, code: str, vectors: list[str]) -> list[str]:
 
 def _shuffled(lines: Lines, code: str, a: str, b: str, mask: list[int] | range, size: int) -> str:
     """The numbers of two vectors of `size` at the places `mask`."""
-    kind = f"<{size} x {TYPES[code]}>"
-    places = ", ".join(f"i32 {p}" for p in mask)
-    return lines.put(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{places}>")
+    return emit_shuffled(lines, f"<{size} x {TYPES[code]}>", a, b, mask)
+
+
+def _aligned(array: Array, wide: int) -> str:
+    """How a vector of an output's numbers is aligned, and whether it is written past the caches."""
+    size = bytes_of_code(array.part)
+    return f"{min(array.stream, wide * size)}, !nontemporal !0" if array.stream else f"{size}"
 
 
 def _put(lines: Lines, array: Array, wide: int, numbers: str, place: str) -> None:
     """The store of a vector of an output's numbers."""
-    size = bytes_of_code(array.part)
-    how = f"{min(array.stream, wide * size)}, !nontemporal !0" if array.stream else f"{size}"
-    lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {numbers}, ptr {place}, align {how}")
+    lines.run(f"store <{wide} x {TYPES[array.part]}> {numbers}, ptr {place}, align {_aligned(array, wide)}")
 
 
 def _moved(lines: Lines, base: str, array: Array, cell: int) -> str:

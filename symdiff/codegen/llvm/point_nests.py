@@ -191,7 +191,7 @@ class _PointWords(LoopWords):
             if part == "?":
                 own = self.lines.put(f"zext {kind} {own} to <{self.lanes} x i8>")
                 kind = f"<{self.lanes} x i8>"
-            self._run(f"store {kind} {own}, ptr {pointer}, align {bytes_of_code(part)}")
+            self.lines.run(f"store {kind} {own}, ptr {pointer}, align {bytes_of_code(part)}")
 
     # -- loops
 
@@ -205,14 +205,14 @@ class _PointWords(LoopWords):
         mask, numbers = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>"
         self.variables += [f"  {own} = alloca {mask}", f"  {own}.count = alloca {numbers}"]
         first = self._mask() if outer else self.lines.literal(True, "?")
-        self._run(f"store {mask} {first}, ptr {own}", f"store {numbers} zeroinitializer, ptr {own}.count")
+        self.lines.run(f"store {mask} {first}, ptr {own}", f"store {numbers} zeroinitializer, ptr {own}.count")
         most = None if count is None else self._size(self._most(count))
         with super().rounds(name, most, backward) as k:
             if count is not None:
                 self.bound(k.terms[0][0].name, count - 1)
                 inside = self.lines.put(f"icmp slt {numbers} {self._vector(k)}, {self._vector(count)}")
                 before = self.lines.put(f"load {mask}, ptr {own}") if size else first
-                self._run(f"store {mask} {self.lines.put(f'and {mask} {before}, {inside}')}, ptr {own}")
+                self.lines.run(f"store {mask} {self.lines.put(f'and {mask} {before}, {inside}')}, ptr {own}")
             self.active = own
             yield k
         self.active = outer
@@ -223,21 +223,21 @@ class _PointWords(LoopWords):
     def leave_unless(self, condition: Value) -> None:
         mask, numbers, label = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>", f"g{next(self.names)}"
         active = self.lines.put(f"and {mask} {self._mask()}, {condition[0]}")
-        self._run(f"store {mask} {active}, ptr {self.active}")
+        self.lines.run(f"store {mask} {active}, ptr {self.active}")
         some = self._called("i1", f"llvm.vector.reduce.or.v{self.lanes}i1", (mask, active))
-        self._run(f"br i1 {some}, label %{label}, label %{self.exits[-1]}", f"{label}:")
+        self.lines.run(f"br i1 {some}, label %{label}, label %{self.exits[-1]}", f"{label}:")
         counted = self.lines.put(f"load {numbers}, ptr {self.active}.count")
         more = self.lines.put(f"add {numbers} {counted}, {self.lines.put(f'zext {mask} {active} to {numbers}')}")
-        self._run(f"store {numbers} {more}, ptr {self.active}.count")
+        self.lines.run(f"store {numbers} {more}, ptr {self.active}.count")
 
     # -- points
 
     def open(self, leaves: list[tuple[str, Input | Output]], shared: Sequence[bool]) -> None:
         """Read addresses and steps; those of shared inputs from point to point are zero."""
         lines = self.lines
-        lines.text += emit_addresses([Array(name, leaf.shape, leaf.dtype, "any") for name, leaf in leaves])
+        emit_addresses(lines, [Array(name, leaf.shape, leaf.dtype, "any") for name, leaf in leaves])
         count = lines.put("sub i64 %stop, %start")
-        self._run(
+        self.lines.run(
             "%final = sub i64 %stop, 1", f"%vectors = sdiv i64 {lines.put(f'add i64 {count}, {self.lanes - 1}')}, {self.lanes}"
         )
         self.shared = {name for (name, _), own in zip(leaves, shared, strict=False) if own}

@@ -420,12 +420,12 @@ def emit_store(lines: Lines, pointer: str, cell: int, value: Value, code: str) -
         lines.text.append(f"  store {TYPES[part]} {v}, ptr {_place(lines, pointer, cell * len(value) + k, part)}")
 
 
-def emit_gathered(lines: Lines, pointers: list[str], code: str) -> Value:
-    """A vector of cells, one at each pointer."""
+def emit_gathered(lines: Lines, pointers: list[str], code: str, others: str = "poison") -> Value:
+    """A vector of cells, one at each pointer, and `others` in its other lanes."""
     cells = [emit_load(lines, pointer, 0, code) for pointer in pointers]
     part, found = part_of_code(code), []
     for numbers in zip(*cells, strict=True):
-        vector = "poison"
+        vector = others
         for lane, number in enumerate(numbers):
             vector = lines.put(f"insertelement {lines.kind(part)} {vector}, {TYPES[part]} {number}, i32 {lane}")
         found.append(vector)
@@ -436,3 +436,36 @@ def emit_scattered(lines: Lines, pointers: list[str], value: Value, code: str) -
     """The instructions that write a vector's numbers into a cell at each pointer."""
     for lane, pointer in enumerate(pointers):
         emit_store(lines, pointer, 0, tuple(lines.lane(part, part_of_code(code), lane) for part in value), code)
+
+
+def emit_line(lines: Lines, pointer: str, code: str, count: int) -> Value:
+    """A vector of the first `count` of cells side by side, 0 in its other lanes."""
+    part, parts = part_of_code(code), parts_of_code(code)
+    plain = "i8" if part == "?" else TYPES[part]
+    kind = f"<{count * parts} x {plain}>"
+    whole = lines.put(f"load {kind}, ptr {pointer}, align {bytes_of_code(part)}")
+    if part == "?":
+        whole, kind = lines.put(f"icmp ne {kind} {whole}, zeroinitializer"), f"<{count} x i1>"
+    if parts == 1 and count == lines.lanes:
+        return (whole,)
+    places = [[lane * parts + k if lane < count else count * parts for lane in range(lines.lanes)] for k in range(parts)]
+    return tuple(emit_shuffled(lines, kind, whole, "zeroinitializer", own) for own in places)
+
+
+def emit_line_store(lines: Lines, pointer: str, code: str, count: int, value: Value, how: str = "") -> None:
+    """The instructions that write the first `count` numbers of a vector into cells side by side; `how`: aligned otherwise."""
+    part, parts = part_of_code(code), len(value)
+    kind, whole = lines.kind(part), value[0]
+    if parts > 1 or count < lines.lanes:
+        places = [k // parts + k % parts * lines.lanes for k in range(count * parts)]
+        whole = emit_shuffled(lines, kind, whole, value[1] if parts > 1 else "zeroinitializer", places)
+    plain = TYPES[part]
+    if part == "?":
+        whole, plain = lines.put(f"zext <{count} x i1> {whole} to <{count} x i8>"), "i8"
+    lines.run(f"store <{count * parts} x {plain}> {whole}, ptr {pointer}, align {how or bytes_of_code(part)}")
+
+
+def emit_shuffled(lines: Lines, kind: str, first: str, second: str, places: Sequence[int]) -> str:
+    """The numbers of two vectors at some places."""
+    mask = ", ".join(f"i32 {place}" for place in places)
+    return lines.put(f"shufflevector {kind} {first}, {kind} {second}, <{len(places)} x i32> <{mask}>")

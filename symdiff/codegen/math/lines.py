@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from symdiff.lowering.program import Program
@@ -55,6 +56,30 @@ class Lines:
         name = f"%{self.prefix}{self.count}"
         self.text.append(f"  {name} = {text}")
         return name
+
+    def run(self, *lines: str) -> None:
+        """Instructions without a value, and labels."""
+        self.text += [line if line.endswith(":") else f"  {line}" for line in lines]
+
+    @contextmanager
+    def loop(
+        self, stop: str, step: int = 1, start: str = "0", more: str = "slt", carried: Sequence[tuple[str, str, str, str]] = ()
+    ) -> Iterator[str]:
+        """A loop around the lines inside, and its index; without `stop` it is left by a branch to its end.
+
+        `carried` are values that rounds hand on: kind, name, the first one, and the name of the next one.
+        """
+        self.count += 1
+        label = f"l{self.count}"
+        k = f"%{label}.k"
+        self.run(f"br label %{label}.before", f"{label}.before:", f"br label %{label}", f"{label}:")
+        for kind, name, first, following in [("i64", k, start, f"%{label}.next"), *carried]:
+            self.run(f"{name} = phi {kind} [{first}, %{label}.before], [{following}, %{label}.latch]")
+        inside = self.put(f"icmp {more} i64 {k}, {stop}") if stop else "true"
+        self.run(f"br i1 {inside}, label %{label}.body, label %{label}.exit", f"{label}.body:")
+        yield k
+        self.run(f"br label %{label}.latch", f"{label}.latch:", f"%{label}.next = add nsw i64 {k}, {step}")
+        self.run(f"br label %{label}", f"{label}.exit:")
 
     def literal(self, value: float | bool, code: str) -> str:
         """A constant with all its bits."""
