@@ -18,7 +18,6 @@ from symdiff.lowering.program import domain_size, is_leaf
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.literals import number_literal
 
-INDENT = "    "
 SHORT = 64  # sums along a shorter last axis: np.add.reduce takes 4 times as long at 10 cells as a product with ones
 
 

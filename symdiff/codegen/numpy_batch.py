@@ -144,39 +144,41 @@ class _Block:
 
         A block's cells of points that come first are copied to rows: its columns are strided.
         """
-        axis, own = self.plan.in_axes[place], self.cells[place]
+        axis, own, size = self.plan.in_axes[place], self.cells[place], math.prod(leaf.shape)
         if not leaf.shape or not own:
             return Expression(argument, ATOM, 0) if axis is None else Row(argument)
-        named = [] if self.looped else [self.names.fresh(cell_name(argument, leaf.shape, c)) for c in own]
-        size = math.prod(leaf.shape)
-        rows = argument
-        if axis == 0 and len(own) > 1:
+        named, picked = self.cells_by_name(argument, leaf, own, axis)
+        rows, copied = argument, axis == 0 and len(own) > 1
+        if copied or (not named and (axis == 0 or len(leaf.shape) > 1)):
             rows = self.names.fresh(f"{argument}_rows")
+        if copied:
             self.rows[rows] = len(own), leaf.dtype
             flat = argument if len(leaf.shape) == 1 else f"{argument}.reshape(len({argument}), {size})"
-            picked = flat if len(own) == size else f"{flat}[:, {own}]"
-            self.head.append(f"np.copyto({rows}, {picked}.T)  # a row for each cell of {argument}")
+            flat = flat if len(own) == size else f"{flat}[:, {own}]"
+            self.head.append(f"np.copyto({rows}, {flat}.T)  # a row for each cell of {argument}")
             self.head += _unpacked(named, rows) if named else []
-        elif named:
-            at = [cell_suffix(leaf.shape, c).replace("_", ", ") for c in own]
-            self.head += [f"{n} = {argument}[{':, ' * (axis == 0)}{k}]" for n, k in zip(named, at, strict=True)]
-        elif axis == 0:
-            rows = self.names.fresh(f"{argument}_rows")
-            self.head.append(f"{rows} = {argument}.reshape(1, -1)")
-        elif len(leaf.shape) > 1:
-            rows = self.names.fresh(f"{argument}_rows")
-            self.head.append(f"{rows} = {argument}.reshape({size}{', -1' * (axis == -1)})")
+        elif rows == argument:
+            self.head += picked
+        else:
+            self.head.append(f"{rows} = {argument}.reshape({1 if axis == 0 else size}{'' if axis is None else ', -1'})")
         names = dict(zip(own, named, strict=False))
         buffer = Buffer(rows, leaf.shape, leaf.dtype)
         return Cells(leaf.shape, leaf.dtype, lambda index: self.words.read(buffer, index, names), buffer)
 
+    def cells_by_name(
+        self, array: str, leaf: Input | Output, own: Sequence[int], axis: int | None
+    ) -> tuple[list[str], list[str]]:
+        """Names for cells of an array where there are no loops, and what gives them these."""
+        named = [] if self.looped else [self.names.fresh(cell_name(array, leaf.shape, c)) for c in own]
+        at = [cell_suffix(leaf.shape, c).replace("_", ", ") for c in own]
+        return named, [f"{n} = {array}[{':, ' * (axis == 0)}{k}]" for n, k in zip(named, at, strict=False)]
+
     def result(self, place: int, output: Output) -> tuple[Buffer, list[str]]:
         """Where the rows of a result lie, and their names where they have some."""
-        target, axis, size = self.targets[place], self.plan.out_axes[place], len(output.cells)
+        target, axis, size = self.targets[place], self.plan.out_axes[place], math.prod(output.shape)
         if not output.shape:
             return Buffer(target, (), output.dtype), [target]
-        size = math.prod(output.shape)
-        named = [] if self.looped else [self.names.fresh(cell_name(target, output.shape, k)) for k in range(size)]
+        named, picked = self.cells_by_name(target, output, range(size), axis)
         rows = target
         if size and ((axis == 0 and size > 1) or (self.looped and (axis == 0 or len(output.shape) > 1))):
             rows = self.names.fresh(f"{target}_rows")
@@ -185,9 +187,8 @@ class _Block:
             shaped = "" if len(output.shape) == 1 else f".reshape({target}.shape)"
             turned = f"{rows}.T" if axis == 0 else rows
             self.ends.append(f"np.copyto({target}, {turned}{shaped})  # {target} of {rows}, a row for each cell")
-        elif named:
-            at = [cell_suffix(output.shape, k).replace("_", ", ") for k in range(size)]
-            self.opened += [f"{n} = {target}[{':, ' * (axis == 0)}{k}]" for n, k in zip(named, at, strict=True)]
+        else:
+            self.opened += picked
         return Buffer(rows, output.shape, output.dtype), named
 
 

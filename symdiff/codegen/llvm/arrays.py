@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 from symdiff.codegen.llvm.cells import CellLines
-from symdiff.codegen.llvm.scalar import emit_conversion, emit_instructions, emit_load, emit_shuffled, emit_store
+from symdiff.codegen.llvm.scalar import emit_instructions
 from symdiff.codegen.math.lines import TYPES, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.nesting import Cells, Nest, Result
@@ -53,6 +53,11 @@ class _Sum(NamedTuple):
     parts: tuple[str, ...]
     whole: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """The dtype of the numbers that it is made of."""
+        return part_of_code(self.result.cells.code)
 
 
 class _Writer(CellLines):
@@ -126,7 +131,7 @@ class _Writer(CellLines):
         before: Value = ()
         for k, result in enumerate(self.nested.results):
             cells, output = result.cells, program.outputs[result.output]
-            found = emit_conversion(self, values[output.cells[0]], program.nodes[output.cells[0]].dtype, cells.code)
+            found = self.converted(values[output.cells[0]], program.nodes[output.cells[0]].dtype, cells.code)
             if k in self.sums:
                 self.accumulate(self.sums[k], found, count)
                 continue
@@ -174,10 +179,10 @@ class _Writer(CellLines):
 
     def shifted(self, slot: str, value: str, behind: int, cells: Cells) -> str:
         """The cells that lie `behind` before those of a vector, from it and the vector before it."""
-        kind = self.kind(part_of_code(cells.code))
+        kind = self.kind(code := part_of_code(cells.code))
         before = self.put(f"load {kind}, ptr {slot}")
-        self.text.append(f"  store {kind} {value}, ptr {slot}")
-        return emit_shuffled(self, kind, before, value, [self.lanes - behind + lane for lane in range(self.lanes)])
+        self.run(f"store {kind} {value}, ptr {slot}")
+        return self.shuffled(code, before, value, [self.lanes - behind + lane for lane in range(self.lanes)])
 
     # -- sums
 
@@ -210,18 +215,18 @@ class _Writer(CellLines):
 
     def set(self, s: _Sum, slots: tuple[str, ...]) -> None:
         """Nothing in slots."""
-        code = part_of_code(s.result.cells.code)
+        code = s.code
         nothing = self.literal(REDUCED[s.result.kind], code)
         self.text += [f"  store {self.kind(code)} {nothing}, ptr {slot}" for slot in slots]
 
     def accumulate(self, s: _Sum, value: Value, count: int) -> None:
         """Add a vector's lanes that are there."""
-        code = part_of_code(s.result.cells.code)
+        code = s.code
         kind = self.kind(code)
         nothing = self.literal(REDUCED[s.result.kind], code)
         for k, (slot, v) in enumerate(zip(s.parts, value, strict=True)):
             if count < self.lanes:
-                v = emit_shuffled(self, kind, v, nothing, [lane if lane < count else self.lanes for lane in range(self.lanes)])
+                v = self.shuffled(code, v, nothing, [lane if lane < count else self.lanes for lane in range(self.lanes)])
             old = self.put(f"load {kind}, ptr {slot}")
             if s.result.kind == "sum":
                 new = self.op("fadd", code, old, v)
@@ -229,8 +234,8 @@ class _Writer(CellLines):
                 new = self.select(self.compare("ogt" if s.result.kind == "max" else "olt", code, v, old), code, v, old)
                 missing = self.put(f"load {kind}, ptr {s.lost[k]}")
                 missing = self.select(self.compare("uno", code, v, v), code, v, missing)
-                self.text.append(f"  store {kind} {missing}, ptr {s.lost[k]}")
-            self.text.append(f"  store {kind} {new}, ptr {slot}")
+                self.run(f"store {kind} {missing}, ptr {s.lost[k]}")
+            self.run(f"store {kind} {new}, ptr {slot}")
 
     def move(self, axis: int) -> None:
         """The parts of the sums whose loops from `axis` on are through go to the whole ones."""
@@ -239,7 +244,7 @@ class _Writer(CellLines):
                 self.compensate(s)
 
     def compensate(self, s: _Sum) -> None:
-        code = part_of_code(s.result.cells.code)
+        code = s.code
         kind = self.kind(code)
         for part, whole, lost in zip(s.parts, s.whole, s.lost, strict=True):
             a, b, error = (self.put(f"load {kind}, ptr {slot}") for slot in (whole, part, lost))
@@ -247,20 +252,19 @@ class _Writer(CellLines):
             second = self.op("fsub", code, total, a)
             first = self.op("fsub", code, total, second)
             off = self.op("fadd", code, self.op("fsub", code, a, first), self.op("fsub", code, b, second))
-            self.text.append(f"  store {kind} {total}, ptr {whole}")
-            self.text.append(f"  store {kind} {self.op('fadd', code, error, off)}, ptr {lost}")
+            self.run(f"store {kind} {total}, ptr {whole}")
+            self.run(f"store {kind} {self.op('fadd', code, error, off)}, ptr {lost}")
         self.set(s, s.parts)
 
     def close(self, s: _Sum) -> None:
         """Write a sum, or add it to its cell."""
-        cells = s.result.cells
-        code = part_of_code(cells.code)
+        cells, code = s.result.cells, s.code
         if s.whole:
             self.compensate(s)
         outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
         kept, self.index = self.index, outer[:-1]
         pointer, totals = self.address(cells, "0"), []
-        before = emit_load(self, pointer, 0, cells.code) if self.partial(s.result) else ()
+        before = self.read(pointer, cells.code) if self.partial(s.result) else ()
         for k in range(len(s.parts)):
             if s.result.kind != "sum":
                 kind = self.kind(code)
@@ -275,7 +279,7 @@ class _Writer(CellLines):
                 some = self.put(f"fcmp one {TYPES[code]} {error}, 0.0")  # not so for NaN, which infinities leave
                 total = self.put(f"select i1 {some}, {TYPES[code]} {better}, {TYPES[code]} {total}")
             totals.append(self.joined(s.result.kind, 1, code, before[k], total) if before else total)
-        emit_store(self, pointer, 0, tuple(totals), cells.code)
+        self.write(pointer, tuple(totals), cells.code)
         self.index = kept
 
     def across(self, how: str, code: str, slot: str) -> str:
@@ -283,8 +287,8 @@ class _Writer(CellLines):
         lanes = self.lanes
         value = self.put(f"load {self.kind(code)}, ptr {slot}")
         while lanes > 2:
-            kind, half = f"<{lanes} x {TYPES[code]}>", lanes // 2
-            low, high = (emit_shuffled(self, kind, value, "undef", range(first, first + half)) for first in (0, half))
+            half = lanes // 2
+            low, high = (self.shuffled(code, value, "undef", range(first, first + half), lanes) for first in (0, half))
             value = self.joined(how, half, code, low, high)
             lanes = half
         if lanes == 1:
@@ -301,4 +305,4 @@ class _Writer(CellLines):
         nothing = struct.unpack("<Q", struct.pack("<d", REDUCED.get(result.kind, 0.0)))[0]
         with self.loop(str(count * parts_of_code(cells.code))) as index:
             place = self.put(f"getelementptr {kind}, ptr %p{cells.array}, i64 {index}")
-            self.text.append(f"  store {kind} 0x{nothing:016X}, ptr {place}")
+            self.run(f"store {kind} 0x{nothing:016X}, ptr {place}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from symdiff.codegen.llvm.functions import llvm_vector_functions
 from symdiff.codegen.llvm.layouts import Array, Points, emit_shared_cells
-from symdiff.codegen.llvm.scalar import emit_conversion, emit_instructions
+from symdiff.codegen.llvm.scalar import emit_instructions
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.lowering.program import Program
 
@@ -90,7 +90,7 @@ class BatchModule:
         nodes = self.program.nodes
         found = emit_instructions(self.program, lines, lambda i: values[i.params[0]][i.params[1]])
         for array, output in zip(arrays[len(self._cells) :], self.program.outputs, strict=True):
-            own = [emit_conversion(lines, found[v], nodes[v].dtype, output.dtype) for v in output.cells]
+            own = [lines.converted(found[v], nodes[v].dtype, output.dtype) for v in output.cells]
             points.store(array, own)
 
     def text(self) -> str:

@@ -4,7 +4,6 @@ Assumes arrays at `%p<k>`, their strides known. Guarantees that no cell beyond t
 is not full is read and written in as many cells as there are.
 """
 
-from symdiff.codegen.llvm.scalar import emit_gathered, emit_line, emit_line_store, emit_load, emit_scattered, emit_store
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.lowering.arrays.nesting import Cells, Rows
 from symdiff.vocabulary.ops import bytes_of_code, part_of_code
@@ -51,21 +50,21 @@ class CellLines(Lines):
         if self.lanes == 1:
             return self.number(cells, place)
         if count > 1 and cells.is_line():
-            return emit_line(self, self.address(cells, place), cells.code, count)
+            return self.line(self.address(cells, place), cells.code, count)
         places = [self.address(cells, place, lane) for lane in range(count)]
-        return emit_gathered(self, places, cells.code, "zeroinitializer")
+        return self.gathered(places, cells.code, "zeroinitializer")
 
     def number(self, cells: Cells, place: str) -> Value:
         """One cell in all lanes."""
-        found = emit_load(self, self.address(cells, place), 0, cells.code)
+        found = self.read(self.address(cells, place), cells.code)
         part = TYPES[part_of_code(cells.code)]
         return found if self.lanes == 1 else tuple(self.repeated(part, one, self.lanes) for one in found)
 
     def store(self, cells: Cells, place: str, count: int, value: Value) -> None:
         """Write the cells that are there."""
         if self.lanes == 1:
-            emit_store(self, self.address(cells, place), 0, value, cells.code)
+            self.write(self.address(cells, place), value, cells.code)
         elif count > 1 and cells.is_line():
-            emit_line_store(self, self.address(cells, place), cells.code, count, value)
+            self.write_line(self.address(cells, place), cells.code, count, value)
         else:
-            emit_scattered(self, [self.address(cells, place, lane) for lane in range(count)], value, cells.code)
+            self.scattered([self.address(cells, place, lane) for lane in range(count)], value, cells.code)

@@ -15,7 +15,7 @@ import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.outlining import Outlining
-from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
+from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emitted_constant
 from symdiff.codegen.math.lines import PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words
 from symdiff.codegen.nests import Nest, nest_of
@@ -325,15 +325,15 @@ class LoopWords(Words):
 
     def load(self, buffer: Buffer, index: Index) -> Value:
         pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
-        return emit_load(self.lines, pointer, 0, buffer.dtype)
+        return self.lines.read(pointer, buffer.dtype)
 
     def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
         pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
         if add:
-            old = emit_load(self.lines, pointer, 0, buffer.dtype)
+            old = self.lines.read(pointer, buffer.dtype)
             part = part_of_code(buffer.dtype)
             value = tuple(self.lines.put(f"fadd{self.sum} {TYPES[part]} {a}, {b}") for a, b in zip(old, value, strict=True))
-        emit_store(self.lines, pointer, 0, value, buffer.dtype)
+        self.lines.write(pointer, value, buffer.dtype)
 
     # -- loops
 

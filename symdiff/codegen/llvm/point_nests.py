@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from symdiff.codegen.llvm.batch import emit_addresses
 from symdiff.codegen.llvm.layouts import Array
 from symdiff.codegen.llvm.nests import LoopWords
-from symdiff.codegen.llvm.scalar import called, emit_gathered, emit_load, emit_scattered
+from symdiff.codegen.llvm.scalar import called
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Cells, Index
 from symdiff.codegen.nests import nest_of
@@ -134,7 +134,7 @@ class _PointWords(LoopWords):
 
     def _repeated(self, pointer: str, code: str) -> Value:
         """A cell that all points share."""
-        return tuple(self._splat(TYPES[part_of_code(code)], n) for n in emit_load(self.lines, pointer, 0, code))
+        return tuple(self._splat(TYPES[part_of_code(code)], n) for n in self.lines.read(pointer, code))
 
     def _at(self, pointer: str, offset: str) -> str:
         return pointer if offset == "0" else self.lines.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
@@ -161,16 +161,11 @@ class _PointWords(LoopWords):
             item, base = bytes_of_code(code), self._base(buffer)
             if self.is_varied(place):
                 own = [self._at(base, self.lines.put(f"mul i64 {p}, {item}")) for p in self._places(place)]
-                return emit_gathered(self.lines, own, code)
+                return self.lines.gathered(own, code)
             return self._repeated(self._at(base, self._text(place * item)), code)
         if self.is_varied(place):
-            return tuple(emit_gathered(self.lines, pointers, part)[0] for pointers in self._lanes_at(buffer, place))
-        pointers = self._vectors_at(buffer, place)
-        if code == "?":
-            bytes_ = self.lines.put(f"load <{self.lanes} x i8>, ptr {pointers[0]}, align 1")
-            return (self.lines.put(f"trunc <{self.lanes} x i8> {bytes_} to <{self.lanes} x i1>"),)
-        kind = self.lines.kind(part)
-        return tuple(self.lines.put(f"load {kind}, ptr {p}, align {bytes_of_code(part)}") for p in pointers)
+            return tuple(self.lines.gathered(pointers, part)[0] for pointers in self._lanes_at(buffer, place))
+        return tuple(self.lines.line(pointer, part, self.lanes)[0] for pointer in self._vectors_at(buffer, place))
 
     def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
         """Points that take no part keep what they have."""
@@ -185,13 +180,10 @@ class _PointWords(LoopWords):
                 value = tuple(self.lines.select(mask, part, a, b) for a, b in zip(value, old, strict=True))
         if self.is_varied(place):
             for pointers, own in zip(self._lanes_at(buffer, place), value, strict=True):
-                emit_scattered(self.lines, pointers, (own,), part)
+                self.lines.scattered(pointers, (own,), part)
             return
         for pointer, own in zip(self._vectors_at(buffer, place), value, strict=True):
-            if part == "?":
-                own = self.lines.put(f"zext {kind} {own} to <{self.lanes} x i8>")
-                kind = f"<{self.lanes} x i8>"
-            self.lines.run(f"store {kind} {own}, ptr {pointer}, align {bytes_of_code(part)}")
+            self.lines.write_line(pointer, part, self.lanes, (own,))
 
     # -- loops
 
@@ -278,10 +270,10 @@ class _PointWords(LoopWords):
             places = self._cells(name, index)
             if name in self.shared and not any(map(self.is_varied, index)):
                 return self._repeated(places[0], leaf.dtype)
-            return emit_gathered(self.lines, places, leaf.dtype)
+            return self.lines.gathered(places, leaf.dtype)
 
         return at
 
     def writer(self, name: str, leaf: Input | Output):  # type: ignore[no-untyped-def]
         """What writes a cell of a result at all points."""
-        return lambda index, value: emit_scattered(self.lines, self._cells(name, index), value, leaf.dtype)
+        return lambda index, value: self.lines.scattered(self._cells(name, index), value, leaf.dtype)
