@@ -61,13 +61,13 @@ def emit(
     own = [(n, c) for n, c in writer.constants if not isinstance(c, np.ndarray)] if writer.exported else []
     aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
     sites = [(n, c, aliases[c.function]) for n, c in own]
-    held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if isinstance(c, np.ndarray)] if writer.exported else []
+    arrays = [(n, c) for n, c in writer.constants if isinstance(c, np.ndarray)] if writer.exported else []
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
     return writer.source(
         functions,
         special=calls_scipy(writer.scalars),
         packages=[*dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)],
-        constants=held,
+        constants=[(f"{n} = {constant_text(c)}", c.size) for n, c in arrays],
         support=[*(primitive_text(site, name, alias) for name, site, alias in sites), *writer.called_heads()],
         known=[] if writer.exported else [*emitted_globals(writer.scalars), *writer.constants, *compiled],
     )

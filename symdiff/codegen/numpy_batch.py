@@ -49,8 +49,7 @@ def emit(plan: Plan, *, before: Plan | None = None, **asked: Any) -> Source:
     lines += shell.returned(shell.targets, [])
     functions = [*(block.function() for block in blocks), shell.function(lines)]
     known = [] if shell.exported else emitted_globals(nodes)
-    held = ["\n".join(blocks[0].words.constant_text(name, value)) for name, value in shell.constants.items()]
-    return shell.source(functions, special=calls_scipy(nodes), known=known, constants=held)
+    return shell.source(functions, special=calls_scipy(nodes), known=known, constants=blocks[0].words.constant_texts())
 
 
 class _Block:

@@ -192,8 +192,8 @@ class _PointFile(Shell):
         self.names.taken.update(carried)
         return self.quietly(lines)
 
-    def constant_texts(self) -> list[str]:
-        """Constants of the file."""
+    def constant_texts(self) -> list[tuple[str, int]]:
+        """Constants of the file, and how many cells they have."""
         return []
 
     def known(self) -> list[tuple[str, object]]:
@@ -471,8 +471,8 @@ class _LoopFile(_PointFile):
         self.names.taken.update(self.constants)
         return lines, {o.cells[0]: name for o, name in zip(program.outputs, targets, strict=True)}
 
-    def constant_texts(self) -> list[str]:
-        return ["\n".join(self.said.constant_text(name, value)) for name, value in self.constants.items()]
+    def constant_texts(self) -> list[tuple[str, int]]:
+        return self.said.constant_texts()
 
     def inside(self) -> list[str]:
         """The names of what the steps are given, in there."""

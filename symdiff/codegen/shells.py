@@ -253,17 +253,17 @@ class Shell:
     def source(
         self, functions: Sequence[str], *, special: bool = False, packages: Sequence[str] = (),
         head: Sequence[str] = (), support: Sequence[str] = (), known: Sequence[tuple[str, Any]] = (),
-        constants: Sequence[str] = (),
+        constants: Sequence[tuple[str, int]] = (),
     ) -> Source:  # fmt: skip
         """The functions, the mathematics first, as a file, or as text for this process, whose globals are `known`, too.
 
-        Long `constants` stand below the functions.
+        `constants`, texts and how many cells they have, stand below the functions where they are long.
         """
         called = [text for name, text in self.support.items() if name in self.used]
-        above = "\n".join(text for text in constants if text.count(",") <= LARGE)
-        below = [text for text in constants if text.count(",") > LARGE]
+        below = [text for text, cells in constants if cells > LARGE and "\n" in text]
+        above = "\n".join(text for text, _ in constants if text not in below)
         if not self.exported:
-            text = "\n\n\n".join([UNEVALUATED, *functions, *self.stores, *support, *called, *constants])
+            text = "\n\n\n".join([UNEVALUATED, *functions, *self.stores, *support, *called, *(text for text, _ in constants)])
             return Source(f"{text}\n", self.entry, self.language, (("MISS", MISS), *DTYPES.items(), *known))
         kinds = [self.annotation(o, bool(self.points)) for o in self.program.outputs]
         standard = tuple(text for name, text in self.used.items() if name not in self.support)

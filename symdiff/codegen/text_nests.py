@@ -183,6 +183,10 @@ class TextNests(Words):
         opening, closing = self.around(name, code := value.dtype.char, outside)
         return wrapped_text(opening, [self.kept(self.literal(cell, code), code) for cell in value.ravel().tolist()], closing)
 
+    def constant_texts(self) -> list[tuple[str, int]]:
+        """The texts of those outside, and how many cells they have."""
+        return [("\n".join(self.constant_text(name, value)), value.size) for name, value in self.constants.items()]
+
     def table(self, value: np.ndarray) -> Buffer:
         code, outside = value.dtype.char, self.stands_outside(value)
         alike = [name for name, known in self.constants.items() if outside and equal_bits(known, value)]
