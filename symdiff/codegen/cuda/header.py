@@ -13,15 +13,7 @@ import numpy as np
 
 from symdiff.codegen.c_like import RESERVED, Dialect, comment
 from symdiff.codegen.c_nests import LOCAL, CNests
-from symdiff.codegen.cuda.functions import (
-    COMPLEX_NAMES,
-    DEVICE,
-    NAMES_OF_SUPPORT,
-    cuda_support,
-    guarded,
-    header_support,
-    macros,
-)
+from symdiff.codegen.cuda.functions import COMPLEX_NAMES, DEVICE, NAMES_OF_SUPPORT, Support, guarded
 from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
 from symdiff.codegen.expressions import ATOM, SUM, TERM, Expression, Spelled, printed_operands
 from symdiff.codegen.formulas import formula_program
@@ -187,7 +179,6 @@ def preamble(
     """
     nodes = [*(i for p in programs for i in p.nodes), *printed]
     formulas = [formula_program(name, c)[0] for name, codes in LANGUAGE.formulas(nodes).items() for c in sorted(codes)]
-    every = [*programs, *formulas]
-    support = header_support(every) if header else cuda_support(every, summed)
+    support = Support([*programs, *formulas], summed)
     own = [guarded(name, text) if header else text for name, text in LANGUAGE.helpers(nodes, DEVICE)]
-    return [*macros(every), *support, *own]
+    return [*support.macros(), *(support.guarded_texts() if header else support.texts()), *own]
