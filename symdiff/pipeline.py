@@ -497,7 +497,7 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         plan = array_plan_of(fused, kernels.nests)
         arrangement = llvm_arrangement(plan) if is_native(fused) else None
         if arrangement is None:  # NumPy calls the kernels
-            return load(source_of(plan, "numpy", name=fused.name, builtins=kernels.builtins()))
+            return kernel_of(plan, "numpy", fused.name, builtins=kernels.builtins())
         text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
         memory = arrangement.memory
         return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes="loops")

@@ -130,3 +130,18 @@ def relaxed(A, b):
     while np.max(np.abs(A @ x - b)) > 1e-9:
         x = x - 0.2 * (A @ x - b)
     return np.sum(x * b)
+
+
+ROUGHNESS = [[(7 * i * j + i) % 10 / 10 for j in range(9)] for i in range(9)]
+
+
+def hopped(x, stride):
+    """A walk over a table: what it holds stands below what is computed."""
+    for k in range(200):
+        x = x + stride * ROUGHNESS[k % 9][(k * k) % 9] * np.sin(x)
+    return x
+
+
+def weathered(x):
+    """A table as an array, in an operation on whole arrays."""
+    return np.sum(np.tanh(np.array(ROUGHNESS) * x) ** 2)

@@ -424,3 +424,25 @@ def test_the_command_line_and_refusals(tmp_path):
     special = pytest.importorskip("scipy.special")
     with pytest.raises(sd.BackendError, match="not part of CUDA's device functions"):
         Plain(lambda x: special.kv(0.5, x)).source(0.3, target="cuda")
+
+
+@needs_compiler
+@pytest.mark.parametrize("turn", [1.0, 1j])
+def test_a_large_constant_of_a_device_function_stands_below_it(turn):
+    """Complex ones, structures that are made in the function, stand at its beginning."""
+    table = (np.linspace(0.1, 0.9, 81) * turn).tolist()
+
+    def walked(x, y):
+        for k in range(150):
+            x = x + 0.01 * np.sin(y) * abs(table[k * k % 81] + 0.5)
+        return x
+
+    df = sd.grad(walked, 1, loops="keep")
+    text = df.source(0.1, 0.2, target="cuda").replace("#pragma once", "")
+    assert (text.index("cells[] = {") > text.index("cos(y)")) if turn == 1.0 else "cells[]" not in text
+    y, found = RNG.uniform(size=5), np.empty(5)
+    head = '\nextern "C" __global__ void run(const double *y, double *found)'
+    cuda_on_cpu.launch(
+        text + head + "\n{\n    walked_grad(0.1, y[threadIdx.x], &found[threadIdx.x]);\n}\n", "run", (1,), (5,), [y, found]
+    )
+    np.testing.assert_allclose(found, [df(0.1, at) for at in y], rtol=1e-12)

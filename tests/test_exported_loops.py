@@ -589,3 +589,54 @@ def test_rows_that_rounds_of_an_outer_loop_count(f, target, tmp_path):
         f_ = f_.value
     assert f_ == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(found, slope, 1e-10)
+
+
+ROWS = [[math.sin(7.0 * i + j) for j in range(12)] for i in range(9)]
+
+
+def hopped(x, rate):
+    for k in range(300):
+        x = x + rate * ROWS[k % 9][k * k % 12] * np.sin(x)
+    return x
+
+
+@pytest.mark.parametrize("target", ["python", "numpy", "points", "c"])
+def test_large_constants_stand_below_the_mathematics(target, tmp_path):
+    df, args = sd.value_and_grad(hopped), (0.3, 0.1)
+    known, number = df(*args), repr(ROWS[8][11])
+    if target == "points":
+        many = sd.vmap(df, (0, None))
+        text, points = many.source(np.ones(5), 0.1, target="numpy"), np.linspace(0.1, 0.5, 5)
+    else:
+        text = df.source(*args, target=target)
+    assert text.count(number) == 1 and text.index(number) > text.rindex("sin(")
+    if target == "c":
+        if shutil.which("cc") is None:
+            pytest.skip("there is no compiler called cc")
+        (tmp_path / "f.c").write_text(text)
+        subprocess.run(["cc", "-O1", *STRICT, "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True)
+        found = ctypes.c_double(), ctypes.c_double()
+        run = ctypes.CDLL(str(tmp_path / "f.so")).hopped_value_and_grad
+        run(*map(ctypes.c_double, args), *map(ctypes.byref, found))
+        found = [part.value for part in found]
+    else:
+        space = {}
+        exec(text, space)
+        found = space["hopped_value_and_grad"](*((points, 0.1) if target == "points" else args))
+        known = many(points, 0.1) if target == "points" else known
+    np.testing.assert_allclose(found, known, rtol=1e-12)
+
+
+def test_constants_with_zeros_of_both_signs_are_two():
+    plus, minus = np.zeros(50), -np.zeros(50)
+
+    def turned(x):
+        for _ in range(200):
+            x = x - 0.01 * np.arctan2(plus, x) + 0.02 * np.arctan2(minus, x)
+        return np.sum(x * x)
+
+    df, x, space = sd.value_and_grad(turned, loops="keep"), -np.linspace(0.1, 0.9, 50), {}
+    text = df.source(x, target="numpy")
+    exec(text, space)
+    assert "-0.0" in text
+    np.testing.assert_allclose(space["turned_value_and_grad"](x)[0], df(x)[0], rtol=1e-12)

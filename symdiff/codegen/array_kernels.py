@@ -18,7 +18,6 @@ from symdiff.lowering.program import domain_size, is_leaf
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.literals import number_literal
 
-INDENT = "    "
 SHORT = 64  # sums along a shorter last axis: np.add.reduce takes 4 times as long at 10 cells as a product with ones
 
 
@@ -31,6 +30,7 @@ class KernelLines:
         self.program = kernel.program
         self.nodes = writer.nodes
         self.before: list[str] = []
+        self.block: list[str] = []  # the lines for one block
         self.after: list[str] = []
         self.rows: dict[int, str] = {}
         self.cuts: dict[str, str] = {}  # the blocks of arrays by their texts
@@ -42,15 +42,13 @@ class KernelLines:
         """All lines, names bound before a loop first."""
         if self.kernel.domain == ():
             return self.numbers()
-        body = self.block()
+        self.say()
         if self.loop.axis is None:
-            return [*self.before, *body, *self.after]
+            return [*self.before, *self.block, *self.after]
         extent = domain_size(self.kernel.domain) if self.loop.axis == -1 else self.kernel.domain[self.loop.axis]
-        if self.counts_rows:
-            body.insert(0, "rows = stop - start")
-        body.insert(0, f"stop = min(start + {self.loop.rows}, {extent})")
+        head = [f"stop = min(start + {self.loop.rows}, {extent})", *(["rows = stop - start"] if self.counts_rows else [])]
         loop = f"for start in range(0, {extent}, {self.loop.rows}):"
-        return [*self.before, loop, *indented(body), *self.after]
+        return [*self.before, loop, *indented([*head, *self.block]), *self.after]
 
     # -- numbers
 
@@ -77,17 +75,14 @@ class KernelLines:
 
     # -- arrays
 
-    def block(self) -> list[str]:
-        """The lines for one block."""
-        lines: list[str] = []
-        program = self.program
+    def say(self) -> None:
+        """Write the lines for one block."""
+        program, lines = self.program, self.block
         leaves = [(k, node.params, node.op == "input") for k, node in enumerate(program.nodes) if is_leaf(node)]
-        names = {
-            k: self.operand(self.kernel.operands[own[0]], lines) if given else number_literal(own) for k, own, given in leaves
-        }
+        names = {k: self.operand(self.kernel.operands[own[0]]) if given else number_literal(own) for k, own, given in leaves}
         summed, needless, coefficients = self.sums()
-        slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless}, lines)
-        targets = self.targets(lines)
+        slots = self.slots({self.plan.slots[p] for p in range(len(program.nodes)) if p not in needless})
+        targets = self.targets()
         stored = {v: self.place(self.kernel.sinks[places[0][0]]) for v, places in self.plan.finals.items()}
         labels = {k: self.label(self.kernel.operands[node.params[0]]) if node.op == "input" else names[k]
                   for k, node in enumerate(program.nodes) if is_leaf(node)}  # fmt: skip
@@ -95,14 +90,17 @@ class KernelLines:
             if not is_leaf(node) and position not in needless:
                 labels[position] = stored.get(position) or self.writer.fresh()
                 shown = formula(node, [labels[o] for o in printed_operands(program, position)], self.writer.calls)
-                lines.append(f"{self.step(position, names, slots, targets)}  # {labels[position]} = {shown}")
+                slot, operands = self.plan.slots[position], [names[o] for o in node.operands]
+                names[position] = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
+                said = emit_in_place(program, position, operands, names[position], self.writer.calls)
+                lines.append(f"{said}  # {labels[position]} = {shown}")
             for sink, row, product in summed.get(position, ()):
                 if product:
                     first, second = (names[o] for o in node.operands)
                     text = f"np.dot({first}, {second})  # sum({'*'.join(labels[o] for o in node.operands)})"
                 else:
                     text = f"{self.reduced(sink, position, names[position])}  # sum({labels[position]})"
-                self.term(sink, row, text, coefficients[sink] == [1], lines)
+                self.term(sink, row, text, coefficients[sink] == [1])
         written = {p: self.plan.finals[p][0][0] for p in self.plan.finals if self.plan.slots[p] is None}
         ends = list(enumerate(zip(self.kernel.sinks, program.outputs, strict=True)))
         ends.sort(key=lambda end: end[1][0].kind == "add")  # a region is put before others are added
@@ -116,18 +114,9 @@ class KernelLines:
                 target = targets[place]
                 lines.append(f"np.add({target}, {names[value]}, out={target})  # {self.place(sink)} += {labels[value]}")
             elif sink in coefficients:
-                self.total(sink, coefficients[sink], lines)
+                self.total(sink, coefficients[sink])
             else:
-                self.sum(sink, names[value], labels[value], is_leaf(node), lines)
-        return lines
-
-    def step(self, position: int, names: dict[int, str], slots: dict[tuple[str, int], str], targets: dict[int, str]) -> str:
-        """One node, in place."""
-        slot = self.plan.slots[position]
-        target = slots[slot] if slot is not None else targets[self.plan.finals[position][0][0]]
-        operands = [names[o] for o in self.program.nodes[position].operands]
-        names[position] = target
-        return emit_in_place(self.program, position, operands, target, self.writer.calls)
+                self.sum(sink, names[value], labels[value], is_leaf(node))
 
     def label(self, value: int) -> str:
         """What a value of the program is called in formulas."""
@@ -157,15 +146,15 @@ class KernelLines:
                 row += 1
         return by_position, needless, coefficients
 
-    def operand(self, value: int, lines: list[str]) -> str:
+    def operand(self, value: int) -> str:
         """An operand's block."""
         shape = self.nodes[value].shape
         text, name = self.writer.text(value), self.writer.view_name(value)
         if shape == () or self.loop.axis is None:
             return self.named(text, name)
-        return self.cut(text, name, shape, lines)
+        return self.cut(text, name, shape)
 
-    def cut(self, text: str, name: str, shape: Shape, lines: list[str]) -> str:
+    def cut(self, text: str, name: str, shape: Shape) -> str:
         """The block of an array with the domain's shape, or with one that broadcasts to it."""
         domain, axis = self.kernel.domain, self.loop.axis
         if axis == -1:
@@ -179,7 +168,7 @@ class KernelLines:
             part = f"{base}[{':, ' * own}start:stop]"
         if part not in self.cuts:
             self.cuts[part] = self.writer.bound_name(part, f"{base}_block")
-            lines.append(f"{self.cuts[part]} = {part}")
+            self.block.append(f"{self.cuts[part]} = {part}")
         return self.cuts[part]
 
     def named(self, text: str, name: str) -> str:
@@ -197,7 +186,7 @@ class KernelLines:
         self.counts_rows = True
         return ", ".join(sizes)
 
-    def slots(self, used: set[Any], lines: list[str]) -> dict[tuple[str, int], str]:
+    def slots(self, used: set[Any]) -> dict[tuple[str, int], str]:
         """The work blocks that are used, by slot."""
         found = {}
         domain, axis = self.kernel.domain, self.loop.axis
@@ -213,13 +202,13 @@ class KernelLines:
                     part = f"{scratch}[{row}, :{cells!s}]"
                     self.before.append(f"{name} = {part}" + ("" if len(domain) == 1 else f".reshape({shape_text(domain)})"))
                 elif axis == -1 or len(domain) == 1:
-                    lines.append(f"{name} = {scratch}[{row}, :stop - start]")
+                    self.block.append(f"{name} = {scratch}[{row}, :stop - start]")
                 else:
                     inner = cells // domain[axis]
-                    lines.append(f"{name} = {scratch}[{row}, :rows * {inner}].reshape({self.block_shape()})")
+                    self.block.append(f"{name} = {scratch}[{row}, :rows * {inner}].reshape({self.block_shape()})")
         return found
 
-    def targets(self, lines: list[str]) -> dict[int, str]:
+    def targets(self) -> dict[int, str]:
         """The block that each stored or added value goes to, by sink."""
         found = {}
         for place, sink in enumerate(self.kernel.sinks):
@@ -230,7 +219,7 @@ class KernelLines:
                 shape = self.nodes[sink.value].shape
                 text, name = region(text, sink.key, shape), name + region_words(sink.key, shape)
             cut = self.loop.axis is not None
-            found[place] = self.cut(text, name, self.kernel.domain, lines) if cut else self.named(text, name)
+            found[place] = self.cut(text, name, self.kernel.domain) if cut else self.named(text, name)
         return found
 
     def repeated(self, block: str) -> str:
@@ -247,7 +236,7 @@ class KernelLines:
         kind = ", dtype=np.float64" if node.dtype == "?" else ""
         return f"np.add.reduce({block}{axis}{kind})"
 
-    def sum(self, sink: Sink, block: str, label: str, repeated: bool, lines: list[str]) -> None:
+    def sum(self, sink: Sink, block: str, label: str, repeated: bool) -> None:
         """A sum over some axes."""
         block = self.repeated(block) if repeated else block
         code = self.nodes[sink.value].dtype
@@ -261,33 +250,33 @@ class KernelLines:
             part = target if axis is None else f"{target}[{':, ' * own}start:stop]"
             rank, length = len(self.kernel.domain), self.kernel.domain[-1]
             if sink.axes == (rank - 1,) and rank > 1 and length <= SHORT and not kind and not self.kernel.exact:
-                lines.append(f"np.matmul({block}, {self.writer.ones(length, code)}, out={part})  # {label} = {shown}")
+                self.block.append(f"np.matmul({block}, {self.writer.ones(length, code)}, out={part})  # {label} = {shown}")
             else:
-                lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})  # {label} = {shown}")
+                self.block.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})  # {label} = {shown}")
         else:
             shape = self.nodes[sink.value].shape
             rows = self.plan.work.get(code, 0)
             part = self.writer.names.fresh("sums")
             scratch = f"{self.writer.scratch_names[code]}[{rows}, :{domain_size(shape)}]"
             self.before += [f"{part} = {scratch}.reshape({shape_text(shape)})", f"{target}.fill(0)"]
-            lines.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})  # {part} = {shown}")
-            lines.append(f"np.add({target}, {part}, out={target})  # {label} += {part}")
+            self.block.append(f"np.add.reduce({block}, axis={axes}{kind}, out={part})  # {part} = {shown}")
+            self.block.append(f"np.add({target}, {part}, out={target})  # {label} += {part}")
 
     def is_bool(self, sink: Sink) -> bool:
         place = self.kernel.sinks.index(sink)
         return bool(self.program.nodes[self.program.outputs[place].value].dtype == "?")
 
-    def term(self, sink: Sink, row: int, text: str, alone: bool, lines: list[str]) -> None:
+    def term(self, sink: Sink, row: int, text: str, alone: bool) -> None:
         """A term of a sum over everything: at once, or for each block."""
         if self.loop.axis is None:
             self.rows[row] = self.writer.texts[sink.value] if alone else self.writer.names.numbered("sum")
-            lines.append(f"{self.rows[row]} = {text}")
+            self.block.append(f"{self.rows[row]} = {text}")
             return
         partial = self.writer.partial_names[self.nodes[sink.value].dtype]
-        lines.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
+        self.block.append(f"{partial}[{row}, start // {self.loop.rows}] = {text}")
         self.rows[row] = f"np.add.reduce({partial}[{row}, :{self.loop.blocks}])"
 
-    def total(self, sink: Sink, coefficients: list[complex], lines: list[str]) -> None:
+    def total(self, sink: Sink, coefficients: list[complex]) -> None:
         """A sum over everything, of its terms."""
         text = ""
         for coefficient in coefficients:
@@ -299,4 +288,4 @@ class KernelLines:
             text += part if not text else f" - {part[1:]}" if part.startswith("-") else f" + {part}"
         if text == self.writer.texts[sink.value]:
             return
-        (lines if self.loop.axis is None else self.after).append(f"{self.writer.texts[sink.value]} = {text}")
+        (self.block if self.loop.axis is None else self.after).append(f"{self.writer.texts[sink.value]} = {text}")

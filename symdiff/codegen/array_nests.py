@@ -11,7 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.codegen.array_text import OVERWRITING, Part, Whole, call_text, part_text, placing_lines, static_text, viewed
+from symdiff.codegen.array_text import (
+    OVERWRITING,
+    Part,
+    Whole,
+    call_text,
+    constant_text,
+    part_text,
+    placing_lines,
+    static_text,
+    viewed,
+)
 from symdiff.codegen.expressions import ATOM, SIGN, TERM, WIDTH, Expression
 from symdiff.codegen.nest_values import Writer
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Nexts
@@ -39,6 +49,7 @@ class ArrayNests(PythonNests):
     """Numbers and arrays of NumPy, whose arithmetic is IEEE's: what is kept is never Python's own."""
 
     says_arrays = True
+    tables = ("constant", "constant")
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -272,13 +283,11 @@ class ArrayNests(PythonNests):
         core, shape = part_text(self.shown(array), [self._text(k)]), array.shape[1:]
         return self._array(Whole(core, shape, shape), array.dtype)
 
-    def table(self, value: np.ndarray) -> Buffer:
-        for name, known in self.constants.items():
-            if known.dtype == value.dtype and np.array_equal(known, value):
-                return Buffer(name, value.shape, value.dtype.char)
-        name = self.names.numbered("constant")
-        self.constants[name] = value
-        return Buffer(name, value.shape, value.dtype.char)
+    def stands_outside(self, value: np.ndarray) -> bool:
+        return True
+
+    def constant_text(self, name: str, value: np.ndarray, outside: bool = True) -> list[str]:
+        return [f"{name} = {constant_text(value)}"]
 
     def _zeros(self, shape: Shape, code: str, made: str = "empty") -> str:
         return f"np.{made}({self._static(shape)}{'' if code == 'd' else f', np.{dtype_text(code)}'})"

@@ -295,7 +295,7 @@ def _cells(node: Node, texts: list[str], target: str) -> list[str]:
     if len(set(texts)) == 1:
         return [f"{target}.fill({texts[0]})"]
     flat = target if len(node.shape) == 1 else f"{target}.reshape(-1)"
-    return wrapped_text(f"{flat}[...] = [", texts, "]", "")
+    return wrapped_text(f"{flat}[...] = [", texts, "]")
 
 
 def _copied(target: str, text: str, np: str) -> str:
@@ -324,7 +324,7 @@ def constant_text(value: np.ndarray, words: Words = NUMPY) -> str:
         )
     parts = _run([number_literal(v, words.np) for v in value.ravel().tolist()])
     shape = "" if value.ndim == 1 else f".reshape({shape_text(value.shape)})"
-    return "\n".join(wrapped_text(f"{words.np}.array([", parts, f"], dtype={words.np}.{_kind(value)}){shape}", ""))
+    return "\n".join(wrapped_text(f"{words.np}.array([", parts, f"], dtype={words.np}.{_kind(value)}){shape}"))
 
 
 def _run(parts: list[str]) -> list[str]:

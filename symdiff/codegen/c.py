@@ -5,17 +5,15 @@ the compiler keeps to IEEE 754. Refuses special functions but erf, erfc and what
 primitives, and functions that C99 lacks for complex numbers, with `BackendError`.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from symdiff.codegen.c_like import INDENT, RESERVED, Dialect, comment
 from symdiff.codegen.c_nests import CNests
-from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.formulas import formula_program
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_heads import refuse_heads
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, indented
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
@@ -64,14 +62,12 @@ class Declared(C99):
 LANGUAGE, DECLARED = C99(), Declared()
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (),
-) -> Source:  # fmt: skip
-    """The Plan as a C file. A function with checks returns an int, 0 or the number of the exception among `raised`."""
-    program = plan.program
-    names = Names(RESERVED, plain=True)
-    entry = names.fresh(name)
+def emit(plan: Plan, **asked: Any) -> Source:
+    """The Plan as the C file that is `asked` for, `Wanted`. A function with checks returns an int, 0 or the number of the
+    exception."""
+    program, want = plan.program, Wanted(**asked)
+    names, raised, doc = Names(RESERVED, plain=True), want.raised, want.doc
+    entry = names.fresh(want.name)
     guard = names.fresh(f"{entry.upper()}_H")
     arguments = [names.fresh(leaf.name) for leaf in program.inputs]
     targets = [names.fresh(o.name) for o in program.outputs]
@@ -81,36 +77,27 @@ def emit(
     head = f"{'int' if raised else 'void'} {entry}"
     told = names_in_extents(tuple(leaf.shape for leaf in program.inputs))
     sizes = {size: names.fresh(size) for size in sorted(told)}
-    function, support = _function(program, head, names, arguments, targets, sizes)
-    text = "\n".join([comment(header, doc), support, *function]) + "\n"
-    about = comment(header, "\n".join([doc, "", *_described(program, arguments, targets, sizes)]))
-    declared = DECLARED.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
-    declared[-1] += ";"
-    return Source(text, entry, "c", companion=_HEADER.format(
-        about=about, guard=guard, declared="\n".join([*_included({leaf.dtype for leaf in program.leaves} & {"?"}), *declared])
-    ))  # fmt: skip
-
-
-def _function(
-    program: Program, head: str, names: Names, arguments: list[str], targets: list[str], sizes: dict[str, str]
-) -> tuple[list[str], str]:
-    """The function, and what stands before it."""
     if problem := refuse_heads(program, LANGUAGE.library):
         raise BackendError(problem)
-    if names_in_extents(tuple(o.shape for o in program.outputs)) - sizes.keys():
+    if names_in_extents(tuple(o.shape for o in program.outputs)) - told:
         raise BackendError(f"{program.name}: a result as long as a call tells is not part of C's functions; python has them")
-    words, bounds = CNests(LANGUAGE, names, dict(sizes)), _bounded(program, sizes)
+    words, bounds = CNests(LANGUAGE, names, dict(sizes), entry), _bounded(program, sizes)
     read = {node.params[0] for node, uses in zip(program.nodes, uses_of(program), strict=True) if node.op == "input" and uses}
     unread = [f"(void){argument};" for place, argument in enumerate(arguments) if place not in read]
     lines = [*unread, *bounds, *words.body(program, arguments, targets), *(["return 0;"] if program.checks else [])]
     formulas = [formula_program(name, code)[0] for name, found in LANGUAGE.formulas(words.printed).items() for code in found]
     nodes = [*nodes_with_bodies(program), *(node for formula in formulas for node in formula.nodes)]
-    codes = {node.dtype for node in nodes} | {leaf.dtype for leaf in program.leaves}
-    included = "\n".join(_included(codes, "math.h", *(["stdlib.h"] if words.grown or bounds else []))) + "\n"
-    signature = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, head, list(sizes.values()))
-    support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers()]
-    text = [*signature, "{", *indented(lines), "}"]
-    return text, included + ("\n" + "\n".join(support) if support else "")
+    dtypes = {node.dtype for node in nodes} | {leaf.dtype for leaf in program.leaves}
+    included = _included(dtypes, "math.h", *(["stdlib.h"] if words.grown or bounds else []))
+    support = [*(text for _, text in LANGUAGE.helpers(words.printed, "static")), *words.helpers(), *words.declared_tables()]
+    signature = LANGUAGE.signature(program, arguments, targets, head, sizes.values())
+    function = [*signature, "{", *indented(lines), "}", *words.defined_tables()]
+    text = "\n".join([comment(want.header, doc), *included, "", *support, *function]) + "\n"
+    about = comment(want.header, "\n".join([doc, "", *_described(program, arguments, targets, sizes)]))
+    declared = _included({leaf.dtype for leaf in program.leaves} & {"?"})
+    declared += DECLARED.signature(program, arguments, targets, head, sizes.values())
+    companion = _HEADER.format(about=about, guard=guard, declared="\n".join(declared) + ";")
+    return Source(text, entry, "c", companion=companion)
 
 
 def _bounded(program: Program, sizes: dict[str, str]) -> list[str]:

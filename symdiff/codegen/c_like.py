@@ -5,7 +5,7 @@ zeros where the compiler keeps to IEEE 754. Refuses opaque primitives, and funct
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ from symdiff.codegen.names import Names
 from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Input, Output, Program, takes_complex
+from symdiff.lowering.program import Program, takes_complex
 from symdiff.vocabulary.literals import WIDTH, c_comment_literal, folded, printable_lines
 from symdiff.vocabulary.operation import Op
 from symdiff.vocabulary.ops import OPS, is_complex
@@ -157,15 +157,14 @@ class Dialect:
         )
 
     def signature(
-        self, inputs: tuple[Input, ...], outputs: tuple[Output, ...], arguments: list[str], targets: list[str], head: str,
-        sizes: Sequence[str] = (),
-    ) -> list[str]:  # fmt: skip
+        self, program: Program, arguments: list[str], targets: list[str], head: str, sizes: Iterable[str] = ()
+    ) -> list[str]:
         """The function's head: sizes, numbers by value, arrays as pointers to their cells in C order, results last."""
         parts, pointer = [f"long {size}" for size in sizes], f"*{self.restrict} " if self.restrict else "*"
-        for leaf, argument in zip(inputs, arguments, strict=True):
+        for leaf, argument in zip(program.inputs, arguments, strict=True):
             kind = self.types[leaf.dtype]
             parts.append(f"{kind} {argument}" if leaf.shape == () else f"const {kind} {pointer}{argument}")
-        parts += [f"{self.types[o.dtype]} {pointer}{target}" for o, target in zip(outputs, targets, strict=True)]
+        parts += [f"{self.types[o.dtype]} {pointer}{target}" for o, target in zip(program.outputs, targets, strict=True)]
         return c_signature(head, parts)
 
     def formulas(self, nodes: list[Node]) -> dict[str, set[str]]:

@@ -16,6 +16,7 @@ from symdiff.codegen.c_like import Dialect
 from symdiff.codegen.expressions import ATOM, Expression, Spelled
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Nexts
+from symdiff.codegen.text import indented
 from symdiff.codegen.text_nests import INDENT, Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
@@ -61,9 +62,11 @@ class CNests(TextNests):
 
     constant, qualifier = "static const", "static"
 
-    def __init__(self, language: Dialect, names: Names, sizes: dict[str, str]) -> None:
+    def __init__(self, language: Dialect, names: Names, sizes: dict[str, str], entry: str) -> None:
         super().__init__(names, sizes)
         self.language = language
+        self.entry = entry
+        self.givers: dict[str, str] = {}  # the functions that give large constants
         self.grown: dict[str, str] = {}  # what has memory of its own, and its room where rounds make it larger
         self.large: dict[str, str] = {}  # arrays that get memory where they are first needed, by their types
         self.zeroed: set[str] = set()
@@ -102,11 +105,26 @@ class CNests(TextNests):
 
     # -- memory
 
+    def around(self, name: str, code: str, outside: bool) -> tuple[str, str]:
+        return f"{'static const' if outside else self.constant} {self.language.types[code]} {name}[] = {{", "};"
+
     def table(self, value: np.ndarray) -> Buffer:
-        name, code = self.names.numbered("table"), value.dtype.char
-        cells = ", ".join(self.language.literal(cell, code) for cell in value.ravel().tolist())
-        self.top.append(f"{self.constant} {self.language.types[code]} {name}[] = {{{cells}}};")
-        return Buffer(name, value.shape, code)
+        found = super().table(value)
+        name, kind = found.name, self.language.types[found.dtype]
+        if name in self.constants and name not in self.givers:
+            giver = self.names.fresh(f"{self.entry}_{name}")
+            self.givers[name] = f"{self.qualifier} const {kind} *{giver}(void)"
+            self.top.append(f"const {kind} *const {name} = {giver}();")
+        return found
+
+    def declared_tables(self) -> list[str]:
+        """What declares the functions that give large constants."""
+        return [f"{head};\n" for head in self.givers.values()]
+
+    def defined_tables(self) -> list[str]:
+        """These functions, which stand below the mathematics."""
+        held = [(self.givers[name], self.constant_text("cells", value)) for name, value in self.constants.items()]
+        return [line for head, cells in held for line in ("", head, "{", *indented([*cells, "return cells;"]), "}")]
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         kind = self.language.types[code]

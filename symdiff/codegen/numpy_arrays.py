@@ -25,12 +25,11 @@ from symdiff.codegen.array_text import (
     view_text,
     view_words,
 )
-from symdiff.codegen.exceptions import POINT, Raised
+from symdiff.codegen.exceptions import POINT
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.shells import INDENT, Shell, declining, unfit_array
-from symdiff.codegen.sizes import Sizes
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, indented, tuple_text, wrapped_text
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import dtype_text, few_names, indented, tuple_text, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.fusing import Call, Clear, Kernel
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
@@ -50,28 +49,25 @@ APART = Template('''def _apart(results: tuple[Any, ...], arrays: tuple[Any, ...]
 
 
 def emit(
-    plan: ArrayPlan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, builtins: Mapping[int, Any] | None = None, raised: Sequence[Raised] = (),
-    points: Sequence[int | None] = (), sizes: Sizes | None = None,
-) -> Source:  # fmt: skip
-    """The plan as a NumPy function: style "runtime" with checks that decline, "export" for a stand-alone file.
+    plan: ArrayPlan, *, builtins: Mapping[int, Any] | None = None, points: Sequence[int | None] = (), **asked: Any
+) -> Source:
+    """The plan as the NumPy function that is `asked` for, `Wanted`.
 
-    `builtins` compute the kernels that have a nest in the plan; `raised` are the exceptions of the program's checks, and
-    `points` the axes of points in the arguments where they have some. `sizes`: the plan is an example for any size.
+    `builtins` compute the kernels that have a nest in the plan; `points` are the axes of points in the arguments where they
+    have some.
     """
-    writer = ArrayWriter(plan, name, style, result, raised, points, sizes)
-    functions = writer.functions(doc)
+    writer = ArrayWriter(plan, Wanted(**asked), points)
+    functions = writer.functions()
     own = [(n, c) for n, c in writer.constants if not isinstance(c, np.ndarray)] if writer.exported else []
     aliases = {f: writer.names.fresh(f.__name__) for f in dict.fromkeys(c.function for _, c in own)}
     sites = [(n, c, aliases[c.function]) for n, c in own]
-    held = [f"{n} = {constant_text(c)}" for n, c in writer.constants if isinstance(c, np.ndarray)] if writer.exported else []
+    arrays = [(n, c) for n, c in writer.constants if isinstance(c, np.ndarray)] if writer.exported else []
     compiled = [(writer.compiled[index], builtin) for index, builtin in (builtins or {}).items()]
     return writer.source(
         functions,
-        header,
         special=calls_scipy(writer.scalars),
         packages=[*dict.fromkeys(imported_text(site, alias) for _, site, alias in sites)],
-        head=["\n".join(held)] if held else [],
+        constants=[(f"{n} = {constant_text(c)}", c.size) for n, c in arrays],
         support=[*(primitive_text(site, name, alias) for name, site, alias in sites), *writer.called_heads()],
         known=[] if writer.exported else [*emitted_globals(writer.scalars), *writer.constants, *compiled],
     )
@@ -84,26 +80,16 @@ class ArrayWriter(Shell):
         **Shell.support, "_apart": APART.substitute(np="np", together="carray"),
     }  # fmt: skip
 
-    def __init__(
-        self,
-        plan: ArrayPlan,
-        name: str,
-        style: str,
-        result: Result | None,
-        raised: Sequence[Raised] = (),
-        points: Sequence[int | None] = (),
-        sizes: Sizes | None = None,
-    ) -> None:
+    def __init__(self, plan: ArrayPlan, want: Wanted, points: Sequence[int | None] = ()) -> None:
         self.plan = plan
         self.point_axes = points or (None,) * len(plan.program.inputs)
         self.nodes = plan.program.nodes
         self.scalars = plan.fused.scalars
         self.calls = called(self.scalars)
-        words = (*_WORDS, *(("point", *(f"error{k}" for k in range(len(raised)))) if raised else ()))
+        words = (*_WORDS, *(("point", *(f"error{k}" for k in range(len(want.raised)))) if want.raised else ()))
         own = (*self.own_names(), *self.calls.values(), *words)
-        super().__init__(plan.program, name, own, exported=style == "export", result=result, raised=raised, sizes=sizes)
-        self.style = style
-        self.steps = self.names.fresh(f"{name}_steps")
+        super().__init__(plan.program, want, own)
+        self.steps = self.names.fresh(f"{want.name}_steps")
         self.read = {node.params[0] for node in self.nodes if node.op == "input"}
         self.texts: dict[int, str] = {}
         self.constants: list[tuple[str, Any]] = []
@@ -191,7 +177,7 @@ class ArrayWriter(Shell):
 
     # -- the functions
 
-    def functions(self, doc: str) -> list[str]:
+    def functions(self) -> list[str]:
         """The functions of the steps and of all."""
         body = [*self.body(), *self.copies()]
         made = self.made_once()
@@ -201,7 +187,7 @@ class ArrayWriter(Shell):
         returned = self.numbers_made()
         body += [f"return {', '.join(returned)}"] if returned else []
         kind = "Any" if returned or (self.program.checks and not self.raised) else "None"
-        steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], f") -> {kind}:", "")
+        steps = wrapped_text(f"def {self.steps}(", [f"{name}: Any" for name in taken], f") -> {kind}:")
         shown = few_names(self.targets)
         work = [name for name in kept if name not in dict(self.constants)]
         work = work if len(work) < 5 else [*work[:2], "...", work[-1]]
@@ -210,7 +196,7 @@ class ArrayWriter(Shell):
         shell = [*self.accepted(), *self.arrays_for_results(self.apart())]
         shell += [f"{tuple_text(kept)[1:-1]} = {self.keep('work', [text for _, text in made])}"] if kept else []
         shell += [*self.call(taken), *self.returned(self.targets, self.filled())]
-        return ["\n".join(steps), self.function(doc, shell)]
+        return ["\n".join(steps), self.function(shell)]
 
     def body(self) -> list[str]:
         """The statements of the steps."""

@@ -8,16 +8,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symdiff.codegen.exceptions import POINT, Raised
+from symdiff.codegen.exceptions import POINT
 from symdiff.codegen.expressions import ATOM, Expression
 from symdiff.codegen.names import Names, cell_name, cell_suffix
 from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.nest_words import Buffer, Cells
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals
 from symdiff.codegen.row_nests import Row, RowNests
-from symdiff.codegen.shells import INDENT, PointsShell, Shell
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, indented, tuple_text, wrapped_text
+from symdiff.codegen.shells import INDENT, PointsShell
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import dtype_text, few_names, indented, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, is_nest
@@ -29,30 +29,27 @@ LONGEST, SHORTEST = 8192, 64  # points a block; 4096 took 1.2 times as long on t
 CELLS = 2**19  # numbers in all work arrays of a thread, so that long programs take shorter blocks
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "runtime", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (), before: Plan | None = None,
-) -> Source:  # fmt: skip
-    """The plan as a function over points: style "runtime" for arguments already normalised, "export" for a stand-alone file.
-
-    `raised` are the exceptions of the checks of the plan `before`.
+def emit(plan: Plan, *, before: Plan | None = None, **asked: Any) -> Source:
+    """The plan as the function over points that is `asked` for, `Wanted`: of a file, or for arguments already normalised. The
+    exceptions are those of the checks of the plan `before`.
     """
+    want = Wanted(**asked)
     if problem := refuse_heads(plan.program, "NumPy's files"):
         raise BackendError(problem)
     nodes = [node for own in (plan, *([before] if before else [])) for node in nodes_with_bodies(own.program) if node.op in OPS]
     calls = called(nodes)
-    own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(raised))))
-    axes: dict[str, Any] = {"in_axes": plan.in_axes, "out_axes": plan.out_axes}
-    shell = PointsShell(plan.program, name, own, exported=style == "export", result=result, raised=raised, **axes)
-    blocks = [_Block(plan, f"{name}_block", shell, calls)]
+    own = (*OWN, *calls.values(), *(f"error{k}" for k in range(len(want.raised))))
+    shell = PointsShell(plan.program, want, own, plan.in_axes, plan.out_axes)
+    shell.constants = {}
+    blocks = [_Block(plan, f"{want.name}_block", shell, calls)]
     if before is not None:
-        blocks.insert(0, _Checks(before, f"{name}_checks", shell, {}))
+        blocks.insert(0, _Checks(before, f"{want.name}_checks", shell, calls))
     lines = [*shell.accepted(), *shell.count(), *shell.arrays_for_results(shell.given())]
     lines += [line for block in blocks for line in (*block.kept(), *block.loop())]
     lines += shell.returned(shell.targets, [])
-    functions = [*(block.function() for block in blocks), shell.function(doc, lines)]
+    functions = [*(block.function() for block in blocks), shell.function(lines)]
     known = [] if shell.exported else emitted_globals(nodes)
-    return shell.source(functions, header, special=calls_scipy(nodes), known=known)
+    return shell.source(functions, special=calls_scipy(nodes), known=known, constants=blocks[0].words.constant_texts())
 
 
 class _Block:
@@ -60,7 +57,7 @@ class _Block:
 
     store = "work"
 
-    def __init__(self, plan: Plan, name: str, shell: Shell, calls: Mapping[int, str]) -> None:
+    def __init__(self, plan: Plan, name: str, shell: PointsShell, calls: Mapping[int, str]) -> None:
         self.plan, self.program, self.shell = plan, plan.program, shell
         self.name = shell.names.fresh(name)
         self.arguments = shell.arguments[: len(self.program.inputs)]
@@ -80,7 +77,9 @@ class _Block:
         self.words = RowNests(self.names, calls, self.program, places, self.check, f"{first}.shape[{axis or 0}]")
         arrays = [(c.buffer.name, x) for c, x in zip(given, plan.in_axes, strict=True) if isinstance(c, Cells) and c.buffer]
         self.words.given, self.words.shared = {name for name, _ in arrays}, {name for name, x in arrays if x is None}
+        self.words.constants = shell.constants
         body = self.words.body_of_block(given)
+        shell.names.taken.update(shell.constants)
         work, rooms = self.words.rooms(self.store)
         self.lines = [*self.head, *work, *self.opened, *body, *self.ends]
         self.buffers = [*rooms, *((name, rows, code) for name, (rows, code) in self.rows.items())]
@@ -127,7 +126,7 @@ class _Block:
     def function(self) -> str:
         """The function of a block."""
         taken = [*(a for a, _ in self.places(self.arguments)), *self.targets, *(name for name, _, _ in self.buffers)]
-        head = wrapped_text(f"def {self.name}(", [f"{a}: Any" for a in [*taken, *self.more()]], ") -> None:", "")
+        head = wrapped_text(f"def {self.name}(", [f"{a}: Any" for a in [*taken, *self.more()]], ") -> None:")
         return "\n".join([*head, f'{INDENT}"""{self.doc()}"""', *indented(self.lines)])
 
     def doc(self) -> str:
@@ -144,39 +143,41 @@ class _Block:
 
         A block's cells of points that come first are copied to rows: its columns are strided.
         """
-        axis, own = self.plan.in_axes[place], self.cells[place]
+        axis, own, size = self.plan.in_axes[place], self.cells[place], math.prod(leaf.shape)
         if not leaf.shape or not own:
             return Expression(argument, ATOM, 0) if axis is None else Row(argument)
-        named = [] if self.looped else [self.names.fresh(cell_name(argument, leaf.shape, c)) for c in own]
-        size = math.prod(leaf.shape)
-        rows = argument
-        if axis == 0 and len(own) > 1:
+        named, picked = self.cells_by_name(argument, leaf, own, axis)
+        rows, copied = argument, axis == 0 and len(own) > 1
+        if copied or (not named and (axis == 0 or len(leaf.shape) > 1)):
             rows = self.names.fresh(f"{argument}_rows")
+        if copied:
             self.rows[rows] = len(own), leaf.dtype
             flat = argument if len(leaf.shape) == 1 else f"{argument}.reshape(len({argument}), {size})"
-            picked = flat if len(own) == size else f"{flat}[:, {own}]"
-            self.head.append(f"np.copyto({rows}, {picked}.T)  # a row for each cell of {argument}")
+            flat = flat if len(own) == size else f"{flat}[:, {own}]"
+            self.head.append(f"np.copyto({rows}, {flat}.T)  # a row for each cell of {argument}")
             self.head += _unpacked(named, rows) if named else []
-        elif named:
-            at = [cell_suffix(leaf.shape, c).replace("_", ", ") for c in own]
-            self.head += [f"{n} = {argument}[{':, ' * (axis == 0)}{k}]" for n, k in zip(named, at, strict=True)]
-        elif axis == 0:
-            rows = self.names.fresh(f"{argument}_rows")
-            self.head.append(f"{rows} = {argument}.reshape(1, -1)")
-        elif len(leaf.shape) > 1:
-            rows = self.names.fresh(f"{argument}_rows")
-            self.head.append(f"{rows} = {argument}.reshape({size}{', -1' * (axis == -1)})")
+        elif rows == argument:
+            self.head += picked
+        else:
+            self.head.append(f"{rows} = {argument}.reshape({1 if axis == 0 else size}{'' if axis is None else ', -1'})")
         names = dict(zip(own, named, strict=False))
         buffer = Buffer(rows, leaf.shape, leaf.dtype)
         return Cells(leaf.shape, leaf.dtype, lambda index: self.words.read(buffer, index, names), buffer)
 
+    def cells_by_name(
+        self, array: str, leaf: Input | Output, own: Sequence[int], axis: int | None
+    ) -> tuple[list[str], list[str]]:
+        """Names for cells of an array where there are no loops, and what gives them these."""
+        named = [] if self.looped else [self.names.fresh(cell_name(array, leaf.shape, c)) for c in own]
+        at = [cell_suffix(leaf.shape, c).replace("_", ", ") for c in own]
+        return named, [f"{n} = {array}[{':, ' * (axis == 0)}{k}]" for n, k in zip(named, at, strict=False)]
+
     def result(self, place: int, output: Output) -> tuple[Buffer, list[str]]:
         """Where the rows of a result lie, and their names where they have some."""
-        target, axis, size = self.targets[place], self.plan.out_axes[place], len(output.cells)
+        target, axis, size = self.targets[place], self.plan.out_axes[place], math.prod(output.shape)
         if not output.shape:
             return Buffer(target, (), output.dtype), [target]
-        size = math.prod(output.shape)
-        named = [] if self.looped else [self.names.fresh(cell_name(target, output.shape, k)) for k in range(size)]
+        named, picked = self.cells_by_name(target, output, range(size), axis)
         rows = target
         if size and ((axis == 0 and size > 1) or (self.looped and (axis == 0 or len(output.shape) > 1))):
             rows = self.names.fresh(f"{target}_rows")
@@ -185,9 +186,8 @@ class _Block:
             shaped = "" if len(output.shape) == 1 else f".reshape({target}.shape)"
             turned = f"{rows}.T" if axis == 0 else rows
             self.ends.append(f"np.copyto({target}, {turned}{shaped})  # {target} of {rows}, a row for each cell")
-        elif named:
-            at = [cell_suffix(output.shape, k).replace("_", ", ") for k in range(size)]
-            self.opened += [f"{n} = {target}[{':, ' * (axis == 0)}{k}]" for n, k in zip(named, at, strict=True)]
+        else:
+            self.opened += picked
         return Buffer(rows, output.shape, output.dtype), named
 
 
@@ -211,4 +211,4 @@ class _Checks(_Block):
 
 def _unpacked(names: list[str], array: str) -> list[str]:
     """The rows of an array by their names."""
-    return wrapped_text("", names, f" = {array}", "") if len(names) > 1 else [f"{name}, = {array}" for name in names]
+    return wrapped_text("", names, f" = {array}") if len(names) > 1 else [f"{name}, = {array}" for name in names]

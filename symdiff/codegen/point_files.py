@@ -11,6 +11,7 @@ import cmath
 import math
 from ast import literal_eval
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -18,16 +19,15 @@ import numpy as np
 
 from symdiff.codegen import python
 from symdiff.codegen.array_nests import ArrayNests
-from symdiff.codegen.array_text import constant_text, support_texts
-from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.array_text import support_texts
 from symdiff.codegen.expressions import ATOM, CHOICE, Ends, Spell, Spelled, Statements, emit_statements
 from symdiff.codegen.names import Names, emitted_cell_names
 from symdiff.codegen.numpy import called, calls_scipy, emitted_globals, joining_checks, spelling
 from symdiff.codegen.python_nests import PythonNests
 from symdiff.codegen.shells import INDENT, Shell, declining, extent_texts, unfit_array
 from symdiff.codegen.sizes import Sizes, told_sizes
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, few_names, indented, nested_type, number_type, tuple_text, wrapped_text
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import dtype_text, few_names, indented, nested_type, number_type, tuple_text, wrapped_text
 from symdiff.errors import BackendError
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, Program, is_nest
@@ -116,28 +116,21 @@ _COMPLEX_RAISING = operations("raises_complex")
 _RAISING = operations("raises")
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, raised: Sequence[Raised] = (), target: str = "numpy",
-) -> Source:  # fmt: skip
-    """The file for a target, python or numpy; `raised` are the exceptions of the program's checks. In style "runtime" the
-    function for this process: NumPy's takes arguments in the program's own form, plain Python's declines others."""
-    program = plan.program
+def emit(plan: Plan, *, target: str = "numpy", **asked: Any) -> Source:
+    """The file that is `asked` for, `Wanted`, for a target, python or numpy, or the function for this process: NumPy's takes
+    arguments in the program's own form, plain Python's declines others."""
+    program, want = plan.program, Wanted(**asked)
     if is_nest(program):
-        return _looped(program, name, style, target, result, raised).text(header, doc)
+        return _looped(program, want, target).text()
     if target == "numpy":
-        return _PointFile(program, name, exported=style == "export", result=result, raised=raised).text(header, doc)
+        return _PointFile(program, want).text()
     python.check_python(program)
-    if style == "runtime":
-        return _DirectFile(program, name, exported=False).text((), "")
-    return _PlainFile(program, name, result=result, raised=raised).text(header, doc)
+    return (_DirectFile if want.style == "runtime" else _PlainFile)(program, want).text()
 
 
-def _looped(
-    program: Program, name: str, style: str, target: str, result: Result | None, raised: Sequence[Raised]
-) -> "_LoopFile":
+def _looped(program: Program, want: Wanted, target: str) -> "_LoopFile":
     """The file of a program with loops, or for any size."""
-    assert style == "export"
+    assert want.style == "export"
     problem = python.lacking_in_python(program) if target == "python" else ""
     shapes = tuple(leaf.shape for leaf in program.inputs)
     if target == "numpy" and names_in_extents(tuple(o.shape for o in program.outputs)) - names_in_extents(shapes):
@@ -145,7 +138,7 @@ def _looped(
     if problem:
         raise BackendError(problem)
     sizes = Sizes(shapes) if names_in_extents(shapes) else None
-    return (_LoopFile if target == "numpy" else _PlainLoopFile)(program, name, result=result, raised=raised, sizes=sizes)
+    return (_LoopFile if target == "numpy" else _PlainLoopFile)(program, replace(want, sizes=sizes))
 
 
 class _PointFile(Shell):
@@ -154,12 +147,12 @@ class _PointFile(Shell):
     returns_types: ClassVar[bool] = False  # whether a type checker knows what functions of numbers return
     arithmetic = "arithmetic on numbers"
 
-    def __init__(self, program: Program, name: str, **options: Any) -> None:
+    def __init__(self, program: Program, want: Wanted) -> None:
         self.nodes = [node for node in nodes_with_bodies(program) if node.op in OPS]
         self.calls = called(self.nodes)
-        super().__init__(program, name, tuple(self.calls.values()), **options)
+        super().__init__(program, want, tuple(self.calls.values()))
         self.rest = program  # the steps', without the checks
-        self.steps = self.names.fresh(f"{name}_steps")
+        self.steps = self.names.fresh(f"{want.name}_steps")
         self.cells = self.taken_apart()
         self.functions: list[str] = []
         self.slow: list[str] = []
@@ -168,17 +161,17 @@ class _PointFile(Shell):
         """The names that the steps have for the numbers of each argument."""
         return [emitted_cell_names(leaf, a, self.names) for leaf, a in self.taking]
 
-    def text(self, header: Sequence[str], doc: str) -> Source:
+    def text(self) -> Source:
         """The file."""
         lines = [*self.accepted(), *self.arrays_for_results([]), *self.checks(), *self.computed()]
         made = [self.made(o, name) for o, name in self.making]
         outputs = zip(self.making, self.places, strict=True)
         lines += self.returned(made, [self.filling(o, place, name) for (o, name), place in outputs])
-        functions = [*self.functions, self.function(doc, lines)]
+        functions = [*self.functions, self.function(lines)]
         known = () if self.exported else self.known()
         support = [*self.slow, *support_texts((node.op for node in nodes_with_bodies(self.program)), "np")]
-        special, head = calls_scipy(self.nodes), self.heads()
-        return self.source(functions, header, special=special, support=support, known=known, head=head)
+        special, constants = calls_scipy(self.nodes), self.constant_texts()
+        return self.source(functions, special=special, support=support, known=known, constants=constants)
 
     def checks(self) -> list[str]:
         """What ends the function where a check holds; what is computed for it is given to the steps."""
@@ -199,8 +192,8 @@ class _PointFile(Shell):
         self.names.taken.update(carried)
         return self.quietly(lines)
 
-    def heads(self) -> list[str]:
-        """Constants of the file."""
+    def constant_texts(self) -> list[tuple[str, int]]:
+        """Constants of the file, and how many cells they have."""
         return []
 
     def known(self) -> list[tuple[str, object]]:
@@ -234,7 +227,7 @@ class _PointFile(Shell):
         returned = [self.result_type(o) for o in self.rest.outputs]
         typed = self.returns_types and name == self.steps
         whole = f"tuple[{', '.join(returned)}]" if len(returned) > 1 else returned[0] if typed else "Any"
-        lines = wrapped_text(f"def {name}(", self.parameters(), f") -> {whole}:", "")
+        lines = wrapped_text(f"def {name}(", self.parameters(), f") -> {whole}:")
         lines += [f'{INDENT}"""{doc}"""', *indented(steps)]
         results = self.results(values)
         flat = [tuple_text(r) if isinstance(r, list) else r for r in results]
@@ -270,7 +263,7 @@ class _PointFile(Shell):
     def call(self, steps: str) -> list[str]:
         """The results by their names, of a function of steps."""
         *names, opening = wrapped_text("", self.targets, f" = {steps}(", "")
-        return [*names, *wrapped_text(opening, self.order(), ")", "")]
+        return [*names, *wrapped_text(opening, self.order(), ")")]
 
     def accepted(self) -> list[str]:
         """The numbers of the arguments by their names."""
@@ -281,7 +274,7 @@ class _PointFile(Shell):
                 lines.append(f"{argument} = {self.one(leaf, call)}" if own else call)
             else:
                 flat = self.flat(leaf, call)
-                lines += wrapped_text("", own, f" = {flat}", "") if len(own) > 1 else [f"{own[0]}, = {flat}"]
+                lines += wrapped_text("", own, f" = {flat}") if len(own) > 1 else [f"{own[0]}, = {flat}"]
         return lines
 
     # -- words: NumPy's, which plain Python replaces
@@ -470,17 +463,16 @@ class _LoopFile(_PointFile):
 
     def statements(self, program: Program, careful: bool, ends: Ends | None = None, **options: Any) -> Statements:
         spell = self.careful(program) if careful else self.spell
-        words = self.nests(Names(self.names.taken), self.size_names, spell, self.literal, ends)
+        words = self.said = self.nests(Names(self.names.taken), self.size_names, spell, self.literal, ends)
+        words.constants = self.constants
         targets = self.targets if program is self.rest else [words.names.numbered("v") for _ in program.outputs]
         names = self.inside() if program is self.rest else self.order()
         lines = words.body(program, names[: len(program.inputs)], targets)
-        self.constants |= words.constants
-        self.names.taken.update(words.constants)
+        self.names.taken.update(self.constants)
         return lines, {o.cells[0]: name for o, name in zip(program.outputs, targets, strict=True)}
 
-    def heads(self) -> list[str]:
-        held = [f"{name} = {constant_text(value)}" for name, value in self.constants.items()]
-        return ["\n".join(held)] if held else []
+    def constant_texts(self) -> list[tuple[str, int]]:
+        return self.said.constant_texts()
 
     def inside(self) -> list[str]:
         """The names of what the steps are given, in there."""

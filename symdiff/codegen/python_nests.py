@@ -12,7 +12,7 @@ import numpy as np
 from symdiff.codegen.expressions import ATOM, Ends, Expression, Spell, Spelled
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Nexts
-from symdiff.codegen.text import number_type, wrapped_text
+from symdiff.codegen.text import number_type
 from symdiff.codegen.text_nests import Syntax, TextNests
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, Shape, names_in_extents
@@ -41,7 +41,6 @@ class PythonNests(TextNests):
         self.growing: set[str] = set()  # those that have the rows of the rounds so far
         self.given: frozenset[str] = frozenset()  # arguments, which may be arrays
         self.appended: dict[str, Count] = {}  # the cells that come next
-        self.constants: dict[str, np.ndarray] = {}  # arrays of the file
 
     def body(self, program: Program, arguments: Sequence[str], targets: Sequence[str]) -> list[str]:
         counted = [t for t, o in zip(targets, program.outputs, strict=True) if names_in_extents(o.shape) - self.sizes.keys()]
@@ -60,10 +59,6 @@ class PythonNests(TextNests):
     def literal(self, value: Any, code: str) -> str:
         return self.write(value)
 
-    def kept(self, text: str, code: str) -> str:
-        """A number that a variable or a list keeps."""
-        return text
-
     def real(self, whole: Count) -> Expression:
         return Expression(f"float({self._text(whole)})", ATOM, 0)
 
@@ -78,11 +73,13 @@ class PythonNests(TextNests):
 
     # -- lists
 
+    def around(self, name: str, code: str, outside: bool) -> tuple[str, str]:
+        return (f"{name} = (", ")") if outside else (f"{name} = [", "]")
+
     def table(self, value: np.ndarray) -> Buffer:
-        name, code = self.names.numbered("table"), value.dtype.char
-        self.top += wrapped_text(f"{name} = [", [self._constant(v, code) for v in value.ravel().tolist()], "]", "")
-        self.known.add(name)
-        return Buffer(name, value.shape, code)
+        found = super().table(value)
+        self.known.add(found.name)
+        return found
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         name = self._name(name, "w" if shape else "s")
@@ -110,11 +107,7 @@ class PythonNests(TextNests):
         return f"[{self._zero(code)}]*{self._grouped(self.count(shape))}"
 
     def _zero(self, code: str) -> str:
-        return self._constant({"?": False, "D": 0j}.get(code, 0.0), code)
-
-    def _constant(self, value: Any, code: str) -> str:
-        """A constant that a variable or a list keeps."""
-        return self.kept(self.literal(value, code), code)
+        return self.kept(self.literal({"?": False, "D": 0j}.get(code, 0.0), code), code)
 
     def before_rounds(self, counting: bool) -> None:
         """Make the arrays that the rounds may write to; those without rows so far get them from rounds that are counted."""

@@ -108,7 +108,7 @@ class RowNests(TextNests):
             room, single = self.names.fresh(f"{store}_{'b' if code == '?' else code}"), [n for n, many in parts if not many]
             if single:
                 part = room if len(single) == len(parts) else f"{room}[:{len(single)}]"
-                lines += wrapped_text("", single, f" = {part}", "") if len(single) > 1 else [f"{single[0]}, = {part}"]
+                lines += wrapped_text("", single, f" = {part}") if len(single) > 1 else [f"{single[0]}, = {part}"]
             count = len(single)
             for name, many in parts:
                 if many:
@@ -238,12 +238,13 @@ class RowNests(TextNests):
 
     # -- memory
 
+    def around(self, name: str, code: str, outside: bool) -> tuple[str, str]:
+        return f"{name} = np.array([", f"], np.{dtype_text(code)})"
+
     def table(self, value: np.ndarray) -> Buffer:
-        name = self.names.numbered("table")
-        cells = [number_literal(v) for v in value.ravel().tolist()]
-        self.shared.add(name)
-        self.top += wrapped_text(f"{name} = np.array([", cells, f"], np.{dtype_text(value.dtype.char)})", "")
-        return Buffer(name, value.shape, value.dtype.char)
+        found = super().table(value)
+        self.shared.add(found.name)
+        return found
 
     def buffer(self, name: str, shape: Any, code: str) -> Buffer:
         if not shape:

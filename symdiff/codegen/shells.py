@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from string import Template
 from typing import Any, ClassVar
 
-from symdiff.codegen.exceptions import Raised
 from symdiff.codegen.names import UNCALLED, Names, emitted_argument_names
-from symdiff.codegen.sizes import Sizes, told_sizes
-from symdiff.codegen.source import MISS, PythonFile, Source
+from symdiff.codegen.sizes import told_sizes
+from symdiff.codegen.source import MISS, PythonFile, Source, Wanted
 from symdiff.codegen.text import (
+    LARGE,
     Result,
     dtype_text,
     emits_flat_result,
@@ -76,7 +76,7 @@ COPIED = Template('''def _apart(arrays: tuple[Any, ...], results: tuple[Any, ...
 class Shell:
     """Names and texts of a host function of arrays.
 
-    With `exported` it refuses arguments that do not fit, else it takes them in the program's own form, or declines with `MISS`.
+    That of a file refuses arguments that do not fit, another takes them in the program's own form, or declines with `MISS`.
     `own` are its variables; `in_axes` and `out_axes` tell where points are.
     """
 
@@ -86,27 +86,26 @@ class Shell:
     named: ClassVar[tuple[str, ...]] = ("special", "ArrayLike", "NDArray", "threading", "_local")
 
     def __init__(
-        self, program: Program, name: str, own: Sequence[str] = (), *, exported: bool = True, result: Result | None = None,
-        raised: Sequence[Raised] = (), in_axes: Sequence[int | None] = (), out_axes: Sequence[int | None] = (),
-        sizes: Sizes | None = None,
+        self, program: Program, want: Wanted, own: Sequence[str] = (), in_axes: Sequence[int | None] = (),
+        out_axes: Sequence[int | None] = (),
     ) -> None:  # fmt: skip
-        self.sizes = sizes
+        self.want, self.exported, self.sizes = want, want.style == "export", (sizes := want.sizes)
         self.given_count = len(program.inputs) if sizes is None else len(sizes.shapes)
         self.size_names = [] if sizes is None else [size.name for size in sizes_in(sizes.shapes)]
         if sizes is not None:
             self.support = self.support | {"_array": _ANY_ARRAY}  # type: ignore[misc]
-        self.program, self.exported, self.raised = program, exported, raised
+        self.program, self.raised = program, want.raised
         self.in_axes = in_axes or (None,) * len(program.inputs)
         self.out_axes = out_axes or (None,) * len(program.outputs)
-        self.result = emitted_result(len(program.outputs)) if result is None else result
+        self.result = emitted_result(len(program.outputs)) if want.result is None else want.result
         own = (*own, *self.named, "Any", "Sequence", "Result", "result")  # which the host function itself does not call
-        called = (self.words.np, "out", "_work", "_checks", *(() if exported else ("MISS", "ndarray", *DTYPES)))
+        called = (self.words.np, "out", "_work", "_checks", *(() if self.exported else ("MISS", "ndarray", *DTYPES)))
         self.names = Names((*called, *self.support, *own, *self.size_names))
         self.arguments = emitted_argument_names(program.inputs, self.names)
         # An argument that has the name of a variable of ours, or of what a file calls elsewhere, keeps it in the signature.
-        kept = {*own, *(UNCALLED if exported and not raised else ())}
+        kept = {*own, *(UNCALLED if self.exported and not want.raised else ())}
         self.shown = [i.name if i.name in kept else a for i, a in zip(program.inputs, self.arguments, strict=True)]
-        self.entry = self.names.fresh(name)
+        self.entry = self.names.fresh(want.name)
         self.targets = [self.names.fresh(o.name) for o in program.outputs]
         self.taking = list(zip(program.inputs, self.arguments, strict=True))
         self.making = list(zip(program.outputs, self.targets, strict=True))
@@ -182,7 +181,7 @@ class Shell:
         self.uses("_check_out")
         outputs = zip(self.program.outputs, self.shapes(), strict=True)
         parts = [f"({shape}, {self.words.np}.{dtype_text(o.dtype)})" for o, shape in outputs]
-        return wrapped_text("_check_out(", [self.given_arrays(), *parts], ")", "")
+        return wrapped_text("_check_out(", [self.given_arrays(), *parts], ")")
 
     def declined_out(self) -> list[str]:
         """The check of `out` in this process, which declines what is not written to as it is."""
@@ -221,12 +220,12 @@ class Shell:
 
     # -- functions and the file
 
-    def function(self, doc: str, lines: Sequence[str]) -> str:
+    def function(self, lines: Sequence[str]) -> str:
         """The host function with these statements."""
         inputs = list(zip(self.shown, self.program.inputs, strict=True))[: self.given_count]
         typed = [*(f"{n}: {self.accepted_type(leaf)}" for n, leaf in inputs), "out: Any = None"]
-        head = wrapped_text(f"def {self.entry}(", typed, ") -> Result:", "")
-        return "\n".join([*head, *docstring_literal(doc), *indented(lines)])
+        head = wrapped_text(f"def {self.entry}(", typed, ") -> Result:")
+        return "\n".join([*head, *docstring_literal(self.want.doc), *indented(lines)])
 
     def keep(self, store: str, made: Sequence[str]) -> str:
         """The call that gives a thread's arrays under a name of its store; they are made in the thread's first call."""
@@ -252,24 +251,30 @@ class Shell:
         return [*found, "from scipy import special"] if special else found
 
     def source(
-        self, functions: Sequence[str], header: Sequence[str] = (), *, special: bool = False, packages: Sequence[str] = (),
+        self, functions: Sequence[str], *, special: bool = False, packages: Sequence[str] = (),
         head: Sequence[str] = (), support: Sequence[str] = (), known: Sequence[tuple[str, Any]] = (),
+        constants: Sequence[tuple[str, int]] = (),
     ) -> Source:  # fmt: skip
-        """The functions, the mathematics first, as a file, or as text for this process, whose globals are `known`, too."""
+        """The functions, the mathematics first, as a file, or as text for this process, whose globals are `known`, too.
+
+        `constants`, texts and how many cells they have, stand below the functions where they are long.
+        """
         called = [text for name, text in self.support.items() if name in self.used]
+        below = [text for text, cells in constants if cells > LARGE and "\n" in text]
+        above = "\n".join(text for text, _ in constants if text not in below)
         if not self.exported:
-            text = "\n\n\n".join([UNEVALUATED, *functions, *self.stores, *support, *called]) + "\n"
-            return Source(text, self.entry, self.language, (("MISS", MISS), *DTYPES.items(), *known))
+            text = "\n\n\n".join([UNEVALUATED, *functions, *self.stores, *support, *called, *(text for text, _ in constants)])
+            return Source(f"{text}\n", self.entry, self.language, (("MISS", MISS), *DTYPES.items(), *known))
         kinds = [self.annotation(o, bool(self.points)) for o in self.program.outputs]
         standard = tuple(text for name, text in self.used.items() if name not in self.support)
         local = ["_local = threading.local()"] if self.stores else []
         return PythonFile(
-            tuple(header),
+            tuple(self.want.header),
             standard,
             (*self.packages(special), *packages),
-            (self.result_named(kinds), *local, *head),
+            (self.result_named(kinds), *local, *filter(None, [above]), *head),
             tuple(functions),
-            (*self.stores, *support, *called),
+            (*self.stores, *support, *called, *below),
             tuple(map(self.accepted_type, self.program.inputs[: self.given_count])),
         ).source(self.entry, self.language)
 
@@ -278,12 +283,13 @@ class Shell:
         if not isinstance(self.result, tuple):
             return f"Result = {annotated_result(self.result, kinds)}"
         parts = [annotated_result(part, kinds) for part in self.result]
-        return "\n".join(wrapped_text("Result = tuple[", parts or ["()"], "]", ""))
+        return "\n".join(wrapped_text("Result = tuple[", parts or ["()"], "]"))
 
 
 class PointsShell(Shell):
     """The function over points, before and after the loop."""
 
+    constants: dict[str, Any]  # those that its blocks share
     support: ClassVar[dict[str, str]] = {
         **Shell.support,
         "_points": _POINTS,
@@ -296,7 +302,7 @@ class PointsShell(Shell):
         if not counts or not self.exported or len(counts) == 1:
             return [f"{self.points} = {count}" for _, count in counts[:1]]
         self.uses("_points")
-        return wrapped_text(f"{self.points} = _points(", [f"{a}={count}" for a, count in counts], ")", "")
+        return wrapped_text(f"{self.points} = _points(", [f"{a}={count}" for a, count in counts], ")")
 
     def given(self) -> list[str]:
         """The arrays of `out` by their names, and the arguments apart from them."""
@@ -304,7 +310,7 @@ class PointsShell(Shell):
         arrays = tuple_text([a for (leaf, a), axis in inputs if axis is not None or self.lies(leaf, a)])
         lines = [unpacked(self.result, self.targets, "out")]
         if len(lines[0]) > WIDTH and emits_flat_result(self.result):
-            lines = wrapped_text("", self.targets, " = out", "")
+            lines = wrapped_text("", self.targets, " = out")
         if arrays == "()":
             return lines
         self.uses("_apart")

@@ -34,6 +34,10 @@ def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: Callable[[str, int
     """
     axes = [(name, axis, n) for name, shape in arguments for axis, n in enumerate(shape) if isinstance(n, Extent)]
     lines: list[str] = []
+
+    def check(test: str, text: str) -> None:
+        lines.extend([f"if {test}:", f'{INDENT}raise ValueError(f"{text}")'])
+
     teller: dict[str, tuple[str, int]] = {}
     telling: set[tuple[str, int]] = set()
     for _ in axes:
@@ -53,16 +57,13 @@ def told_sizes(arguments: Sequence[tuple[str, Shape]], cells: Callable[[str, int
         if (name, axis) not in telling:
             others = ", ".join(f"{size.name} = {{{size.name}}} in {teller[size.name][0]}" for size, _ in n.terms)
             has = f"{name} has {{{cells(name, axis)}}} cells along axis {axis}"
-            text = f"{has}, {spaced_extent(n)} expected, where {others}"
-            lines += [f"if {cells(name, axis)} != {spaced_extent(n)}:", f'{INDENT}raise ValueError(f"{text}")']
+            check(f"{cells(name, axis)} != {spaced_extent(n)}", f"{has}, {spaced_extent(n)} expected, where {others}")
     for size in sizes_in(tuple(n for _, _, n in axes)):
         shown = f"{size.name} = {{{size.name}}} in {teller[size.name][0]}"
         if size.least > 0:
-            text = f"{shown}, {size.least} or more expected"
-            lines += [f"if {size.name} < {size.least}:", f'{INDENT}raise ValueError(f"{text}")']
+            check(f"{size.name} < {size.least}", f"{shown}, {size.least} or more expected")
         if size.most is not None:
-            text = f"{shown}, {size.most} or less expected"
-            lines += [f"if {size.name} > {size.most}:", f'{INDENT}raise ValueError(f"{text}")']
+            check(f"{size.name} > {size.most}", f"{shown}, {size.most} or less expected")
     return lines
 
 

@@ -7,6 +7,9 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from symdiff.codegen.exceptions import Raised
+from symdiff.codegen.sizes import Sizes
+from symdiff.codegen.text import Result
 from symdiff.vocabulary.literals import comment_literal, literal
 
 
@@ -18,6 +21,22 @@ class Miss:
 
 
 MISS = Miss()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What text is wanted: its function's `name`, whether for a file or in style "runtime" for this process, which takes
+    arguments in the program's own form or declines others; the lines of the first comment and a docstring; the outputs'
+    places in the `result`; the exceptions of the program's checks; `sizes`, where the program is an example for any size.
+    """
+
+    name: str
+    style: str = "export"
+    header: Sequence[str] = ()
+    doc: str = ""
+    result: Result | None = None
+    raised: Sequence[Raised] = ()
+    sizes: Sizes | None = None
 
 
 @dataclass(frozen=True, slots=True)

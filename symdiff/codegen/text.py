@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from symdiff.vocabulary.literals import WIDTH
 
+LARGE = 64  # cells, from which on a constant stands below the mathematics
 _DTYPES = {"?": "bool_", "l": "intp", "f": "float32", "d": "float64", "F": "complex64", "D": "complex128"}
 
 
@@ -19,7 +20,7 @@ def dtype_text(code: str) -> str:
     return _DTYPES[code]
 
 
-def wrapped_text(opening: str, parts: list[str], closing: str, indent: str) -> list[str]:
+def wrapped_text(opening: str, parts: list[str], closing: str, indent: str = "") -> list[str]:
     """`opening part, part, ... closing` on one line, or on several with the parts indented."""
     line = f"{indent}{opening}{', '.join(parts)}{closing}"
     if len(line) <= WIDTH:

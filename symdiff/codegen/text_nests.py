@@ -5,7 +5,9 @@ A language adds the heads of its loops (`Syntax`), its operations and constants,
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from symdiff.codegen.expressions import (
     ATOM,
@@ -21,6 +23,7 @@ from symdiff.codegen.expressions import (
 from symdiff.codegen.names import Names
 from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
+from symdiff.codegen.text import LARGE, wrapped_text
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 from symdiff.vocabulary.extents import Count, Extent, extent
@@ -51,6 +54,7 @@ class TextNests(Words):
 
     few = own = 4
     syntax: Syntax
+    tables: ClassVar[tuple[str, str]] = ("table", "table")  # what constants are called: those of a function, those outside
 
     def __init__(self, names: Names, sizes: dict[str, str]) -> None:
         super().__init__()
@@ -59,6 +63,7 @@ class TextNests(Words):
         self.told: dict[str, Count] = {}  # sizes that loops count, where these are known before
         self.lines: list[str] = []
         self.top: list[str] = []  # before all else
+        self.constants: dict[str, np.ndarray] = {}  # those outside, which the functions of a file share
         self.fresh: dict[str, str] = {}  # the statements that make variables which have no value yet
         self.blocks: list[list[str]] = [[]]
         self.heads: list[tuple[int, str]] = []
@@ -82,6 +87,10 @@ class TextNests(Words):
     def literal(self, value: Any, code: str) -> str:
         """A constant."""
         raise NotImplementedError
+
+    def kept(self, text: str, code: str) -> str:
+        """A number that a variable or an array keeps."""
+        return text
 
     def defined(self, name: str, text: str, code: str) -> str:
         """The statement that gives a number its name."""
@@ -161,6 +170,33 @@ class TextNests(Words):
 
     # -- memory
 
+    def stands_outside(self, value: np.ndarray) -> bool:
+        """Whether a constant stands outside of the function that reads it."""
+        return value.size > LARGE
+
+    def around(self, name: str, code: str, outside: bool) -> tuple[str, str]:
+        """What stands before and after the cells of a constant."""
+        raise NotImplementedError
+
+    def constant_text(self, name: str, value: np.ndarray, outside: bool = True) -> list[str]:
+        """The lines that give a constant its name."""
+        opening, closing = self.around(name, code := value.dtype.char, outside)
+        return wrapped_text(opening, [self.kept(self.literal(cell, code), code) for cell in value.ravel().tolist()], closing)
+
+    def constant_texts(self) -> list[tuple[str, int]]:
+        """The texts of those outside, and how many cells they have."""
+        return [("\n".join(self.constant_text(name, value)), value.size) for name, value in self.constants.items()]
+
+    def table(self, value: np.ndarray) -> Buffer:
+        code, outside = value.dtype.char, self.stands_outside(value)
+        alike = [name for name, known in self.constants.items() if outside and equal_bits(known, value)]
+        name = alike[0] if alike else self.names.numbered(self.tables[outside])
+        if not outside:
+            self.top += self.constant_text(name, value, False)
+        elif not alike:
+            self.constants[name] = value
+        return Buffer(name, value.shape, code)
+
     def _cell(self, buffer: Buffer, index: Index) -> str:
         return f"{buffer.name}[{self._text(self.flat(buffer, index))}]" if buffer.shape or buffer.start != 0 else buffer.name
 
@@ -230,6 +266,11 @@ class TextNests(Words):
     def _line(self, text: str) -> None:
         """A line that is no statement of its own."""
         self.lines.append(INDENT * len(self.blocks[1:]) + text)
+
+
+def equal_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays are the same, zeros of both signs and NaN told apart."""
+    return (a.shape, a.dtype, a.tobytes()) == (b.shape, b.dtype, b.tobytes())
 
 
 def _factors(program: Program, position: int) -> int:

@@ -168,6 +168,9 @@ class KernelText:
         self.used: set[int] = set()
         self.flat_used = False
         self.shared: set[str] = set()
+        self.sums: Sums = []
+        self.totals: list[Total] = []
+        self.taken: dict[str, int] = {}  # how many parts of sums there are, by dtype
         self.axes: tuple[int, ...] = next(
             (s.axes for s in kernel.sinks if s.kind == "sum" and len(s.axes) < len(self.domain)), ()
         )
@@ -244,31 +247,30 @@ class KernelText:
             lines.append(f"{place} = {place} + {value};" if sink.kind == "add" else f"{place} = {value};")
         return lines
 
-    def sums(self, values: dict[int, str]) -> tuple[list[str], Sums]:
-        """The statements that add values up, and the sums as (sink, dtype, name)."""
-        lines, found = [], []
+    def adding(self, values: dict[int, str]) -> list[str]:
+        """The statements that add values up."""
+        lines = []
         for sink, target, output in zip(self.kernel.sinks, self.targets, self.kernel.program.outputs, strict=True):
             if sink.kind == "sum":
                 name = self.names.numbered("sum")
                 lines.append(f"{name} = {name} + {values[output.cells[0]]};")
-                found.append((sink, target.code, name))
-        return lines, found
+                self.sums.append((sink, target.code, name))
+        return lines
 
     # -- the kernel
 
     def launch(self) -> Launch:
         """The kernel's text and how it is launched."""
         body, values = self.body()
-        stores = self.stores(values)
-        adding, sums = self.sums(values)
+        stores = [*self.stores(values), *self.adding(values)]
         if self.domain == ():
-            return self.finished([*body, *stores], (1,), 1, [])
-        inside = [*self.indices(), *body, *stores, *adding]
-        return self.rows(inside, sums) if self.axes else self.flat(inside, sums)
+            return self.finished([*body, *stores], (1,), 1)
+        inside = [*self.indices(), *body, *stores]
+        return self.rows(inside) if self.axes else self.flat(inside)
 
-    def finished(self, lines: list[str], grid: tuple[int, ...], block: int, totals: list[Total]) -> Launch:
+    def finished(self, lines: list[str], grid: tuple[int, ...], block: int) -> Launch:
         """The kernel around its lines."""
-        partial = sorted({t.code for t in totals})
+        partial = sorted({t.code for t in self.totals})
         declared = [*self.declared(), *(f"{LANGUAGE.types[c]} *__restrict__ partial_{c}" for c in partial)]
         head = c_signature(f'extern "C" __global__ void {self.name}', declared)
         passed = [*self.params, *(f"partial_{c}" for c in partial)]
@@ -278,7 +280,7 @@ class KernelText:
             grid,
             block,
             passed,
-            totals,
+            self.totals,
             frozenset(self.shared),
             (*(v for v in self.params if v in self.written), *(f"partial_{c}" for c in partial)),
         )
@@ -290,37 +292,32 @@ class KernelText:
         cells = f"{shape} cells, {count} operation{'' if count == 1 else 's'} each" if self.domain else "Numbers"
         return [f"// {cells}."]
 
-    def flat(self, inside: list[str], sums: Sums) -> Launch:
+    def flat(self, inside: list[str]) -> Launch:
         """A loop over all cells; sums over everything by block."""
-        blocks = min(-(-self.cells // BLOCK), SUMMING if sums else BLOCKS)
-        if self.cells < WIDE and not sums and blocks * BLOCK >= self.cells:
+        blocks = min(-(-self.cells // BLOCK), SUMMING if self.sums else BLOCKS)
+        if self.cells < WIDE and not self.sums and blocks * BLOCK >= self.cells:
             first = [f"const {self.index} i = blockIdx.x * blockDim.x + threadIdx.x;"]
             loop = [*first, f"if (i < {self.cells}) {{", *indented(inside), "}"]
         else:
             loop = cuda_grid_loop("i", self.cells, inside, self.index)
-        lines = [*self.accumulators(sums), *loop]
-        ends, totals = self.block_sums(sums, "blockIdx.x", blocks, {})
-        return self.finished([*lines, *ends], (blocks,), BLOCK, totals)
+        return self.finished([*self.accumulators(), *loop, *self.block_sums("blockIdx.x", blocks)], (blocks,), BLOCK)
 
-    def accumulators(self, sums: Sums) -> list[str]:
+    def accumulators(self) -> list[str]:
         """The sums' variables, and the memory that the threads of a block share for them."""
-        self.shared |= {code for _, code, _ in sums}
-        lines = [f"__shared__ {LANGUAGE.types[c]} shared_{c}[{BLOCK}];" for c in sorted({c for _, c, _ in sums})]
-        return [*lines, *(f"{LANGUAGE.types[code]} {name} = 0;" for _, code, name in sums)]
+        self.shared |= {code for _, code, _ in self.sums}
+        lines = [f"__shared__ {LANGUAGE.types[c]} shared_{c}[{BLOCK}];" for c in sorted(self.shared)]
+        return [*lines, *(f"{LANGUAGE.types[code]} {name} = 0;" for _, code, name in self.sums)]
 
-    def block_sums(self, sums: Sums, block: str, blocks: int, taken: dict[str, int]) -> tuple[list[str], list[Total]]:
-        """The statements that add up the threads of a block, one part a block."""
-        lines, totals = [], []
-        for sink, code, name in sums:
-            first = taken.get(code, 0)
-            taken[code] = first + blocks
-            lines.append(f"{name} = sum_of_lanes({name}, shared_{code}, threadIdx.x, {BLOCK}, 1);")
-            lines += ["if (threadIdx.x == 0)", f"{INDENT}{self.part(sink, code, blocks, first, block, '0')} = {name};"]
-            if blocks > 1:
-                totals.append(Total(sink, code, first, blocks, 1))
-        return lines, totals
+    def block_sums(self, block: str, blocks: int) -> list[str]:
+        """The statements that add up sums over everything among the threads of a block, one part a block."""
+        lines = []
+        for sink, code, name in self.sums:
+            if len(sink.axes) == len(self.domain):
+                lines.append(f"{name} = sum_of_lanes({name}, shared_{code}, threadIdx.x, {BLOCK}, 1);")
+                lines += ["if (threadIdx.x == 0)", f"{INDENT}{self.part(sink, code, blocks, 1, block, '0')} = {name};"]
+        return lines
 
-    def rows(self, inside: list[str], sums: Sums) -> Launch:
+    def rows(self, inside: list[str]) -> Launch:
         """Sums along axes: o counts the results, r the cells that each adds up; some threads share a result."""
         results, along = (
             domain_size(tuple(self.domain[k] for k in self.kept)),
@@ -342,34 +339,28 @@ class KernelText:
         lines = [
             f"const int lane = {lane};",
             f"const {self.index} o = ({self.index})blockIdx.x * {together} + {own};",
-            *self.accumulators(sums),
+            *self.accumulators(),
             f"if (o < {results})",
             f"{INDENT}for ({self.index} r = {first}; r < {end}; r += {lanes}) {{",
             *indented(indented(inside)),
             f"{INDENT}}}",
         ]
-        taken: dict[str, int] = {}
-        totals = []
-        whole = [s for s in sums if len(s[0].axes) == len(self.domain)]
-        for sink, code, name in sums:
-            if len(sink.axes) == len(self.domain):
-                continue
-            start = taken.get(code, 0)
-            taken[code] = start + (chunks * results if chunks > 1 else 0)
-            step = 1 if trailing else together
-            lines.append(f"{name} = sum_of_lanes({name}, shared_{code}, lane, {lanes}, {step});")
-            row = f"({self.index})blockIdx.y * {results} + o"
-            lines.append(f"if (lane == 0 && o < {results})")
-            lines.append(f"{INDENT}{self.part(sink, code, chunks, start, row, 'o')} = {name};")
-            if chunks > 1:
-                totals.append(Total(sink, code, start, chunks, results))
-        ends, more = self.block_sums(whole, "blockIdx.y * gridDim.x + blockIdx.x", columns * chunks, taken)
-        grid = (columns, chunks) if chunks > 1 else (columns,)
-        return self.finished([*lines, *ends], grid, BLOCK, [*totals, *more])
+        for sink, code, name in self.sums:
+            if len(sink.axes) < len(self.domain):
+                lines.append(f"{name} = sum_of_lanes({name}, shared_{code}, lane, {lanes}, {1 if trailing else together});")
+                row = f"({self.index})blockIdx.y * {results} + o"
+                lines.append(f"if (lane == 0 && o < {results})")
+                lines.append(f"{INDENT}{self.part(sink, code, chunks, results, row, 'o')} = {name};")
+        ends = self.block_sums("blockIdx.y * gridDim.x + blockIdx.x", columns * chunks)
+        return self.finished([*lines, *ends], (columns, chunks) if chunks > 1 else (columns,), BLOCK)
 
-    def part(self, sink: Sink, code: str, rows: int, first: int, row: str, cell: str) -> str:
-        """Where a block leaves its part of a sum: among the parts, or in the result where there is only one."""
+    def part(self, sink: Sink, code: str, rows: int, cells: int, row: str, cell: str) -> str:
+        """Where a block leaves its part of a sum: among the parts, `rows` for each of `cells` results, or in the result where
+        there is only one."""
         if rows > 1:
+            first = self.taken.get(code, 0)
+            self.taken[code] = first + rows * cells
+            self.totals.append(Total(sink, code, first, rows, cells))
             return f"partial_{code}[{f'{first} + ' if first else ''}{row}]"
         target = self.targets[self.kernel.sinks.index(sink)]
         self.written.add(target.variable)
@@ -412,4 +403,4 @@ def cells_kernel(name: str, sources: list[Cells], target: Cells) -> Launch:
     text = KernelText(name, kernel, sources, [])
     lines = [f"{text.parameter(target)}[{target.offset + k}] = {text.place(source)};" for k, source in enumerate(sources)]
     text.written.add(target.variable)
-    return text.finished(lines, (1,), 1, [])
+    return text.finished(lines, (1,), 1)

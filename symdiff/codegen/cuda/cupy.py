@@ -7,26 +7,25 @@ other than CuPy arrays.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from symdiff.codegen.cuda.grids import BLOCK, BLOCKS
 from symdiff.codegen.cuda.points import cuda_leaf_axes, point_kernel
 from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.cuda.wide import PIECE, Wide, wide_kernel
 from symdiff.codegen.shells import COPIED, INDENT, PointsShell, Shell
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, indented
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import dtype_text, indented
 from symdiff.lowering.plan import Plan
 from symdiff.lowering.program import Input, Output, is_nest
 from symdiff.vocabulary.heads import CUPY
 from symdiff.vocabulary.ops import bytes_of_code
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, by_value: frozenset[int] | None = None, exact: bool = False,
-) -> Source:  # fmt: skip
-    """The Plan as a Python file; inputs `by_value` are numbers of the host (all numbers that points share, by default)."""
+def emit(plan: Plan, *, by_value: frozenset[int] | None = None, exact: bool = False, style: str = "", **asked: Any) -> Source:
+    """The Plan as the Python file that is `asked` for, `Wanted`, in any style; inputs `by_value` are numbers of the host (all
+    numbers that points share, by default)."""
+    want = Wanted(raised=(), **asked)
     if by_value is None:
         shared = [
             axis is None and leaf.shape == () for leaf, axis in zip(plan.program.inputs, cuda_leaf_axes(plan), strict=False)
@@ -35,13 +34,13 @@ def emit(
     looped = is_nest(plan.program)
     if not exact and not looped:
         plan = replace(plan, program=with_reciprocals(plan.program))
-    code, kernel = point_kernel(plan, name, by_value)
-    wide = None if looped else wide_kernel(plan, name, by_value)
+    code, kernel = point_kernel(plan, want.name, by_value)
+    wide = None if looped else wide_kernel(plan, want.name, by_value)
     head = [f'_kernel = cp.RawKernel(_code, "{kernel}"{cuda_compiler_options(exact)})']
     if wide is not None:
         code += wide.text
         head.append(f'_wide_kernel = cp.RawKernel(_code, "{wide.kernel}"{cuda_compiler_options(exact)})')
-    return _Launching(plan, name, result, by_value, wide).text(header, doc, ["\n".join([code_text(code), *head])])
+    return _Launching(plan, want, by_value, wide).text(["\n".join([code_text(code), *head])])
 
 
 def code_text(code: str) -> str:
@@ -131,23 +130,21 @@ class _Launching(CupyShell, PointsShell):
         **PointsShell.support, **CupyShell.support, "_apart": COPIED.substitute(np="cp", array="Any"), "_together": "",
     }  # fmt: skip
 
-    def __init__(self, plan: Plan, name: str, result: Result | None, by_value: frozenset[int], wide: Wide | None) -> None:
+    def __init__(self, plan: Plan, want: Wanted, by_value: frozenset[int], wide: Wide | None) -> None:
         self.plan, self.by_value, self.wide = plan, by_value, wide
         self.leaves, self.axes = plan.program.leaves, cuda_leaf_axes(plan)
         inputs = len(plan.program.inputs)
         own = ("_code", "_kernel", "_wide_kernel")
-        super().__init__(
-            plan.program, name, own, result=result, in_axes=self.axes[:inputs], out_axes=self.axes[inputs:]
-        )  # fmt: skip
+        super().__init__(plan.program, want, own, self.axes[:inputs], self.axes[inputs:])
         self.host = frozenset(self.arguments[place] for place in by_value)
         self.arrays = [*self.arguments, *self.targets]
 
-    def text(self, header: Sequence[str], doc: str, head: Sequence[str]) -> Source:
+    def text(self, head: Sequence[str]) -> Source:
         """The file."""
         lines = [*self.accepted(), *self.count(), *self.arrays_for_results(self.given()), *self.launch()]
-        functions = [self.function(doc, [*lines, *self.returned(self.targets, [])])]
+        functions = [self.function([*lines, *self.returned(self.targets, [])])]
         together = [] if self.wide is None else [FIRST if self.wide.rows else LAST]
-        return self.source(functions, header, head=head, support=together)
+        return self.source(functions, head=head, support=together)
 
     def launch(self) -> list[str]:
         """The launch of the kernel; none for no points."""

@@ -31,8 +31,8 @@ from symdiff.codegen.cuda.parts import PartsText
 from symdiff.codegen.cuda.reciprocals import with_reciprocals
 from symdiff.codegen.numpy_arrays import APART, ArrayWriter
 from symdiff.codegen.shells import INDENT
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, dtype_text, wrapped_text
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import dtype_text, wrapped_text
 from symdiff.lowering.arrays.fusing import Kernel
 from symdiff.lowering.arrays.layouts import Layout, contiguous_strides, region, viewed
 from symdiff.lowering.arrays.plan import ArrayPlan, is_planned
@@ -42,15 +42,15 @@ from symdiff.vocabulary.literals import number_literal
 
 
 def emit(
-    plan: ArrayPlan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "",
-    result: Result | None = None, by_value: frozenset[int] | None = None, exact: bool = False,
-) -> Source:  # fmt: skip
-    """The plan as a Python file; inputs `by_value` are numbers of the host (all numbers, by default)."""
+    plan: ArrayPlan, *, by_value: frozenset[int] | None = None, exact: bool = False, style: str = "export", **asked: Any
+) -> Source:
+    """The plan as the Python file that is `asked` for, `Wanted`; inputs `by_value` are numbers of the host (all numbers, by
+    default). In style "runtime" it has no constants, which are among the names of the text."""
     if by_value is None:
         by_value = frozenset(k for k, leaf in enumerate(plan.program.inputs) if leaf.shape == ())
-    writer = _Writer(plan, name, style, result, by_value, exact)
-    functions = writer.functions(doc)
-    source = writer.source(functions, header, head=writer.kernels_text(), support=writer.called_heads())
+    writer = _Writer(plan, Wanted(raised=(), **asked), style, by_value, exact)
+    functions = writer.functions()
+    source = writer.source(functions, head=writer.kernels_text(), support=writer.called_heads())
     if style == "export":
         return source
     return replace(source, names=tuple((f"_{n}", c) for n, c in writer.constants))
@@ -63,14 +63,12 @@ class _Writer(CupyShell, ArrayWriter):
         **CupyShell.support, "_apart": APART.substitute(np="cp", together="c_contiguous"),
     }  # fmt: skip
 
-    def __init__(
-        self, plan: ArrayPlan, name: str, style: str, result: Result | None, by_value: frozenset[int], exact: bool
-    ) -> None:
-        super().__init__(plan, name, "export", result)
+    def __init__(self, plan: ArrayPlan, want: Wanted, style: str, by_value: frozenset[int], exact: bool) -> None:
+        super().__init__(plan, want)
         self.style = style
         self.host = frozenset(self.arguments[place] for place in by_value)
         self.as_written = exact
-        self.stem = name_of(name)
+        self.stem = name_of(want.name)
         self.pending: list[str] = []
         self.by_value = by_value
         self.launches: list[Launch] = []
@@ -162,7 +160,7 @@ class _Writer(CupyShell, ArrayWriter):
 
     def call(self, taken: list[str]) -> list[str]:
         """The call of the steps."""
-        return wrapped_text(f"{self.steps}(", taken, ")", "")
+        return wrapped_text(f"{self.steps}(", taken, ")")
 
     def numbers_made(self) -> list[str]:
         """None: all results lie on the device."""

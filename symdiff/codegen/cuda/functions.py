@@ -5,12 +5,14 @@ that NaN and infinities pass as C99 has it where the real functions do. The form
 (Branch cuts for complex elementary functions, 1987); division is Smith's.
 """
 
-import math
 import re
+
+import numpy as np
 
 from symdiff.codegen.cuda.special import NEEDS as _REAL_NEEDS
 from symdiff.codegen.cuda.special import REAL as _REAL
 from symdiff.codegen.expressions import printed_operands
+from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
 
 # {c} is the complex type, {t} its real one, {f} the suffix of real functions.
@@ -192,32 +194,74 @@ _MACROS = {
 }
 
 
-def cuda_support(programs: list[Program], summed: frozenset[str]) -> list[str]:
-    """The complex types, operators and functions, and the special functions, that programs call; `summed` are the dtypes of
-    which sums are taken."""
-    used = _used(programs, summed)
-    codes = _codes(programs, summed)
-    operators, functions = _texts(used, _OPERATORS), _texts(used, _FUNCTIONS) + _texts(used, _REAL)
-    texts = [text for _, text in [*operators, *functions]]
-    # Functions of one line stand together.
-    spaced = [
-        text if "\n" not in text and after and "\n" not in after else f"{text}\n"
-        for text, after in zip(texts, [*texts[1:], ""], strict=False)
-    ]
-    return [*(_struct(c) for c in codes), *spaced]
+class Support:
+    """The complex types, operators and functions, and the special functions, that programs call: `used` has them as (name,
+    dtype code), `codes` the complex dtypes; `summed` are the dtypes of which sums are taken."""
+
+    def __init__(self, programs: list[Program], summed: frozenset[str]) -> None:
+        self.programs = programs
+        self.used: set[tuple[str, str]] = set()
+        codes = set(summed)
+        for code in summed & {"F", "D"}:
+            self.need("add cc", code)
+        for program in programs:
+            codes |= {value.dtype for values in (program.nodes, program.leaves) for value in values}
+            for position, node in enumerate(program.nodes):
+                self.need_for(node, [program.nodes[o].dtype for o in printed_operands(program, position)])
+        self.codes = sorted(codes & {"F", "D"}, reverse=True)
+
+    def need_for(self, node: Node, codes: list[str]) -> None:
+        """What an operation on operands of some dtypes calls."""
+        on = max((c for c in [node.dtype, *codes] if c in "FD"), key="FD".index, default="")
+        if not on:
+            self.need(node.op if node.op in _REAL else "", node.dtype)
+            return
+        kinds = "".join("c" if c in "FD" else "r" for c in codes)
+        if node.op == "cast" and kinds == "c":
+            self.need("of", node.dtype)
+        if on == "D" and "F" in codes:
+            self.need("of", on)
+        for name in (f"{node.op} {kinds}", f"{node.op} cc" if node.op in ("eq", "ne") else "", node.op):
+            self.need(name, on)
+        if node.op in ("and", "or", "xor", "not"):
+            self.need("truth", on)
+
+    def need(self, name: str, code: str) -> None:
+        """A function, and those that it calls."""
+        if (name in _OPERATORS or name in _FUNCTIONS or name in _REAL) and (name, code) not in self.used:
+            self.used.add((name, code))
+            for other in _NEEDS.get(name, ()):
+                self.need(other, code)
+
+    def texts(self) -> list[str]:
+        """Their texts; functions of one line stand together."""
+        texts = [text for table in _TABLES for _, text in _texts(self.used, table)]
+        spaced = [
+            text if "\n" not in text and after and "\n" not in after else f"{text}\n"
+            for text, after in zip(texts, [*texts[1:], ""], strict=False)
+        ]
+        return [*(_struct(c) for c in self.codes), *spaced]
+
+    def guarded_texts(self) -> list[str]:
+        """The same for a header file, each part guarded, so that several such files can be included: complex types come with
+        all their operators."""
+        found = []
+        for code in self.codes:
+            operators = [text for _, text in _texts({(name, code) for name in _OPERATORS}, _OPERATORS)]
+            found.append(guarded(_types(code)["c"], _struct(code) + "\n" + "\n".join(operators)))
+        return [*found, *(guarded(name, text) for table in _TABLES[1:] for name, text in _texts(self.used, table))]
+
+    def macros(self) -> list[str]:
+        """What stands for names of <math.h> in texts of ours, which the run-time compiler does not have."""
+        needed = {macro for name, _ in self.used for macro in _NEEDS.get(name, ())}
+        constants = [np.asarray(node.params) for program in self.programs for node in program.nodes if node.op == "const"]
+        parts = [part for value in constants for part in (value.real, value.imag)]
+        tests = (("NAN", np.isnan), ("INFINITY", np.isinf))
+        needed |= {name for name, test in tests if any(test(part).any() for part in parts)}
+        return [definition for name, definition in _MACROS.items() if name in needed]
 
 
-def header_support(programs: list[Program]) -> list[str]:
-    """The same for a header file, each part guarded, so that several such files can be included: complex types come with all
-    their operators."""
-    used = _used(programs, frozenset())
-    found = []
-    for code in _codes(programs, frozenset()):
-        operators = [text for _, text in _texts({(name, code) for name in _OPERATORS}, _OPERATORS)]
-        found.append(guarded(_types(code)["c"], _struct(code) + "\n" + "\n".join(operators)))
-    for name, text in [*_texts(used, _FUNCTIONS), *_texts(used, _REAL)]:
-        found.append(guarded(name, text))
-    return found
+_TABLES = _OPERATORS, _FUNCTIONS, _REAL
 
 
 def guarded(name: str, text: str) -> str:
@@ -227,56 +271,8 @@ def guarded(name: str, text: str) -> str:
     return f"#ifndef {macro}\n#define {macro}\n{body}\n#endif\n"
 
 
-def macros(programs: list[Program]) -> list[str]:
-    """What stands for names of <math.h> in texts of ours, which the run-time compiler does not have."""
-    needed = {macro for name, _ in _used(programs, frozenset()) for macro in _NEEDS.get(name, ())}
-    for number in (node.params for program in programs for node in program.nodes if node.op == "const"):
-        for part in (number.real, number.imag):
-            needed |= {"NAN"} if part != part else {"INFINITY"} if abs(part) == math.inf else set()
-    return [definition for name, definition in _MACROS.items() if name in needed]
-
-
-def _codes(programs: list[Program], summed: frozenset[str]) -> list[str]:
-    """The complex dtypes of programs."""
-    codes = set(summed)
-    for program in programs:
-        codes |= {i.dtype for i in program.nodes} | {o.dtype for o in program.outputs} | {leaf.dtype for leaf in program.inputs}
-    return sorted(codes & {"F", "D"}, reverse=True)
-
-
 def _struct(code: str) -> str:
     return _STRUCT.format(**_types(code))
-
-
-def _used(programs: list[Program], summed: frozenset[str]) -> set[tuple[str, str]]:
-    """The functions that programs call, as (name, dtype code)."""
-    used: set[tuple[str, str]] = set()
-    for code in summed & {"F", "D"}:
-        _need("add cc", code, used)
-    for program in programs:
-        for position, node in enumerate(program.nodes):
-            codes = [program.nodes[o].dtype for o in printed_operands(program, position)]
-            on = max((c for c in [node.dtype, *codes] if c in "FD"), key="FD".index, default="")
-            if not on:
-                _need(node.op if node.op in _REAL else "", node.dtype, used)
-                continue
-            kinds = "".join("c" if c in "FD" else "r" for c in codes)
-            if node.op == "cast" and kinds == "c":
-                _need("of", node.dtype, used)
-            if on == "D" and "F" in codes:
-                _need("of", on, used)
-            for name in (f"{node.op} {kinds}", f"{node.op} cc" if node.op in ("eq", "ne") else "", node.op):
-                _need(name, on, used)
-            if node.op in ("and", "or", "xor", "not"):
-                _need("truth", on, used)
-    return used
-
-
-def _need(name: str, code: str, used: set[tuple[str, str]]) -> None:
-    if (name in _OPERATORS or name in _FUNCTIONS or name in _REAL) and (name, code) not in used:
-        used.add((name, code))
-        for other in _NEEDS.get(name, ()):
-            _need(other, code, used)
 
 
 def _texts(used: set[tuple[str, str]], table: dict[str, str]) -> list[tuple[str, str]]:

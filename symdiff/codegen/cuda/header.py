@@ -7,19 +7,13 @@ functions that CUDA lacks, with `BackendError`.
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from symdiff.codegen.c_like import RESERVED, Dialect, comment
 from symdiff.codegen.c_nests import LOCAL, CNests
-from symdiff.codegen.cuda.functions import (
-    COMPLEX_NAMES,
-    DEVICE,
-    NAMES_OF_SUPPORT,
-    cuda_support,
-    guarded,
-    header_support,
-    macros,
-)
+from symdiff.codegen.cuda.functions import COMPLEX_NAMES, DEVICE, NAMES_OF_SUPPORT, Support, guarded
 from symdiff.codegen.cuda.special import NAMES as REAL_NAMES
 from symdiff.codegen.expressions import ATOM, SUM, TERM, Expression, Spelled, printed_operands
 from symdiff.codegen.formulas import formula_program
@@ -27,8 +21,8 @@ from symdiff.codegen.names import Names
 from symdiff.codegen.nest_heads import refuse_heads
 from symdiff.codegen.nest_values import whole_value
 from symdiff.codegen.nest_words import Buffer, Index
-from symdiff.codegen.source import Source
-from symdiff.codegen.text import Result, indented
+from symdiff.codegen.source import Source, Wanted
+from symdiff.codegen.text import indented
 from symdiff.errors import BackendError
 from symdiff.ir.node import Node
 from symdiff.lowering.plan import Plan
@@ -102,6 +96,9 @@ class CudaNests(CNests):
 
     constant, qualifier = "const", DEVICE
 
+    def stands_outside(self, value: np.ndarray) -> bool:
+        return super().stands_outside(value) and not is_complex(value.dtype.char)  # structures are made in the function
+
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
         found = super().buffer(name, shape, code)
         if self.large:
@@ -119,10 +116,10 @@ def device_function(program: Program, name: str) -> tuple[list[str], CudaNests]:
     if problem := _refused(program):
         raise BackendError(problem)
     names, arguments, targets = cuda_argument_names(program, name)
-    words = CudaNests(LANGUAGE, names, {})
+    words = CudaNests(LANGUAGE, names, {}, name_of(name))
     lines = words.body(program, arguments, targets)
-    head = LANGUAGE.signature(program.inputs, program.outputs, arguments, targets, f"{DEVICE} void {name_of(name)}")
-    return [*head, "{", *indented(lines), "}"], words
+    head = LANGUAGE.signature(program, arguments, targets, f"{DEVICE} void {name_of(name)}")
+    return [*words.declared_tables(), *head, "{", *indented(lines), "}"], words
 
 
 def _refused(program: Program) -> str:
@@ -151,15 +148,14 @@ def lacking_in_cuda(program: Program) -> str:
     return ""
 
 
-def emit(
-    plan: Plan, *, name: str, style: str = "export", header: Sequence[str] = (), doc: str = "", result: Result | None = None
-) -> Source:  # fmt: skip
-    """The Plan as a header file with one device function."""
-    function, words = device_function(plan.program, name)
+def emit(plan: Plan, **asked: Any) -> Source:
+    """The Plan as the header file that is `asked` for, `Wanted`, with one device function."""
+    want = Wanted(raised=(), **asked)
+    function, words = device_function(plan.program, want.name)
     helpers = [guarded(helper, text) for helper, text in zip(sorted(words.used), words.helpers(), strict=True)]
     before = preamble([*programs_in(plan.program)], header=True, printed=words.printed)
-    text = "\n".join([comment(header, doc), "#pragma once\n", *before, *helpers, *function]) + "\n"
-    return Source(text, name_of(name), "cuda")
+    text = [comment(want.header, want.doc), "#pragma once\n", *before, *helpers, *function, *words.defined_tables()]
+    return Source("\n".join(text) + "\n", name_of(want.name), "cuda")
 
 
 def name_of(name: str) -> str:
@@ -183,7 +179,6 @@ def preamble(
     """
     nodes = [*(i for p in programs for i in p.nodes), *printed]
     formulas = [formula_program(name, c)[0] for name, codes in LANGUAGE.formulas(nodes).items() for c in sorted(codes)]
-    every = [*programs, *formulas]
-    support = header_support(every) if header else cuda_support(every, summed)
+    support = Support([*programs, *formulas], summed)
     own = [guarded(name, text) if header else text for name, text in LANGUAGE.helpers(nodes, DEVICE)]
-    return [*macros(every), *support, *own]
+    return [*support.macros(), *(support.guarded_texts() if header else support.texts()), *own]

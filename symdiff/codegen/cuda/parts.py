@@ -43,7 +43,7 @@ class PartsText(KernelText):
         body.append(f"{cell} = {self.total};")
         count = domain_size(self.extent)
         blocks = min(-(-count // BLOCK), BLOCKS)
-        return self.finished(cuda_grid_loop("c", count, body, self.index), (blocks,), BLOCK, [])
+        return self.finished(cuda_grid_loop("c", count, body, self.index), (blocks,), BLOCK)
 
     def comment(self) -> list[str]:
         return [f"// {' x '.join(map(str, self.extent))} cells, to which {len(self.parts)} parts are added."]

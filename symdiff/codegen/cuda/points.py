@@ -29,9 +29,9 @@ def point_kernel(plan: Plan, name: str, by_value: frozenset[int]) -> tuple[str, 
     """
     function = name_of(name)
     lines, words = device_function(plan.program, name)
-    kernel = PointKernel(plan, function, f"{function}_{'points' if plan.kind == 'batch' else 'point'}", by_value)
+    kernel = PointKernel(plan, function, "points" if plan.kind == "batch" else "point", by_value)
     before = preamble([*programs_in(plan.program)], printed=words.printed)
-    text = [*before, *words.helpers(), *lines, "", *kernel.lines()]
+    text = [*before, *words.helpers(), *lines, "", *kernel.lines(), *words.defined_tables()]
     return "\n".join(text) + "\n", kernel.kernel
 
 
@@ -44,10 +44,10 @@ class PointKernel:
         self.inputs, self.outputs = plan.program.inputs, plan.program.outputs
         self.leaves = plan.program.leaves
         self.axes = cuda_leaf_axes(plan)
-        self.function, self.kernel = function, kernel
+        self.function, self.kernel = function, f"{function}_{kernel}"
         self.by_value = by_value
         letters = [f"k{axis}" for leaf in self.leaves for axis in range(len(leaf.shape))]
-        own = (function, kernel, *letters, *"i k p n step first count lane warp".split())
+        own = (function, self.kernel, *letters, *"i k p n step first count lane warp".split())
         self.names = Names((*CUDA_RESERVED, *own), plain=True)
         self.arrays = [self.names.fresh(leaf.name) for leaf in self.leaves]
         self.steps = [self.step_name(name, leaf) for name, leaf in zip(self.arrays, self.leaves, strict=True)]

@@ -122,8 +122,8 @@ def _pieces(plan: Plan, name: str, by_value: frozenset[int]) -> Wide | None:
     empty = any(0 in leaf.shape for leaf in leaves)
     if not together or empty or points * held > HELD or program.operations() > OPERATIONS:
         return None
-    function = name_of(name)
-    kernel = _Pieces(plan, function, f"{function}_pieces", by_value, points)
+    kernel = _Pieces(plan, name_of(name), "pieces", by_value)
+    kernel.points = points
     comment = f"// For points that lie last and without gaps: a thread takes {points}."
     if points == 1:
         comment = "// For points that lie last and without gaps."
@@ -138,8 +138,8 @@ def _rows(plan: Plan, name: str, by_value: frozenset[int], rows: list[int]) -> W
     block = next((b for b in (BLOCK, BLOCK // 2, BLOCK // 4, WARP) if b * room <= SHARED), None)
     if block is None:
         return None
-    function = name_of(name)
-    kernel = _Rows(plan, function, f"{function}_rows", by_value, rows, block)
+    kernel = _Rows(plan, name_of(name), "rows", by_value)
+    kernel.share(rows, block)
     comment = "// For points that lie first and without gaps: a warp moves its points through shared memory."
     text = "\n".join([ROWS, comment, *kernel.lines()]) + "\n"
     return Wide(text, kernel.kernel, block, 1, frozenset(rows), True, [len(kernel.strides(k)) for k in range(len(leaves))])
@@ -148,9 +148,7 @@ def _rows(plan: Plan, name: str, by_value: frozenset[int], rows: list[int]) -> W
 class _Pieces(PointKernel):
     """The writer of a kernel of which a thread takes several points."""
 
-    def __init__(self, plan: Plan, function: str, kernel: str, by_value: frozenset[int], points: int) -> None:
-        super().__init__(plan, function, kernel, by_value)
-        self.points = points
+    points = 1
 
     def strides(self, place: int) -> list[str]:
         found = super().strides(place)
@@ -191,8 +189,8 @@ class _Pieces(PointKernel):
 class _Rows(PointKernel):
     """The writer of a kernel of which a warp moves the points of some arrays through shared memory."""
 
-    def __init__(self, plan: Plan, function: str, kernel: str, by_value: frozenset[int], rows: list[int], block: int) -> None:
-        super().__init__(plan, function, kernel, by_value)
+    def share(self, rows: list[int], block: int) -> None:
+        """Which arrays go through shared memory, and the threads of a block."""
         self.rows, self.block = rows, block
         self.shared = {place: self.names.fresh(f"{self.arrays[place]}_rows") for place in rows}
         self.warps = {place: self.names.fresh(f"{self.shared[place]}_of_warps") for place in rows}

@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 from symdiff.codegen.llvm.cells import CellLines
-from symdiff.codegen.llvm.scalar import emit_conversion, emit_instructions
+from symdiff.codegen.llvm.scalar import emit_instructions
 from symdiff.codegen.math.lines import TYPES, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.arrays.nesting import Cells, Nest, Result
@@ -54,6 +54,11 @@ class _Sum(NamedTuple):
     whole: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
+    @property
+    def code(self) -> str:
+        """The dtype of the numbers that it is made of."""
+        return part_of_code(self.result.cells.code)
+
 
 class _Writer(CellLines):
     def __init__(self, nest: Nest, name: str, lanes: int, width: int) -> None:
@@ -82,55 +87,57 @@ class _Writer(CellLines):
         if axis == self.inner:
             self.innermost()
         else:
-            self.index.append(self.loop("0", str(self.domain[axis]), 1))
-            self.nest(axis + 1)
-            self.move(axis + 1)
-            self.index.pop()
-            self.end()
+            with self.loop(str(self.domain[axis])) as index:
+                self.index.append(index)
+                self.nest(axis + 1)
+                self.move(axis + 1)
+                self.index.pop()
         for s in own:
             self.close(s)
 
     def innermost(self) -> None:
         """The loop over vectors of the last axis, and the vector that is not full."""
-        once = {place: self.number(cells, "0") for place, cells in enumerate(self.nested.operands) if cells.is_fixed()}
-        behind = {k: self.carried(r) for k, r in enumerate(self.nested.results) if r.behind}
+        self.once = {place: self.number(cells, "0") for place, cells in enumerate(self.nested.operands) if cells.is_fixed()}
+        self.behind = {k: self.carried(r) for k, r in enumerate(self.nested.results) if r.behind}
         full = self.domain[-1] - self.rest
         if full:
-            flushed = any(s.flush > self.inner for s in self.sums.values())
-            start, stop = "0", str(full)
-            if flushed and full > SPAN * self.lanes:
-                start = self.loop("0", stop, SPAN * self.lanes)
-                end = self.put(f"add i64 {start}, {SPAN * self.lanes}")
-                stop = self.put(f"call i64 @llvm.smin.i64(i64 {end}, i64 {full})")
-                self.declared["llvm.smin.i64"] = "declare i64 @llvm.smin.i64(i64, i64)"
-            place = self.loop(start, stop, self.lanes)
-            self.vector(place, self.lanes, once, behind)
-            self.end()
-            if flushed and full > SPAN * self.lanes:
-                self.move(self.inner + 1)
-                self.end()
-            self.write_ends(full, behind)
+            span = SPAN * self.lanes
+            if full > span and any(s.flush > self.inner for s in self.sums.values()):
+                with self.loop(str(full), span) as start:
+                    end = self.put(f"add i64 {start}, {span}")
+                    self.vectors(start, self.put(f"call i64 @llvm.smin.i64(i64 {end}, i64 {full})"))
+                    self.declared["llvm.smin.i64"] = "declare i64 @llvm.smin.i64(i64, i64)"
+                    self.move(self.inner + 1)
+            else:
+                self.vectors("0", str(full))
+            self.write_ends(full)
         if self.rest:
-            self.vector(str(full), self.rest, once, behind)
+            self.vector(str(full), self.rest)
 
-    def vector(self, place: str, count: int, once: dict[int, Value], behind: dict[int, tuple[str, ...]]) -> None:
+    def vectors(self, start: str, stop: str) -> None:
+        """A loop over full vectors of cells."""
+        with self.loop(stop, self.lanes, start) as place:
+            self.vector(place, self.lanes)
+
+    def vector(self, place: str, count: int) -> None:
         """The work on one vector of cells, of which `count` are there."""
         program = self.nested.program
 
         def load(node: Node) -> Value:
             operand = node.params[0]
-            return once[operand] if operand in once else self.load(self.nested.operands[operand], place, count)
+            return self.once[operand] if operand in self.once else self.load(self.nested.operands[operand], place, count)
 
         values = emit_instructions(program, self, load)
         before: Value = ()
         for k, result in enumerate(self.nested.results):
             cells, output = result.cells, program.outputs[result.output]
-            found = emit_conversion(self, values[output.cells[0]], program.nodes[output.cells[0]].dtype, cells.code)
+            found = self.converted(values[output.cells[0]], program.nodes[output.cells[0]].dtype, cells.code)
             if k in self.sums:
                 self.accumulate(self.sums[k], found, count)
                 continue
             if result.behind:
-                moved = tuple(self.shifted(slot, v, result.behind, cells) for slot, v in zip(behind[k], before, strict=True))
+                pairs = zip(self.behind[k], before, strict=True)
+                moved = tuple(self.shifted(slot, v, result.behind, cells) for slot, v in pairs)
                 found = self.plus(cells, moved, found)
             elif result.kind in ("add", "scatter"):
                 found = self.plus(cells, self.load(cells, place, count), found)
@@ -145,16 +152,17 @@ class _Writer(CellLines):
         """Whether the next result writes the cells of a result once more, but for the last ones."""
         return place + 1 < len(self.nested.results) and self.nested.results[place + 1].behind > 0
 
-    def write_ends(self, full: int, behind: dict[int, tuple[str, ...]]) -> None:
+    def write_ends(self, full: int) -> None:
         """The last cells of the full vectors, where results that are handed on have not been written."""
-        for k, slots in behind.items():
+        for k, slots in self.behind.items():
             cells = self.nested.results[k - 1].cells
             kind, plain = self.kind(part_of_code(cells.code)), TYPES[part_of_code(cells.code)]
             for part, slot in enumerate(slots):
                 vector = self.put(f"load {kind}, ptr {slot}")
                 for lane in range(self.lanes - self.nested.results[k].behind, self.lanes):
-                    one = vector if self.lanes == 1 else self.put(f"extractelement {kind} {vector}, i32 {lane}")
-                    self.text.append(f"  store {plain} {one}, ptr {self.address(cells, str(full - self.lanes), part, lane)}")
+                    one = vector if self.lanes == 1 else self.lane(vector, part_of_code(cells.code), lane)
+                    place = self.address(cells, str(full - self.lanes), lane)
+                    self.run(f"store {plain} {one}, ptr {self.put(f'getelementptr {plain}, ptr {place}, i64 {part}')}")
 
     # -- neighbours
 
@@ -171,11 +179,10 @@ class _Writer(CellLines):
 
     def shifted(self, slot: str, value: str, behind: int, cells: Cells) -> str:
         """The cells that lie `behind` before those of a vector, from it and the vector before it."""
-        kind = self.kind(part_of_code(cells.code))
+        kind = self.kind(code := part_of_code(cells.code))
         before = self.put(f"load {kind}, ptr {slot}")
-        self.text.append(f"  store {kind} {value}, ptr {slot}")
-        mask = ", ".join(f"i32 {self.lanes - behind + lane}" for lane in range(self.lanes))
-        return self.put(f"shufflevector {kind} {before}, {kind} {value}, <{self.lanes} x i32> <{mask}>")
+        self.run(f"store {kind} {value}, ptr {slot}")
+        return self.shuffled(code, before, value, [self.lanes - behind + lane for lane in range(self.lanes)])
 
     # -- sums
 
@@ -208,19 +215,18 @@ class _Writer(CellLines):
 
     def set(self, s: _Sum, slots: tuple[str, ...]) -> None:
         """Nothing in slots."""
-        code = part_of_code(s.result.cells.code)
+        code = s.code
         nothing = self.literal(REDUCED[s.result.kind], code)
         self.text += [f"  store {self.kind(code)} {nothing}, ptr {slot}" for slot in slots]
 
     def accumulate(self, s: _Sum, value: Value, count: int) -> None:
         """Add a vector's lanes that are there."""
-        code = part_of_code(s.result.cells.code)
+        code = s.code
         kind = self.kind(code)
         nothing = self.literal(REDUCED[s.result.kind], code)
         for k, (slot, v) in enumerate(zip(s.parts, value, strict=True)):
             if count < self.lanes:
-                mask = ", ".join(f"i32 {lane if lane < count else self.lanes}" for lane in range(self.lanes))
-                v = self.put(f"shufflevector {kind} {v}, {kind} {nothing}, <{self.lanes} x i32> <{mask}>")
+                v = self.shuffled(code, v, nothing, [lane if lane < count else self.lanes for lane in range(self.lanes)])
             old = self.put(f"load {kind}, ptr {slot}")
             if s.result.kind == "sum":
                 new = self.op("fadd", code, old, v)
@@ -228,8 +234,8 @@ class _Writer(CellLines):
                 new = self.select(self.compare("ogt" if s.result.kind == "max" else "olt", code, v, old), code, v, old)
                 missing = self.put(f"load {kind}, ptr {s.lost[k]}")
                 missing = self.select(self.compare("uno", code, v, v), code, v, missing)
-                self.text.append(f"  store {kind} {missing}, ptr {s.lost[k]}")
-            self.text.append(f"  store {kind} {new}, ptr {slot}")
+                self.run(f"store {kind} {missing}, ptr {s.lost[k]}")
+            self.run(f"store {kind} {new}, ptr {slot}")
 
     def move(self, axis: int) -> None:
         """The parts of the sums whose loops from `axis` on are through go to the whole ones."""
@@ -238,7 +244,7 @@ class _Writer(CellLines):
                 self.compensate(s)
 
     def compensate(self, s: _Sum) -> None:
-        code = part_of_code(s.result.cells.code)
+        code = s.code
         kind = self.kind(code)
         for part, whole, lost in zip(s.parts, s.whole, s.lost, strict=True):
             a, b, error = (self.put(f"load {kind}, ptr {slot}") for slot in (whole, part, lost))
@@ -246,18 +252,19 @@ class _Writer(CellLines):
             second = self.op("fsub", code, total, a)
             first = self.op("fsub", code, total, second)
             off = self.op("fadd", code, self.op("fsub", code, a, first), self.op("fsub", code, b, second))
-            self.text.append(f"  store {kind} {total}, ptr {whole}")
-            self.text.append(f"  store {kind} {self.op('fadd', code, error, off)}, ptr {lost}")
+            self.run(f"store {kind} {total}, ptr {whole}")
+            self.run(f"store {kind} {self.op('fadd', code, error, off)}, ptr {lost}")
         self.set(s, s.parts)
 
     def close(self, s: _Sum) -> None:
         """Write a sum, or add it to its cell."""
-        cells = s.result.cells
-        code = part_of_code(cells.code)
+        cells, code = s.result.cells, s.code
         if s.whole:
             self.compensate(s)
         outer = [*self.index, *["0"] * (len(self.domain) - len(self.index))]
         kept, self.index = self.index, outer[:-1]
+        pointer, totals = self.address(cells, "0"), []
+        before = self.read(pointer, cells.code) if self.partial(s.result) else ()
         for k in range(len(s.parts)):
             if s.result.kind != "sum":
                 kind = self.kind(code)
@@ -271,10 +278,8 @@ class _Writer(CellLines):
                 better = self.put(f"fadd {TYPES[code]} {total}, {error}")
                 some = self.put(f"fcmp one {TYPES[code]} {error}, 0.0")  # not so for NaN, which infinities leave
                 total = self.put(f"select i1 {some}, {TYPES[code]} {better}, {TYPES[code]} {total}")
-            place = self.address(cells, "0", k)
-            if self.partial(s.result):
-                total = self.joined(s.result.kind, 1, code, self.put(f"load {TYPES[code]}, ptr {place}"), total)
-            self.text.append(f"  store {TYPES[code]} {total}, ptr {place}")
+            totals.append(self.joined(s.result.kind, 1, code, before[k], total) if before else total)
+        self.write(pointer, tuple(totals), cells.code)
         self.index = kept
 
     def across(self, how: str, code: str, slot: str) -> str:
@@ -282,11 +287,8 @@ class _Writer(CellLines):
         lanes = self.lanes
         value = self.put(f"load {self.kind(code)}, ptr {slot}")
         while lanes > 2:
-            kind, half = f"<{lanes} x {TYPES[code]}>", lanes // 2
-            low, high = (
-                self.put(f"shufflevector {kind} {value}, {kind} undef, <{half} x i32> <{mask}>")
-                for mask in (", ".join(f"i32 {first + k}" for k in range(half)) for first in (0, half))
-            )
+            half = lanes // 2
+            low, high = (self.shuffled(code, value, "undef", range(first, first + half), lanes) for first in (0, half))
             value = self.joined(how, half, code, low, high)
             lanes = half
         if lanes == 1:
@@ -300,8 +302,7 @@ class _Writer(CellLines):
         count = math.prod(n for n, s in zip(self.domain, cells.strides, strict=True) if s)
         count = count if rows is None else rows.many * rows.step
         kind = TYPES[part_of_code(cells.code)]
-        index = self.loop("0", str(count * parts_of_code(cells.code)), 1)
         nothing = struct.unpack("<Q", struct.pack("<d", REDUCED.get(result.kind, 0.0)))[0]
-        place = self.put(f"getelementptr {kind}, ptr %p{cells.array}, i64 {index}")
-        self.text.append(f"  store {kind} 0x{nothing:016X}, ptr {place}")
-        self.end()
+        with self.loop(str(count * parts_of_code(cells.code))) as index:
+            place = self.put(f"getelementptr {kind}, ptr %p{cells.array}, i64 {index}")
+            self.run(f"store {kind} 0x{nothing:016X}, ptr {place}")

@@ -6,7 +6,7 @@ is not full is read and written in as many cells as there are.
 
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.lowering.arrays.nesting import Cells, Rows
-from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
+from symdiff.vocabulary.ops import bytes_of_code, part_of_code
 
 
 class CellLines(Lines):
@@ -17,26 +17,6 @@ class CellLines(Lines):
         self.name = name  # of the function, before those of its tables
         self.slots: list[str] = []
         self.index: list[str] = []
-        self._loops: list[tuple[str, str, str, int]] = []
-        self._labels = 0
-
-    def loop(self, start: str, stop: str, step: int) -> str:
-        """Open a loop; its index."""
-        self._labels += 1
-        label = f"loop{self._labels}"
-        slot = self.slot("i64")
-        self.text += [f"  store i64 {start}, ptr {slot}", f"  br label %{label}", f"{label}:"]
-        index = self.put(f"load i64, ptr {slot}")
-        more = self.put(f"icmp slt i64 {index}, {stop}")
-        self.text += [f"  br i1 {more}, label %{label}.body, label %{label}.end", f"{label}.body:"]
-        self._loops.append((label, slot, index, step))
-        return index
-
-    def end(self) -> None:
-        """Close the innermost open loop."""
-        label, slot, index, step = self._loops.pop()
-        following = self.put(f"add i64 {index}, {step}")
-        self.text += [f"  store i64 {following}, ptr {slot}", f"  br label %{label}", f"{label}.end:"]
 
     def slot(self, kind: str) -> str:
         """A variable, which LLVM keeps in a register."""
@@ -44,19 +24,17 @@ class CellLines(Lines):
         self.slots.append(f"  {name} = alloca {kind}")
         return name
 
-    def address(self, cells: Cells, place: str, part: int = 0, lane: int = 0) -> str:
+    def address(self, cells: Cells, place: str, lane: int = 0) -> str:
         """Where a cell of the current row lies: the one `lane` behind the cell `place` of the last axis."""
-        code = part_of_code(cells.code)
         item = bytes_of_code(cells.code)
-        fixed = (cells.offset + lane * cells.strides[-1]) * item + part * bytes_of_code(code)
         moving = [(i, s * item) for i, s in zip([*self.index, place], cells.strides, strict=True) if s]
+        fixed = (cells.offset + lane * cells.strides[-1]) * item
         total = str(fixed + sum(int(index) * step for index, step in moving if index.isdigit()))
+        if cells.rows is not None:
+            moving.append((self.row(cells.rows, place, lane), cells.rows.step * item))
         for index, step in moving:
             if not index.isdigit():
                 total = self.put(f"add i64 {total}, {self.put(f'mul i64 {index}, {step}')}")
-        if cells.rows is not None:
-            row = self.row(cells.rows, place, lane)
-            total = self.put(f"add i64 {total}, {self.put(f'mul i64 {row}, {cells.rows.step * item}')}")
         return self.put(f"getelementptr i8, ptr %p{cells.array}, i64 {total}")
 
     def row(self, rows: Rows, place: str, lane: int) -> str:
@@ -69,70 +47,24 @@ class CellLines(Lines):
 
     def load(self, cells: Cells, place: str, count: int) -> Value:
         """A vector of cells, 0 in the lanes that are not there."""
-        parts = parts_of_code(cells.code)
-        code = part_of_code(cells.code)
-        plain = "i8" if code == "?" else TYPES[code]
         if self.lanes == 1:
             return self.number(cells, place)
-        if count == 1 or not cells.is_line():
-            found = []
-            for part in range(parts):
-                vector = "zeroinitializer"
-                for lane in range(count):
-                    one = self.put(f"load {plain}, ptr {self.address(cells, place, part, lane)}")
-                    vector = self.put(f"insertelement <{self.lanes} x {plain}> {vector}, {plain} {one}, i32 {lane}")
-                found.append(vector)
-        else:
-            kind = f"<{count * parts} x {plain}>"
-            whole = self.put(f"load {kind}, ptr {self.address(cells, place)}, align {bytes_of_code(code)}")
-            found = []
-            for part in range(parts):
-                lanes = [lane * parts + part if lane < count else count * parts for lane in range(self.lanes)]
-                mask = ", ".join(f"i32 {lane}" for lane in lanes)
-                if parts == 1 and count == self.lanes:
-                    found.append(whole)
-                else:
-                    found.append(
-                        self.put(f"shufflevector {kind} {whole}, {kind} zeroinitializer, <{self.lanes} x i32> <{mask}>")
-                    )
-        if code == "?":
-            found = [self.put(f"icmp ne <{self.lanes} x i8> {f}, zeroinitializer") for f in found]
-        return tuple(found)
+        if count > 1 and cells.is_line():
+            return self.line(self.address(cells, place), cells.code, count)
+        places = [self.address(cells, place, lane) for lane in range(count)]
+        return self.gathered(places, cells.code, "zeroinitializer")
 
     def number(self, cells: Cells, place: str) -> Value:
         """One cell in all lanes."""
-        parts = parts_of_code(cells.code)
-        code = part_of_code(cells.code)
-        found = []
-        for part in range(parts):
-            one = self.put(f"load {'i8' if code == '?' else TYPES[code]}, ptr {self.address(cells, place, part)}")
-            one = self.put(f"icmp ne i8 {one}, 0") if code == "?" else one
-            found.append(one if self.lanes == 1 else self.repeated(TYPES[code], one, self.lanes))
-        return tuple(found)
+        found = self.read(self.address(cells, place), cells.code)
+        part = TYPES[part_of_code(cells.code)]
+        return found if self.lanes == 1 else tuple(self.repeated(part, one, self.lanes) for one in found)
 
     def store(self, cells: Cells, place: str, count: int, value: Value) -> None:
         """Write the cells that are there."""
-        code = part_of_code(cells.code)
-        plain = "i8" if code == "?" else TYPES[code]
-        if code == "?":
-            byte = "i8" if self.lanes == 1 else f"<{self.lanes} x i8>"
-            value = tuple(self.put(f"zext {self.kind('?')} {v} to {byte}") for v in value)
-        kind = f"<{self.lanes} x {plain}>"
         if self.lanes == 1:
-            for part, v in enumerate(value):
-                self.text.append(f"  store {plain} {v}, ptr {self.address(cells, place, part)}")
-        elif count == 1 or not cells.is_line():
-            for part, v in enumerate(value):
-                for lane in range(count):
-                    one = self.put(f"extractelement {kind} {v}, i32 {lane}")
-                    self.text.append(f"  store {plain} {one}, ptr {self.address(cells, place, part, lane)}")
+            self.write(self.address(cells, place), value, cells.code)
+        elif count > 1 and cells.is_line():
+            self.write_line(self.address(cells, place), cells.code, count, value)
         else:
-            total = count * len(value)
-            whole = value[0]
-            if total != self.lanes or len(value) == 2:
-                lanes = [lane // len(value) + lane % len(value) * self.lanes for lane in range(total)]
-                mask = ", ".join(f"i32 {lane}" for lane in lanes)
-                other = value[-1] if len(value) == 2 else "zeroinitializer"
-                whole = self.put(f"shufflevector {kind} {value[0]}, {kind} {other}, <{total} x i32> <{mask}>")
-            pointer = self.address(cells, place)
-            self.text.append(f"  store <{total} x {plain}> {whole}, ptr {pointer}, align {bytes_of_code(code)}")
+            self.scattered([self.address(cells, place, lane) for lane in range(count)], value, cells.code)

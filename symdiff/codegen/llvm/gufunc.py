@@ -9,6 +9,7 @@ import math
 
 from symdiff.codegen.llvm.batch import BatchModule, Layout
 from symdiff.codegen.llvm.layouts import Array
+from symdiff.codegen.math.lines import Lines
 from symdiff.lowering.program import Program
 
 
@@ -25,33 +26,22 @@ def loop_module(program: Program, lanes: int, fused: bool, exceptions: int) -> s
     choices["any"] = [("any", 0)] * len(leaves)
     for name, layouts in choices.items():
         module.add(name, module.arrays(layouts), "private")
-    arrays = module.arrays(choices["any"])
-    text = [
-        "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %nothing) {",
-        "entry:",
-        "  %n = load i64, ptr %dims",
-        *_steps(arrays),
-    ]
+    lines = Lines(prefix="g")
+    count = lines.put("load i64, ptr %dims")
+    kinds = len(leaves) + sum(len(leaf.shape) for leaf in leaves)
+    steps = [lines.put(f"load i64, ptr {lines.put(f'getelementptr i64, ptr %steps, i64 {k}')}") for k in range(kinds)]
     if not any(leaf.shape for leaf in leaves) and (len(program.inputs), len(program.outputs)) == (2, 1):
-        text += _dependent()
+        _call_dependent(lines, steps[2], count)
     for name in ("last", "first"):
         if name in choices:
-            text += _fitting(module.arrays(choices[name]), name)
-    text += ["  br label %any", "any:", "  call void @any(ptr %args, ptr %steps, i64 0, i64 %n)", "  br label %end", "end:"]
-    text += [f"  %cleared = call i32 @feclearexcept(i32 {exceptions})", "  ret void", "}"]
-    return "\n".join([module.text(), "declare i32 @feclearexcept(i32)", *text]) + "\n"
+            _call_fitting(lines, module.arrays(choices[name]), steps, name, count)
+    lines.run(f"call void @any(ptr %args, ptr %steps, i64 0, i64 {count})", "br label %end", "end:")
+    lines.run(f"%cleared = call i32 @feclearexcept(i32 {exceptions})", "ret void")
+    head = ["declare i32 @feclearexcept(i32)", "define void @loop(ptr %args, ptr %dims, ptr %steps, ptr %nothing) {", "entry:"]
+    return "\n".join([module.text(), *head, *lines.text, "}"]) + "\n"
 
 
-def _steps(arrays: list[Array]) -> list[str]:
-    """All steps as values: `%s<k>`."""
-    count = len(arrays) + sum(len(a.shape) for a in arrays)
-    lines = []
-    for k in range(count):
-        lines += [f"  %p{k} = getelementptr i64, ptr %steps, i64 {k}", f"  %s{k} = load i64, ptr %p{k}"]
-    return lines
-
-
-def _fitting(arrays: list[Array], name: str) -> list[str]:
+def _call_fitting(lines: Lines, arrays: list[Array], steps: list[str], name: str, count: str) -> None:
     """A call of the kernel `name` where the steps are those of its layouts."""
     wanted = []
     place = len(arrays)
@@ -64,41 +54,22 @@ def _fitting(arrays: list[Array], name: str) -> list[str]:
                 wanted.append((place + axis, step))
                 step *= array.shape[axis]
         place += len(array.shape)
-    lines, condition = [], "true"
+    condition = "true"
     for k, step in wanted:
-        lines.append(f"  %{name}.same{k} = icmp eq i64 %s{k}, {step}")
-        lines.append(f"  %{name}.all{k} = and i1 {condition}, %{name}.same{k}")
-        condition = f"%{name}.all{k}"
-    return [
-        *lines,
-        f"  br i1 {condition}, label %is.{name}, label %not.{name}",
-        f"is.{name}:",
-        f"  call void @{name}(ptr %args, ptr %steps, i64 0, i64 %n)",
-        "  br label %end",
-        f"not.{name}:",
-    ]
+        condition = lines.put(f"and i1 {condition}, {lines.put(f'icmp eq i64 {steps[k]}, {step}')}")
+    lines.run(f"br i1 {condition}, label %is.{name}, label %not.{name}", f"is.{name}:")
+    lines.run(f"call void @{name}(ptr %args, ptr %steps, i64 0, i64 {count})", "br label %end", f"not.{name}:")
 
 
-def _dependent() -> list[str]:
+def _call_dependent(lines: Lines, step: str, count: str) -> None:
     """Point by point where a result is the next point's input: `reduce` and `accumulate` of a function of two numbers."""
-    return [
-        "  %first = load ptr, ptr %args",
-        "  %result.at = getelementptr ptr, ptr %args, i64 2",
-        "  %result = load ptr, ptr %result.at",
-        "  %from = ptrtoint ptr %first to i64",
-        "  %to = ptrtoint ptr %result to i64",
-        "  %ahead = sub i64 %to, %from",
-        "  %next = icmp eq i64 %ahead, %s2",
-        "  %fixed = icmp eq i64 %s2, 0",
-        "  %chained = or i1 %next, %fixed",
-        "  br i1 %chained, label %single, label %free",
-        "single:",
-        "  %i = phi i64 [0, %entry], [%j, %compute]",
-        "  %more = icmp slt i64 %i, %n",
-        "  br i1 %more, label %compute, label %end",
-        "compute:",
-        "  %j = add i64 %i, 1",
-        "  call void @any(ptr %args, ptr %steps, i64 %i, i64 %j)",
-        "  br label %single",
-        "free:",
-    ]
+    first = lines.put("load ptr, ptr %args")
+    result = lines.put(f"load ptr, ptr {lines.put('getelementptr ptr, ptr %args, i64 2')}")
+    start, target = (lines.put(f"ptrtoint ptr {pointer} to i64") for pointer in (first, result))
+    chained = lines.put(f"icmp eq i64 {lines.put(f'sub i64 {target}, {start}')}, {step}")
+    chained = lines.put(f"or i1 {chained}, {lines.put(f'icmp eq i64 {step}, 0')}")
+    lines.run(f"br i1 {chained}, label %single, label %free", "single:")
+    with lines.loop(count) as i:
+        following = lines.put(f"add i64 {i}, 1")
+        lines.run(f"call void @any(ptr %args, ptr %steps, i64 {i}, i64 {following})")
+    lines.run("br label %end", "free:")

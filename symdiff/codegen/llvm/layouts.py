@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from symdiff.codegen.llvm.scalar import LINE, emit_gathered, emit_load, emit_scattered
+from symdiff.codegen.llvm.scalar import LINE
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.vocabulary.ops import bytes_of_code, part_of_code, parts_of_code
 
@@ -104,8 +104,10 @@ class Points:
         if array.layout == "first":
             return self._by_rows(array, cells)
         if array.layout == "last" and not self.last:
-            return {cell: self._vector(array, cell) for cell in cells}
-        return {cell: emit_gathered(self.lines, self._places(array, cell), array.code) for cell in cells}
+            rows = self.rows(array)
+            places = {cell: _moved(self.lines, rows[0], array, cell) for cell in cells}
+            return {cell: self.lines.line(place, array.code, self.lines.lanes) for cell, place in places.items()}
+        return {cell: self.lines.gathered(self._places(array, cell), array.code) for cell in cells}
 
     def store(self, array: Array, values: list[Value]) -> None:
         """All cells of the points."""
@@ -115,32 +117,15 @@ class Points:
             self._into_lines(array, [part for value in values for part in value])
         elif array.layout == "last" and not self.last:
             for cell, value in enumerate(values):
-                self._put_vector(array, cell, value)
+                place = _moved(self.lines, self.rows(array)[0], array, cell)
+                how = _aligned(array, self.lines.lanes * array.parts)
+                self.lines.write_line(place, array.code, self.lines.lanes, value, how)
         else:
             for cell, value in enumerate(values):
-                emit_scattered(self.lines, self._places(array, cell), value, array.code)
+                self.lines.scattered(self._places(array, cell), value, array.code)
 
     def _places(self, array: Array, cell: int) -> list[str]:
         return [_moved(self.lines, row, array, cell) for row in self.rows(array)]
-
-    def _vector(self, array: Array, cell: int) -> Value:
-        lines, n = self.lines, self.lines.lanes
-        place = _moved(lines, self.rows(array)[0], array, cell)
-        kind = f"<{n * array.parts} x {TYPES[array.part]}>"
-        whole = lines.put(f"load {kind}, ptr {place}, align {bytes_of_code(array.part)}")
-        if array.parts == 1:
-            return (whole,)
-        return tuple(_shuffled(lines, array.part, whole, whole, range(k, 2 * n, 2), 2 * n) for k in (0, 1))
-
-    def _put_vector(self, array: Array, cell: int, value: Value) -> None:
-        lines, n = self.lines, self.lines.lanes
-        place = _moved(lines, self.rows(array)[0], array, cell)
-        if array.parts == 2:
-            places = [k // 2 + n * (k % 2) for k in range(2 * n)]
-            value = tuple(_shuffled(lines, array.part, value[0], value[1], half, n) for half in (places[:n], places[n:]))
-        for k, part in enumerate(value):
-            at = lines.put(f"getelementptr i8, ptr {place}, i64 {k * n * bytes_of_code(array.part)}")
-            _put(lines, array, n, part, at)
 
     def _by_rows(self, array: Array, cells: list[int]) -> dict[int, Value]:
         numbers: dict[int, str] = {}
@@ -186,17 +171,17 @@ class Points:
         if before is None:
             for k, piece in enumerate(pieces):
                 place = lines.put(f"getelementptr i8, ptr {base}, i64 {k * wide * size}")
-                lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {piece}, ptr {place}, align {size}")
+                lines.run(f"store <{wide} x {TYPES[array.part]}> {piece}, ptr {place}, align {size}")
         else:
             whole = [*before, *pieces]
             skipped = kept * wide - array.stream // size
             for k in range(len(pieces)):
                 vector = whole[k]
                 if skipped:
-                    vector = _shuffled(lines, array.part, vector, whole[k + 1], range(skipped, skipped + wide), wide)
+                    vector = lines.shuffled(array.part, vector, whole[k + 1], range(skipped, skipped + wide), wide)
                 place = lines.put(f"getelementptr i8, ptr {base}, i64 {k * wide * size - array.stream}")
                 how = f"align {wide * size}, !nontemporal !0"
-                lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {vector}, ptr {place}, {how}")
+                lines.run(f"store <{wide} x {TYPES[array.part]}> {vector}, ptr {place}, {how}")
         self.kept[array.name] = pieces[len(pieces) - kept :]
 
     def drain(self, array: Array) -> None:
@@ -206,14 +191,14 @@ class Points:
         base = self.rows(array)[0]
         for k, piece in enumerate(waiting):
             place = self.lines.put(f"getelementptr i8, ptr {base}, i64 {(k - len(waiting)) * wide * size}")
-            self.lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {piece}, ptr {place}, align {size}")
+            self.lines.run(f"store <{wide} x {TYPES[array.part]}> {piece}, ptr {place}, align {size}")
 
 
 def emit_shared_cells(lines: Lines, array: Array, cells: list[int]) -> dict[int, Value]:
     """Cells that all points share, repeated in every lane."""
     found: dict[int, Value] = {}
     for cell in cells:
-        numbers = emit_load(lines, _moved(lines, f"%{array.name}", array, cell), 0, array.code)
+        numbers = lines.read(_moved(lines, f"%{array.name}", array, cell), array.code)
         found[cell] = tuple(lines.repeated(TYPES[array.part], number, lines.lanes) for number in numbers)
     return found
 
@@ -231,7 +216,7 @@ def emit_transposed(lines: Lines, code: str, rows: list[str], wide: int) -> list
         column, size = rows[k::wide], wide
         while len(column) > 1:
             pairs = zip(column[::2], column[1::2], strict=True)
-            column = [_shuffled(lines, code, a, b, range(2 * size), size) for a, b in pairs]
+            column = [lines.shuffled(code, a, b, range(2 * size), size) for a, b in pairs]
             size *= 2
         joined.append(column[0])
     return _swapped(lines, code, joined)
@@ -244,7 +229,7 @@ def emit_untransposed(lines: Lines, code: str, columns: list[str]) -> list[str]:
     if wide == n:
         return joined
     pieces = [range(start, start + wide) for start in range(0, n, wide)]
-    return [_shuffled(lines, code, joined[k % wide], joined[k % wide], pieces[k // wide], n) for k in range(n)]
+    return [lines.shuffled(code, joined[k % wide], joined[k % wide], pieces[k // wide]) for k in range(n)]
 
 
 def _swapped(lines: Lines, code: str, vectors: list[str]) -> list[str]:
@@ -257,23 +242,20 @@ def _swapped(lines: Lines, code: str, vectors: list[str]) -> list[str]:
                 a, b = found[i], found[i + size]
                 low = [p if not p & size else n + p - size for p in range(n)]
                 high = [p + size if not p & size else n + p for p in range(n)]
-                found[i], found[i + size] = (_shuffled(lines, code, a, b, mask, n) for mask in (low, high))
+                found[i], found[i + size] = (lines.shuffled(code, a, b, mask) for mask in (low, high))
         size *= 2
     return found
 
 
-def _shuffled(lines: Lines, code: str, a: str, b: str, mask: list[int] | range, size: int) -> str:
-    """The numbers of two vectors of `size` at the places `mask`."""
-    kind = f"<{size} x {TYPES[code]}>"
-    places = ", ".join(f"i32 {p}" for p in mask)
-    return lines.put(f"shufflevector {kind} {a}, {kind} {b}, <{len(mask)} x i32> <{places}>")
+def _aligned(array: Array, wide: int) -> str:
+    """How a vector of an output's numbers is aligned, and whether it is written past the caches."""
+    size = bytes_of_code(array.part)
+    return f"{min(array.stream, wide * size)}, !nontemporal !0" if array.stream else f"{size}"
 
 
 def _put(lines: Lines, array: Array, wide: int, numbers: str, place: str) -> None:
     """The store of a vector of an output's numbers."""
-    size = bytes_of_code(array.part)
-    how = f"{min(array.stream, wide * size)}, !nontemporal !0" if array.stream else f"{size}"
-    lines.text.append(f"  store <{wide} x {TYPES[array.part]}> {numbers}, ptr {place}, align {how}")
+    lines.run(f"store <{wide} x {TYPES[array.part]}> {numbers}, ptr {place}, align {_aligned(array, wide)}")
 
 
 def _moved(lines: Lines, base: str, array: Array, cell: int) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
 from symdiff.codegen.llvm.outlining import Outlining
-from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emit_load, emit_store, emitted_constant
+from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emitted_constant
 from symdiff.codegen.math.lines import PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words
 from symdiff.codegen.nests import Nest, nest_of
@@ -256,31 +256,31 @@ class LoopWords(Words):
         wanted, label = self._bytes(buffer, rows), f"r{next(self.names)}"
         room = self.lines.put(f"load i64, ptr {buffer.name}.room")
         less = self.lines.put(f"icmp ult i64 {room}, {wanted}")
-        self._run(f"br i1 {less}, label %{label}, label %{label}.has", f"{label}:")
+        self.lines.run(f"br i1 {less}, label %{label}, label %{label}.has", f"{label}:")
         twice = self.lines.put(f"add i64 {room}, {room}")
         more = self._called("i64", "llvm.smax.i64", ("i64", twice), ("i64", wanted))
         old = self.lines.put(f"load ptr, ptr {buffer.name}")
         new = self.lines.put(f"call ptr @more(ptr {old}, ptr {buffer.name}.own, i64 {room}, i64 {more})")
         missing = self.lines.put(f"icmp eq ptr {new}, null")
-        self._run(f"br i1 {missing}, label %short, label %{label}.new", f"{label}.new:")
-        self._run(f"store ptr {new}, ptr {buffer.name}", f"store i64 {more}, ptr {buffer.name}.room")
-        self._run(f"br label %{label}.has", f"{label}.has:")
+        self.lines.run(f"br i1 {missing}, label %short, label %{label}.new", f"{label}.new:")
+        self.lines.run(f"store ptr {new}, ptr {buffer.name}", f"store i64 {more}, ptr {buffer.name}.room")
+        self.lines.run(f"br label %{label}.has", f"{label}.has:")
 
     def ending(self) -> list[str]:
         """The end of the function."""
         start = len(self.lines.text)
         if not self.grown:
             return ["  ret void"]
-        self._run("br label %last", "last:", "br label %end", "short:", "br label %end", "end:")
+        self.lines.run("br label %last", "last:", "br label %end", "short:", "br label %end", "end:")
         state = self.lines.put("phi i1 [false, %last], [true, %short]")
         self.lines.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
         self.tables.append(_MORE)
         for place in self.grown:
             at, label = self.lines.put(f"load ptr, ptr {place}"), f"f{next(self.names)}"
             own = self.lines.put(f"icmp eq ptr {at}, {place}.own")
-            self._run(f"br i1 {own}, label %{label}.end, label %{label}", f"{label}:")
-            self._run(f"call void @PyMem_RawFree(ptr {at})", f"br label %{label}.end", f"{label}.end:")
-        self._run(f"ret i1 {state}")
+            self.lines.run(f"br i1 {own}, label %{label}.end, label %{label}", f"{label}:")
+            self.lines.run(f"call void @PyMem_RawFree(ptr {at})", f"br label %{label}.end", f"{label}.end:")
+        self.lines.run(f"ret i1 {state}")
         ended, self.lines.text[start:] = self.lines.text[start:], []
         return ended
 
@@ -288,7 +288,7 @@ class LoopWords(Words):
         pointer = self._pointer(buffer, "0")
         self.lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         count = self._bytes(buffer, buffer.shape[0] if buffer.shape else 1)
-        self._run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
+        self.lines.run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
 
     def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
         (rows, terms), columns = first.shape, second.shape[1]
@@ -309,7 +309,7 @@ class LoopWords(Words):
         places = [self._pointer(b, self._text(b.start)) for b in (target, first.buffer, second.buffer)]
         sizes = (rows, columns, terms, *first.strides, *second.strides, columns)
         given = ", ".join([*(f"ptr {place}" for place in places), *(f"i64 {n}" for n in sizes)])
-        self._run(f"call void @{name}({given})")
+        self.lines.run(f"call void @{name}({given})")
         return True
 
     def _base(self, buffer: Buffer) -> str:
@@ -325,41 +325,30 @@ class LoopWords(Words):
 
     def load(self, buffer: Buffer, index: Index) -> Value:
         pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
-        return emit_load(self.lines, pointer, 0, buffer.dtype)
+        return self.lines.read(pointer, buffer.dtype)
 
     def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
         pointer = self._pointer(buffer, self._text(self.flat(buffer, index)))
         if add:
-            old = emit_load(self.lines, pointer, 0, buffer.dtype)
+            old = self.lines.read(pointer, buffer.dtype)
             part = part_of_code(buffer.dtype)
             value = tuple(self.lines.put(f"fadd{self.sum} {TYPES[part]} {a}, {b}") for a, b in zip(old, value, strict=True))
-        emit_store(self.lines, pointer, 0, value, buffer.dtype)
+        self.lines.write(pointer, value, buffer.dtype)
 
     # -- loops
 
     @contextmanager
     def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
-        label = f"l{next(self.names)}"
         stop = "" if count is None else self._text(count - 1 if backward else count)
-        first, step = (stop, -1) if backward else ("0", 1)
-        self._run(f"br label %{label}.before", f"{label}.before:", f"br label %{label}", f"{label}:")
-        self._run(f"%{label}.k = phi i64 [{first}, %{label}.before], [%{label}.next, %{label}.latch]")
-        if count is None:
-            self._run(f"br label %{label}.body")
-        else:
-            more = f"icmp sge i64 %{label}.k, 0" if backward else f"icmp slt i64 %{label}.k, {stop}"
-            self._run(f"br i1 {self.lines.put(more)}, label %{label}.body, label %{label}.exit")
-        self._run(f"{label}.body:")
-        k = self._size(f"%{label}.k")
-        if count is not None:
-            self.bound(k.terms[0][0].name, count - 1)
-        if size:
-            self.sizes[size] = f"%{label}.k"
-        self.exits.append(f"{label}.exit")
-        yield k
-        self.exits.pop()
-        self._run(f"br label %{label}.latch", f"{label}.latch:", f"%{label}.next = add nsw i64 %{label}.k, {step}")
-        self._run(f"br label %{label}", f"{label}.exit:")
+        with self.lines.loop("0", -1, stop, "sge") if backward else self.lines.loop(stop) as text:
+            k = self._size(text)
+            if count is not None:
+                self.bound(k.terms[0][0].name, count - 1)
+            if size:
+                self.sizes[size] = text
+            self.exits.append(f"{text[1:-2]}.exit")
+            yield k
+            self.exits.pop()
 
     def tell(self, size: str, count: Count) -> None:
         super().tell(size, count)
@@ -371,7 +360,4 @@ class LoopWords(Words):
 
     def leave_unless(self, condition: Value) -> None:
         label = f"g{next(self.names)}"
-        self._run(f"br i1 {condition[0]}, label %{label}, label %{self.exits[-1]}", f"{label}:")
-
-    def _run(self, *lines: str) -> None:
-        self.lines.text += [line if line.endswith(":") else f"  {line}" for line in lines]
+        self.lines.run(f"br i1 {condition[0]}, label %{label}, label %{self.exits[-1]}", f"{label}:")

@@ -9,16 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from symdiff.codegen.llvm.calls import Calls
-from symdiff.codegen.llvm.scalar import (
-    emit_clear,
-    emit_conversion,
-    emit_instruction,
-    emit_joint,
-    emit_load,
-    emit_store,
-    kernel_frame,
-    returning_checked,
-)
+from symdiff.codegen.llvm.scalar import emit_instruction, emit_joint, kernel_frame, returning_checked
 from symdiff.codegen.math.lines import Lines, Value
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program, is_leaf, zero_value_number
@@ -58,7 +49,7 @@ def in_parts(program: Program, name: str, together: int = 0) -> tuple[str, int]:
     head = Lines(prefix="o", most=together)
     for place, output in enumerate(program.outputs):
         if zero_value_number(program, output) >= 0:
-            emit_clear(head, head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
+            head.clear_cells(head.put(f"getelementptr i8, ptr %work, i64 {layout.outputs[place]}"), output)
     texts = [_part(program, steps, layout, f"{name}.{k}", head) for k, steps in enumerate(parts)]
     opening, end = kernel_frame(program, name, ["ptr %work"])
     lines = [opening]
@@ -169,9 +160,9 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
             place, cell = node.params
             if place not in pointers:
                 pointers[place] = lines.put(f"load ptr, ptr {place_of(8 * place)}")
-            values[position] = emit_load(lines, pointers[place], cell, node.dtype)
+            values[position] = lines.read(pointers[place], node.dtype, cell)
         else:
-            values[position] = emit_load(lines, place_of(layout.offsets[position]), 0, node.dtype)
+            values[position] = lines.read(place_of(layout.offsets[position]), node.dtype)
 
     def compute(position: int) -> None:
         for operand in calls.needed(position):
@@ -180,9 +171,9 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
         for member, value in emit_joint(program, position, calls, lines, values).items():
             values[member] = value
             if member in layout.offsets:
-                emit_store(lines, place_of(layout.offsets[member]), 0, value, nodes[member].dtype)
+                lines.write(place_of(layout.offsets[member]), value, nodes[member].dtype)
             if member in layout.checks:
-                emit_store(lines, place_of(layout.checks[member]), 0, value, nodes[member].dtype)
+                lines.write(place_of(layout.checks[member]), value, nodes[member].dtype)
 
     for position, place, cell in steps:
         node = nodes[position]
@@ -192,8 +183,8 @@ def _part(program: Program, steps: list[Step], layout: _Layout, name: str, whole
             continue
         if position not in values:
             fetch(position)
-        own = emit_conversion(lines, values[position], node.dtype, program.outputs[place].dtype)
-        emit_store(lines, place_of(layout.outputs[place]), cell, own, program.outputs[place].dtype)
+        own = lines.converted(values[position], node.dtype, program.outputs[place].dtype)
+        lines.write(place_of(layout.outputs[place]), own, program.outputs[place].dtype, cell)
     whole.declared.update(lines.declared)
     whole.used |= lines.used
     return "\n".join([f"define internal void @{name}(ptr %work) noinline nounwind {{", *lines.text, "  ret void", "}"])

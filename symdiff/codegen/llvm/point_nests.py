@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from symdiff.codegen.llvm.batch import emit_addresses
 from symdiff.codegen.llvm.layouts import Array
 from symdiff.codegen.llvm.nests import LoopWords
-from symdiff.codegen.llvm.scalar import called, emit_gathered, emit_load, emit_scattered
+from symdiff.codegen.llvm.scalar import called
 from symdiff.codegen.math.lines import TYPES, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Cells, Index
 from symdiff.codegen.nests import nest_of
@@ -134,7 +134,7 @@ class _PointWords(LoopWords):
 
     def _repeated(self, pointer: str, code: str) -> Value:
         """A cell that all points share."""
-        return tuple(self._splat(TYPES[part_of_code(code)], n) for n in emit_load(self.lines, pointer, 0, code))
+        return tuple(self._splat(TYPES[part_of_code(code)], n) for n in self.lines.read(pointer, code))
 
     def _at(self, pointer: str, offset: str) -> str:
         return pointer if offset == "0" else self.lines.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
@@ -161,16 +161,11 @@ class _PointWords(LoopWords):
             item, base = bytes_of_code(code), self._base(buffer)
             if self.is_varied(place):
                 own = [self._at(base, self.lines.put(f"mul i64 {p}, {item}")) for p in self._places(place)]
-                return emit_gathered(self.lines, own, code)
+                return self.lines.gathered(own, code)
             return self._repeated(self._at(base, self._text(place * item)), code)
         if self.is_varied(place):
-            return tuple(emit_gathered(self.lines, pointers, part)[0] for pointers in self._lanes_at(buffer, place))
-        pointers = self._vectors_at(buffer, place)
-        if code == "?":
-            bytes_ = self.lines.put(f"load <{self.lanes} x i8>, ptr {pointers[0]}, align 1")
-            return (self.lines.put(f"trunc <{self.lanes} x i8> {bytes_} to <{self.lanes} x i1>"),)
-        kind = self.lines.kind(part)
-        return tuple(self.lines.put(f"load {kind}, ptr {p}, align {bytes_of_code(part)}") for p in pointers)
+            return tuple(self.lines.gathered(pointers, part)[0] for pointers in self._lanes_at(buffer, place))
+        return tuple(self.lines.line(pointer, part, self.lanes)[0] for pointer in self._vectors_at(buffer, place))
 
     def store(self, buffer: Buffer, index: Index, value: Value, add: bool = False) -> None:
         """Points that take no part keep what they have."""
@@ -185,13 +180,10 @@ class _PointWords(LoopWords):
                 value = tuple(self.lines.select(mask, part, a, b) for a, b in zip(value, old, strict=True))
         if self.is_varied(place):
             for pointers, own in zip(self._lanes_at(buffer, place), value, strict=True):
-                emit_scattered(self.lines, pointers, (own,), part)
+                self.lines.scattered(pointers, (own,), part)
             return
         for pointer, own in zip(self._vectors_at(buffer, place), value, strict=True):
-            if part == "?":
-                own = self.lines.put(f"zext {kind} {own} to <{self.lanes} x i8>")
-                kind = f"<{self.lanes} x i8>"
-            self._run(f"store {kind} {own}, ptr {pointer}, align {bytes_of_code(part)}")
+            self.lines.write_line(pointer, part, self.lanes, (own,))
 
     # -- loops
 
@@ -205,14 +197,14 @@ class _PointWords(LoopWords):
         mask, numbers = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>"
         self.variables += [f"  {own} = alloca {mask}", f"  {own}.count = alloca {numbers}"]
         first = self._mask() if outer else self.lines.literal(True, "?")
-        self._run(f"store {mask} {first}, ptr {own}", f"store {numbers} zeroinitializer, ptr {own}.count")
+        self.lines.run(f"store {mask} {first}, ptr {own}", f"store {numbers} zeroinitializer, ptr {own}.count")
         most = None if count is None else self._size(self._most(count))
         with super().rounds(name, most, backward) as k:
             if count is not None:
                 self.bound(k.terms[0][0].name, count - 1)
                 inside = self.lines.put(f"icmp slt {numbers} {self._vector(k)}, {self._vector(count)}")
                 before = self.lines.put(f"load {mask}, ptr {own}") if size else first
-                self._run(f"store {mask} {self.lines.put(f'and {mask} {before}, {inside}')}, ptr {own}")
+                self.lines.run(f"store {mask} {self.lines.put(f'and {mask} {before}, {inside}')}, ptr {own}")
             self.active = own
             yield k
         self.active = outer
@@ -223,21 +215,21 @@ class _PointWords(LoopWords):
     def leave_unless(self, condition: Value) -> None:
         mask, numbers, label = f"<{self.lanes} x i1>", f"<{self.lanes} x i64>", f"g{next(self.names)}"
         active = self.lines.put(f"and {mask} {self._mask()}, {condition[0]}")
-        self._run(f"store {mask} {active}, ptr {self.active}")
+        self.lines.run(f"store {mask} {active}, ptr {self.active}")
         some = self._called("i1", f"llvm.vector.reduce.or.v{self.lanes}i1", (mask, active))
-        self._run(f"br i1 {some}, label %{label}, label %{self.exits[-1]}", f"{label}:")
+        self.lines.run(f"br i1 {some}, label %{label}, label %{self.exits[-1]}", f"{label}:")
         counted = self.lines.put(f"load {numbers}, ptr {self.active}.count")
         more = self.lines.put(f"add {numbers} {counted}, {self.lines.put(f'zext {mask} {active} to {numbers}')}")
-        self._run(f"store {numbers} {more}, ptr {self.active}.count")
+        self.lines.run(f"store {numbers} {more}, ptr {self.active}.count")
 
     # -- points
 
     def open(self, leaves: list[tuple[str, Input | Output]], shared: Sequence[bool]) -> None:
         """Read addresses and steps; those of shared inputs from point to point are zero."""
         lines = self.lines
-        lines.text += emit_addresses([Array(name, leaf.shape, leaf.dtype, "any") for name, leaf in leaves])
+        emit_addresses(lines, [Array(name, leaf.shape, leaf.dtype, "any") for name, leaf in leaves])
         count = lines.put("sub i64 %stop, %start")
-        self._run(
+        self.lines.run(
             "%final = sub i64 %stop, 1", f"%vectors = sdiv i64 {lines.put(f'add i64 {count}, {self.lanes - 1}')}, {self.lanes}"
         )
         self.shared = {name for (name, _), own in zip(leaves, shared, strict=False) if own}
@@ -278,10 +270,10 @@ class _PointWords(LoopWords):
             places = self._cells(name, index)
             if name in self.shared and not any(map(self.is_varied, index)):
                 return self._repeated(places[0], leaf.dtype)
-            return emit_gathered(self.lines, places, leaf.dtype)
+            return self.lines.gathered(places, leaf.dtype)
 
         return at
 
     def writer(self, name: str, leaf: Input | Output):  # type: ignore[no-untyped-def]
         """What writes a cell of a result at all points."""
-        return lambda index, value: emit_scattered(self.lines, self._cells(name, index), value, leaf.dtype)
+        return lambda index, value: self.lines.scattered(self._cells(name, index), value, leaf.dtype)

@@ -21,7 +21,6 @@ from symdiff.codegen.math.lines import (
     LIBM,
     OPERATORS,
     PAIRS,
-    TYPES,
     VECTORS,
     Lines,
     Mask,
@@ -38,11 +37,8 @@ from symdiff.lowering.program import Input, Output, Program, zero_value_number
 from symdiff.lowering.sharing.sharing import expand_powers, integer_power
 from symdiff.vocabulary.ops import (
     OPS,
-    bytes_of_code,
-    check_dtype_cast,
     is_complex,
     part_of_code,
-    parts_of_code,
     real_counterpart,
 )
 from symdiff.vocabulary.traits import operations
@@ -80,9 +76,7 @@ def emit_joint(program: Program, position: int, calls: Calls, lines: Lines, valu
 
 def _together(program: Program, group: Group, lines: Lines, values: dict[int, Value]) -> dict[int, Value]:
     nodes = program.nodes
-    operands = [
-        [emit_conversion(lines, values[o], nodes[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands
-    ]
+    operands = [[lines.converted(values[o], nodes[o].dtype, group.dtype)[0] for o in operands] for operands in group.operands]
     results = lines.formulas(group.function, group.dtype, operands)
     return {member: (results[k][place],) for member, (k, place) in group.members.items()}
 
@@ -107,17 +101,17 @@ def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[in
     if code in ("d", "f") and node.op in _REAL and codes.count(code) == len(codes):
         return (emit_real(lines, node.op, code, [value[0] for value in operands]),)
     if node.op == "select":
-        yes, no = (emit_conversion(lines, v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
-        condition = emit_truth(lines, operands[0], codes[0])
+        yes, no = (lines.converted(v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
+        condition = lines.truth(operands[0], codes[0])
         part = part_of_code(code)
         return tuple(lines.select(condition, part, y, n) for y, n in zip(yes, no, strict=True))
     if node.op == "cast":
-        return emit_conversion(lines, operands[0], codes[0], code)
+        return lines.converted(operands[0], codes[0], code)
     if node.op in ("and", "or", "xor"):
-        first, second = (emit_truth(lines, v, c) for v, c in zip(operands, codes, strict=True))
+        first, second = (lines.truth(v, c) for v, c in zip(operands, codes, strict=True))
         return (lines.op(node.op, "?", first, second),)
     if node.op == "not":
-        return (lines.op("xor", "?", emit_truth(lines, operands[0], codes[0]), lines.literal(True, "?")),)
+        return (lines.op("xor", "?", lines.truth(operands[0], codes[0]), lines.literal(True, "?")),)
     if node.op == "exp" and lines.most and _is_imaginary(program, node.operands[0]):
         return lines.formula("sincos", real_counterpart(code), operands[0][1])[::-1]
     if any(is_complex(c) for c in codes):
@@ -125,7 +119,7 @@ def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[in
     common = code if code != "?" else ("d" if "d" in codes else "f" if "f" in codes else "?")
     if common == "?":
         return (lines.put(f"icmp {node.op} {lines.kind('?')} {operands[0][0]}, {operands[1][0]}"),)
-    parts = [emit_conversion(lines, v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
+    parts = [lines.converted(v, c, common)[0] for v, c in zip(operands, codes, strict=True)]
     return (emit_real(lines, node.op, common, parts),)
 
 
@@ -144,31 +138,6 @@ def _is_imaginary(program: Program, position: int) -> bool:
     real = [o for o in node.operands if not is_complex(program.nodes[o].dtype)]
     others = [program.nodes[o] for o in node.operands if o not in real]
     return len(real) == 1 and all(o.op == "const" and complex(o.params).real == 0.0 for o in others)
-
-
-def emit_conversion(lines: Lines, value: Value, old: str, new: str) -> Value:
-    """A value with another dtype."""
-    if old == new:
-        return value
-    check_dtype_cast(old, new)
-    part = part_of_code(new)
-    own = part_of_code(old)
-    found = value
-    if own != part:
-        how = "uitofp" if own == "?" else "fpext" if part == "d" else "fptrunc"
-        found = tuple(lines.put(f"{how} {lines.kind(own)} {v} to {lines.kind(part)}") for v in value)
-    if is_complex(new) and not is_complex(old):
-        return found[0], lines.literal(0.0, part)
-    return found
-
-
-def emit_truth(lines: Lines, value: Value, code: str) -> str:
-    """Whether a value is not zero."""
-    if code == "?":
-        return value[0]
-    part = part_of_code(code)
-    tests = [lines.compare("une", part, v, lines.literal(0.0, part)) for v in value]
-    return tests[0] if len(tests) == 1 else lines.op("or", "?", *tests)
 
 
 def emit_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
@@ -207,7 +176,7 @@ def _on_complex(lines: Lines, node: Node, operands: list[Value], codes: list[str
     joined = "d" if any(c in "dD" for c in codes) else "f"
     code = joined if node.dtype == "?" else real_counterpart(node.dtype)
     wide = [
-        tuple(Real(lines, emit_conversion(lines, (v,), part_of_code(c), code)[0], code) for v in value)
+        tuple(Real(lines, lines.converted((v,), part_of_code(c), code)[0], code) for v in value)
         for value, c in zip(operands, codes, strict=True)
     ]
     return tuple(part.name for part in _COMPLEX[node.op](node.op, wide))
@@ -231,7 +200,7 @@ def _complex_function(op: str, wide: list[Parts]) -> Parts:
     flat = [part.name for v in wide for part in (v if len(v) == 2 else (v[0], real(like, 0.0)))]
     if lines.width and name in PAIRS:
         return tuple(Real(lines, part, code) for part in lines.formula(name, code, *flat))
-    flat = [emit_conversion(lines, (part,), code, "d")[0] for part in flat]
+    flat = [lines.converted((part,), code, "d")[0] for part in flat]
     lines.declared[name] = f"declare {{ double, double }} @{name}({', '.join(['double'] * len(flat))})"
     results = ["undef", "undef"]
     for lane in range(lines.lanes):
@@ -247,7 +216,7 @@ def _complex_function(op: str, wide: list[Parts]) -> Parts:
     if op == "pow":
         given = [Real(lines, part) for part in flat]
         made = powers_at_zero(given[:2], given[2:], list(made))
-    return tuple(Real(lines, emit_conversion(lines, (part.name,), "d", code)[0], code) for part in made)
+    return tuple(Real(lines, lines.converted((part.name,), "d", code)[0], code) for part in made)
 
 
 def _added(op: str, wide: list[Parts]) -> Parts:
@@ -346,18 +315,18 @@ def point_function(program: Program, name: str, together: int = 0) -> str:
     function of a program with checks returns whether one of them holds, and has written nothing then.
     """
     lines = Lines(most=together)
-    values = emit_instructions(program, lines, lambda i: emit_load(lines, f"%in{i.params[0]}", i.params[1], i.dtype))
+    values = emit_instructions(program, lines, lambda i: lines.read(f"%in{i.params[0]}", i.dtype, i.params[1]))
     if program.checks:
         holds = functools.reduce(lambda a, b: lines.op("or", "?", a, b), [values[check][0] for check in program.checks])
         lines.text += returning(holds, "checked")
     for place, output in enumerate(program.outputs):
         zero = zero_value_number(program, output)
         if zero >= 0:
-            emit_clear(lines, f"%out{place}", output)
+            lines.clear_cells(f"%out{place}", output)
         for cell, value in enumerate(output.cells):
             if value != zero:
-                own = emit_conversion(lines, values[value], program.nodes[value].dtype, output.dtype)
-                emit_store(lines, f"%out{place}", cell, own, output.dtype)
+                own = lines.converted(values[value], program.nodes[value].dtype, output.dtype)
+                lines.write(f"%out{place}", own, output.dtype, cell)
     opening, end = kernel_frame(program, name)
     return "\n".join([*lines.declared.values(), *lines.used.values(), opening, *lines.text, end, ""])
 
@@ -385,54 +354,3 @@ def emitted_constant(name: str, value: np.ndarray) -> str:
     """The cells of an array as bytes of the module."""
     cells = "\\" * bool(value.nbytes) + value.tobytes().hex("\\")
     return f'{name} = private constant [{value.nbytes} x i8] c"{cells}", align {LINE}'
-
-
-def emit_load(lines: Lines, pointer: str, cell: int, code: str) -> Value:
-    """The value of one cell."""
-    if code == "?":
-        return (lines.put(f"trunc i8 {lines.put(f'load i8, ptr {_place(lines, pointer, cell, code)}')} to {TYPES['?']}"),)
-    part, step = part_of_code(code), parts_of_code(code)
-    places = (_place(lines, pointer, cell * step + k, part) for k in range(step))
-    return tuple(lines.put(f"load {TYPES[part]}, ptr {place}") for place in places)
-
-
-def _place(lines: Lines, pointer: str, number: int, part: str) -> str:
-    """Where a number lies behind a pointer."""
-    kind = "i8" if part == "?" else TYPES[part]
-    return lines.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}") if number else pointer
-
-
-def emit_clear(lines: Lines, pointer: str, output: Output) -> None:
-    """Zeros in all cells of an output."""
-    lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    count = len(output.cells) * bytes_of_code(output.dtype)
-    lines.text.append(f"  call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
-
-
-def emit_store(lines: Lines, pointer: str, cell: int, value: Value, code: str) -> None:
-    """The instructions that write one cell."""
-    if code == "?":
-        byte = lines.put(f"zext i1 {value[0]} to i8")
-        lines.text.append(f"  store i8 {byte}, ptr {_place(lines, pointer, cell, code)}")
-        return
-    part = part_of_code(code)
-    for k, v in enumerate(value):
-        lines.text.append(f"  store {TYPES[part]} {v}, ptr {_place(lines, pointer, cell * len(value) + k, part)}")
-
-
-def emit_gathered(lines: Lines, pointers: list[str], code: str) -> Value:
-    """A vector of cells, one at each pointer."""
-    cells = [emit_load(lines, pointer, 0, code) for pointer in pointers]
-    part, found = part_of_code(code), []
-    for numbers in zip(*cells, strict=True):
-        vector = "poison"
-        for lane, number in enumerate(numbers):
-            vector = lines.put(f"insertelement {lines.kind(part)} {vector}, {TYPES[part]} {number}, i32 {lane}")
-        found.append(vector)
-    return tuple(found)
-
-
-def emit_scattered(lines: Lines, pointers: list[str], value: Value, code: str) -> None:
-    """The instructions that write a vector's numbers into a cell at each pointer."""
-    for lane, pointer in enumerate(pointers):
-        emit_store(lines, pointer, 0, tuple(lines.lane(part, part_of_code(code), lane) for part in value), code)

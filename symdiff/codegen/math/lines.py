@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Output, Program
+from symdiff.vocabulary.ops import bytes_of_code, check_dtype_cast, is_complex, part_of_code, parts_of_code
 from symdiff.vocabulary.traits import operations
 
 TYPES = {"d": "double", "f": "float", "?": "i1"}
@@ -53,8 +55,32 @@ class Lines:
         """One instruction; its value's name."""
         self.count += 1
         name = f"%{self.prefix}{self.count}"
-        self.text.append(f"  {name} = {text}")
+        self.run(f"{name} = {text}")
         return name
+
+    def run(self, *lines: str) -> None:
+        """Instructions without a value, and labels."""
+        self.text += [line if line.endswith(":") else f"  {line}" for line in lines]
+
+    @contextmanager
+    def loop(
+        self, stop: str, step: int = 1, start: str = "0", more: str = "slt", carried: Sequence[tuple[str, str, str, str]] = ()
+    ) -> Iterator[str]:
+        """A loop around the lines inside, and its index; without `stop` it is left by a branch to its end.
+
+        `carried` are values that rounds hand on: kind, name, the first one, and the name of the next one.
+        """
+        self.count += 1
+        label = f"l{self.count}"
+        k = f"%{label}.k"
+        self.run(f"br label %{label}.before", f"{label}.before:", f"br label %{label}", f"{label}:")
+        for kind, name, first, following in [("i64", k, start, f"%{label}.next"), *carried]:
+            self.run(f"{name} = phi {kind} [{first}, %{label}.before], [{following}, %{label}.latch]")
+        inside = self.put(f"icmp {more} i64 {k}, {stop}") if stop else "true"
+        self.run(f"br i1 {inside}, label %{label}.body, label %{label}.exit", f"{label}.body:")
+        yield k
+        self.run(f"br label %{label}.latch", f"{label}.latch:", f"%{label}.next = add nsw i64 {k}, {step}")
+        self.run(f"br label %{label}", f"{label}.exit:")
 
     def literal(self, value: float | bool, code: str) -> str:
         """A constant with all its bits."""
@@ -162,6 +188,107 @@ class Lines:
     def neg(self, code: str, a: str) -> str:
         """-a."""
         return self.put(f"fneg {self.kind(code)} {a}")
+
+    # -- values and memory
+
+    def converted(self, value: Value, old: str, new: str) -> Value:
+        """A value with another dtype."""
+        if old == new:
+            return value
+        check_dtype_cast(old, new)
+        part = part_of_code(new)
+        own = part_of_code(old)
+        found = value
+        if own != part:
+            how = "uitofp" if own == "?" else "fpext" if part == "d" else "fptrunc"
+            found = tuple(self.put(f"{how} {self.kind(own)} {v} to {self.kind(part)}") for v in value)
+        if is_complex(new) and not is_complex(old):
+            return found[0], self.literal(0.0, part)
+        return found
+
+    def truth(self, value: Value, code: str) -> str:
+        """Whether a value is not zero."""
+        if code == "?":
+            return value[0]
+        part = part_of_code(code)
+        tests = [self.compare("une", part, v, self.literal(0.0, part)) for v in value]
+        return tests[0] if len(tests) == 1 else self.op("or", "?", *tests)
+
+    def read(self, pointer: str, code: str, cell: int = 0) -> Value:
+        """The value of one cell."""
+        if code == "?":
+            return (self.put(f"trunc i8 {self.put(f'load i8, ptr {self.place(pointer, cell, code)}')} to {TYPES['?']}"),)
+        part, step = part_of_code(code), parts_of_code(code)
+        places = (self.place(pointer, cell * step + k, part) for k in range(step))
+        return tuple(self.put(f"load {TYPES[part]}, ptr {place}") for place in places)
+
+    def place(self, pointer: str, number: int, part: str) -> str:
+        """Where a number lies behind a pointer."""
+        kind = "i8" if part == "?" else TYPES[part]
+        return self.put(f"getelementptr {kind}, ptr {pointer}, i64 {number}") if number else pointer
+
+    def clear_cells(self, pointer: str, output: Output) -> None:
+        """Zeros in all cells of an output."""
+        self.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+        count = len(output.cells) * bytes_of_code(output.dtype)
+        self.run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
+
+    def write(self, pointer: str, value: Value, code: str, cell: int = 0) -> None:
+        """Write one cell."""
+        if code == "?":
+            byte = self.put(f"zext i1 {value[0]} to i8")
+            self.run(f"store i8 {byte}, ptr {self.place(pointer, cell, code)}")
+            return
+        part = part_of_code(code)
+        for k, v in enumerate(value):
+            self.run(f"store {TYPES[part]} {v}, ptr {self.place(pointer, cell * len(value) + k, part)}")
+
+    def gathered(self, pointers: list[str], code: str, others: str = "poison") -> Value:
+        """A vector of cells, one at each pointer, and `others` in its other lanes."""
+        cells = [self.read(pointer, code) for pointer in pointers]
+        part, found = part_of_code(code), []
+        for numbers in zip(*cells, strict=True):
+            vector = others
+            for lane, number in enumerate(numbers):
+                vector = self.put(f"insertelement {self.kind(part)} {vector}, {TYPES[part]} {number}, i32 {lane}")
+            found.append(vector)
+        return tuple(found)
+
+    def scattered(self, pointers: list[str], value: Value, code: str) -> None:
+        """Write a vector's numbers into a cell at each pointer."""
+        for lane, pointer in enumerate(pointers):
+            self.write(pointer, tuple(self.lane(part, part_of_code(code), lane) for part in value), code)
+
+    def line(self, pointer: str, code: str, count: int) -> Value:
+        """A vector of the first `count` of cells side by side, 0 in its other lanes."""
+        part, parts = part_of_code(code), parts_of_code(code)
+        plain = "i8" if part == "?" else TYPES[part]
+        kind = f"<{count * parts} x {plain}>"
+        whole = self.put(f"load {kind}, ptr {pointer}, align {bytes_of_code(part)}")
+        if part == "?":
+            whole = self.put(f"icmp ne {kind} {whole}, zeroinitializer")
+        if parts == 1 and count == self.lanes:
+            return (whole,)
+        places = [[lane * parts + k if lane < count else count * parts for lane in range(self.lanes)] for k in range(parts)]
+        return tuple(self.shuffled(part, whole, "zeroinitializer", own, count * parts) for own in places)
+
+    def write_line(self, pointer: str, code: str, count: int, value: Value, how: str = "") -> None:
+        """Write the first `count` numbers of a vector into cells side by side; `how`: aligned otherwise."""
+        part, parts = part_of_code(code), len(value)
+        whole = value[0]
+        if parts > 1 or count < self.lanes:
+            places = [k // parts + k % parts * self.lanes for k in range(count * parts)]
+            whole = self.shuffled(part, whole, value[1] if parts > 1 else "zeroinitializer", places)
+        plain = TYPES[part]
+        if part == "?":
+            whole, plain = self.put(f"zext <{count} x i1> {whole} to <{count} x i8>"), "i8"
+        self.run(f"store <{count * parts} x {plain}> {whole}, ptr {pointer}, align {how or bytes_of_code(part)}")
+
+    def shuffled(self, code: str, first: str, second: str, places: Sequence[int], size: int = 0) -> str:
+        """The numbers of two vectors, of `size`, at some places."""
+        kind = f"<{size or self.lanes} x {TYPES[code]}>"
+        mask = ", ".join(f"i32 {place}" for place in places)
+        return self.put(f"shufflevector {kind} {first}, {kind} {second}, <{len(places)} x i32> <{mask}>")
 
 
 class _Value:

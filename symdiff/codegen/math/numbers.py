@@ -19,7 +19,7 @@ class Body(Lines):
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes, "f", lanes)
         self.block = "start"
-        self.text.append("start:")
+        self.run("start:")
         self._branches: list[tuple[str, int]] = []
 
     def unless(self, mask: Mask) -> None:
@@ -31,13 +31,13 @@ class Body(Lines):
             every = self.put(f"call i1 @{name}({self.kind('?')} {mask.name})")
         self.count += 1
         self._branches.append((self.block, self.count))
-        self.text.append(f"  br i1 {every}, label %common{self.count}, label %seldom{self.count}")
+        self.run(f"br i1 {every}, label %common{self.count}, label %seldom{self.count}")
         self._begin(f"seldom{self.count}")
 
     def joined(self, usual: list[Real], seldom: list[Real]) -> list[Real]:
         """End the lines begun with `unless`; the results are those from before it, or `seldom`."""
         before, place = self._branches.pop()
-        self.text.append(f"  br label %common{place}")
+        self.run(f"br label %common{place}")
         last = self.block
         self._begin(f"common{place}")
         kind = self.kind("d")
@@ -45,7 +45,7 @@ class Body(Lines):
         return [Real(self, self.put(f"phi {kind} [{a.name}, %{before}], [{b.name}, %{last}]")) for a, b in pairs]
 
     def _begin(self, label: str) -> None:
-        self.text.append(f"{label}:")
+        self.run(f"{label}:")
         self.block = label
 
     @property
