@@ -353,7 +353,9 @@ class Reach:
         items = list(dict.items(value))
         for key, _ in items:
             self._reach(key, f"a key of {name}")
-        self._watch.entries(value, [self._kept(v, f"{name}[{k!r}]" if type(k) in (str, int) else f"{name}[...]", get, k, value)
+        constant = {k for k, v in items if isinstance(v, types.ModuleType) and is_librarys(v)} if value is sys.modules else ()
+        self._watch.entries(value, [v if k in constant else
+                                    self._kept(v, f"{name}[{k!r}]" if type(k) in (str, int) else f"{name}[...]", get, k, value)
                                     for k, v in items])  # fmt: skip
         if isinstance(value, collections.defaultdict):
             self._of_called(value, value.default_factory, name)

@@ -61,7 +61,7 @@ class Members(Operators):
     def device(self) -> str:
         return "cpu"
 
-    mT, T = property(np.matrix_transpose), property(np.transpose)
+    mT, T = property(lambda self: np.matrix_transpose(self)), property(lambda self: np.transpose(self))
 
     @property
     def ndim(self) -> int:
