@@ -217,6 +217,8 @@ def test_values_stored_at_a_point_of_several_variables():
         (lambda x, a: np.where(x == 0, a, np.sin(a * x) / x + x), (1.0, 1.0)),
         (lambda x, a: np.where(x == 0, a, a * (np.expm1(x) / x)), (1.0, 1.0)),
         (lambda x, a: np.where(x == 0, np.exp(a), np.exp(np.sin(a * x) / x)), (0.0, np.exp(2.0))),
+        (lambda x, a: np.where(x == 0, 0.0, a * np.exp(-1 / x**2)) + a, (0.0, 1.0)),
+        (lambda x, a: 0.0 if x == 0 else np.exp(-a / x), (0.0, 0.0)),
     ):
         assert sd.grad(f, (0, 1))(0.0, 2.0) == pytest.approx(slopes)
 

@@ -2,10 +2,11 @@
 
 Assumes bindings in order and the inputs by which is differentiated. Guarantees, for `if x == c: return a` and its relatives,
 that a stored value of the function does not stop its derivative: where both arms are finite and equal up to rounding, the
-function is the other arm all around, and the sweeps see that one. Where they differ, the arm taken counts. Conditions that can
-hold all around a point, as `floor(x) == 1` and `max(x, 0) == 0`, stay what they are. An equation between polynomials and the
-like, such as that the determinant of a matrix is zero, is tried at a point taken at random: what fails there fails almost
-everywhere. What is known at one number of one value (`removable`) is not asked for in calls.
+function is the other arm all around, and the sweeps see that one. Where they differ, or a function on its way is given what is
+infinite there, as in x*exp(-1/y**2), the arm taken counts. Conditions that can hold all around a point, as `floor(x) == 1` and
+`max(x, 0) == 0`, stay what they are. An equation between polynomials and the like, such as that the determinant of a matrix is
+zero, is tried at a point taken at random: what fails there fails almost everywhere. What is known at one number of one value
+(`removable`) is not asked for in calls.
 """
 
 from collections.abc import Iterable
@@ -30,6 +31,8 @@ _STEPS = operations("steps")
 _ANALYTIC = operations("analytic") | {"const", "item", "array"}
 _BEYOND = {"isnan": True, "isinf": True, "isfinite": False}
 _ASKING = operations("asks") | {"item"}
+_POLES = operations("pole")
+_RATIONAL = operations("arithmetic") | {"neg", "cast"}
 
 
 class Thinness:
@@ -180,12 +183,58 @@ def _random(atom: Atom, seed: int) -> Any:
     return np.asarray(found + 1j * source.uniform(0.5, 2.0, atom.shape) if dtype.kind == "c" else found, dtype)[()]
 
 
+class Poles:
+    """Which values have functions of what may be infinite on their way, beyond sums, products and quotients, as exp(-1/x)."""
+
+    def __init__(self, thinness: Thinness, builder: Builder) -> None:
+        self.thinness = thinness
+        self.builder = builder
+        self._known: dict[Atom, tuple[Atom | None, Atom | None]] = {}
+
+    def missed(self, atom: Atom) -> Atom | None:
+        """The condition that all that such functions are given is finite; None where there are none."""
+        return worked_out(atom, self._known, self._passed, self._through)[1]  # type: ignore[no-any-return]
+
+    def _passed(self, atom: Atom) -> tuple[Atom, ...]:
+        made = self.thinness.made.get(atom) if self.thinness.activity.has(atom) else None
+        return () if made is None else made.operands
+
+    def _through(self, atom: Atom) -> tuple[Atom | None, Atom | None]:
+        """That no pole was met, and that none reached a function."""
+        operands = self._passed(atom)
+        if not operands:
+            return None, None
+        made = self.thinness.made[atom]
+        if made.op == "select":
+            (_, *first), (_, *second) = zip(*(self._known[o] for o in operands), strict=True)
+            return self._either(first, made), self._either(second, made)
+        finite, missed = ([found for o in operands if (found := self._known[o][k]) is not None] for k in (0, 1))
+        if made.op not in _RATIONAL:
+            finite, missed = [], missed + finite
+        if made.op in _POLES and self.thinness.activity.has(operands[-1 if made.op == "div" else 0]):
+            finite = [*finite, self.builder.emit("isfinite", (atom,))]
+        return self._together(finite, made), self._together(missed, made)
+
+    def _either(self, arms: list[Atom | None], made: Node) -> Atom | None:
+        """What is asked of the arm that is taken."""
+        asked = [Constant(True) if a is None or a.shape not in ((), made.shape) else a for a in arms]
+        return None if all(isinstance(a, Constant) for a in asked) else self.builder.select(made.operands[0], *asked)
+
+    def _together(self, parts: list[Atom], made: Node) -> Atom | None:
+        whole: Atom | None = None
+        for part in dict.fromkeys(parts):
+            if part.shape in ((), made.shape):  # those of other cells are left to the arm's own value
+                whole = part if whole is None else self.builder.emit("and", (whole, part))
+        return whole
+
+
 def simplified_selects(facts: Facts, b: Builder, wrt: Iterable[Atom]) -> list[Node]:
     """The bindings with the conditions of such selects false where both arms agree; new symbols are bound on the builder."""
     if not any(b.op == "select" and b.primal for b in facts.bindings):
         return facts.bindings
     thinness = Thinness(wrt)
     thinness.include(facts.bindings)
+    poles = Poles(thinness, b)
 
     def seen(binding: Node) -> Seen | None:
         is_asked = binding.op == "select" and binding.primal and thinness.activity.has(binding.result)
@@ -197,6 +246,9 @@ def simplified_selects(facts: Facts, b: Builder, wrt: Iterable[Atom]) -> list[No
             gap = b.emit("abs", (b.emit("sub", (first, second)),))
             least = b.emit("min", (b.emit("abs", (first,)), b.emit("abs", (second,))))
             near = b.emit("le", (gap, b.emit("mul", (Constant(_TOLERANCE.get(binding.dtype, _NEAR)), least))))
+            missed = poles.missed(second if is_thin else first)
+            if missed is not None and missed.shape in ((), near.shape):
+                near = b.emit("and", (near, missed))
             condition = b.emit("and", (condition, b.emit("not", (near,)))) if is_thin else b.emit("or", (condition, near))
         return Seen(binding.result, "select", (condition, first, second))
 
