@@ -505,9 +505,17 @@ def printing():
         yield
 
 
+@pytest.fixture
+def collecting():
+    """Collections look only at what the test makes."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("use", ENTERING)
-def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_path, monkeypatch, printing):
+def test_code_that_python_enters_reads_the_process_at_each_call(use, read, tmp_path, monkeypatch, printing, collecting):
     o, enter = Entered(READS[read]), ENTERING[use]
     read_now[0] = READS[read]
 
