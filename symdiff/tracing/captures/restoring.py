@@ -2,10 +2,9 @@
 
 Assumes that what `reaching` finds is all that the function can reach, and that names of its code say which globals and which
 attributes of classes, modules and functions it sets, and whether it writes into arrays, or may change anything at all: where
-it does not, other threads may meanwhile. Guarantees that what containers,
-objects, cells and namespaces found so hold after a run what they held before the first one, so that no traced value stays
-there. (Context variables are put back by running in a context of its own.) Refuses, with `TraceError`, functions that change
-objects whose contents only their own methods can set.
+it does not, other threads may meanwhile. Guarantees that what containers, objects, cells and namespaces found so hold after a
+run what they held before the first one, so that no traced value stays there. (Context variables are put back by running in a
+context of its own.) Refuses, with `TraceError`, functions that change objects whose contents only their own methods can set.
 """
 
 import array

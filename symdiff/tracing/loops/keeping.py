@@ -247,6 +247,8 @@ class Keeping:
 
     def check_change(self, owner: Any, grows: bool = False) -> None:
         """An object, list or dict is about to be changed in place; `grows`: items are appended to a list."""
+        if not self.open and not self.doubtful:
+            return
         name, owner = type(owner).__name__, self._owner(owner)
         for loop in reversed(self.open):
             if id(owner) in loop.fresh or loop.stands(owner):
@@ -300,6 +302,7 @@ class Keeping:
         self.written = 1
         self.unsure.clear()
         self.doubtful.clear()
+        self.attributes.clear()
         self.plain.clear()
         try:
             yield
