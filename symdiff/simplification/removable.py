@@ -356,8 +356,9 @@ class _Removing:
             near = b.emit("and", (b.emit("le", (Constant(0.0), distance)[:: first.side]), near))
         right, left = padded((first, known[-1]))
         pairs = list(zip(right, left, strict=True))
-        found, odd = (in_horners_form(b, distance, {k: (p + s * q) / 2 for k, (p, q) in enumerate(pairs)}) for s in (1, -1))
+        found = in_horners_form(b, distance, {k: (p + q) / 2 for k, (p, q) in enumerate(pairs)})
         if len(known) == 2:
+            odd = in_horners_form(b, distance, {k: (p - q) / 2 for k, (p, q) in enumerate(pairs)})
             found = b.add(found, b.mul(b.emit("sign", (distance,)), odd))
             if right[0] != left[0]:  # at a jump there is no value
                 near = b.emit("and", (b.emit("ne", (distance, Constant(0.0))), near))

@@ -28,7 +28,6 @@ from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.state.nesting import Endless
 from symdiff.tracing.state.raising import is_awaited
 from symdiff.vocabulary.libraries import Line, name_unless_library
-from symdiff.vocabulary.signatures import Keywords
 
 LIMIT = 64  # paths of one function that are merged
 MERGED = 20_000  # bindings of all paths together that are merged where one path would do: half a second of tracing
@@ -258,7 +257,7 @@ def path_argument_values(sources: list[Any]) -> list[Any] | None:
 
 def followed(
     run: Callable[[Path], Run], mode: str | None, sources: list[Any], parent: Builder | None, outside: Outside
-) -> tuple[Run, Keywords]:
+) -> tuple[Run, dict[str, Any]]:
     """The function's run, or its paths made one, and the notes of the graph. `mode` is None, "merge" or "guard".
 
     `sources` are the arguments, whose values tell the path where paths are not merged. What a run changes `outside` the
@@ -296,7 +295,7 @@ def _explained(reason: str) -> PathsError:
     )
 
 
-def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, Keywords]:
+def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, dict[str, Any]]:
     """A function that must not branch, since no values are known to choose a path by."""
     path = Path(Values(), finished=LIMIT)
     path.refusal = "paths='guard' keeps the path taken at the arguments, and their values are not known here; leave it away"
@@ -308,7 +307,7 @@ def _alone(run: Callable[[Path], Run], outer: Path | None) -> tuple[Run, Keyword
         raise PathsError(str(problem)) from None
 
 
-def _guarded(run: Callable[[Path], Run], given: list[Any], outside: Outside) -> tuple[Run, Keywords]:
+def _guarded(run: Callable[[Path], Run], given: list[Any], outside: Outside) -> tuple[Run, dict[str, Any]]:
     """The path taken at the given values, and its conditions; where it meets an equality, the path beside it, too."""
     path = Path(Values(), given=given)
     try:
@@ -364,7 +363,7 @@ def _aside(
     return (other, there) if all(agree(a, b) for a, b in pairs) else None
 
 
-def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened: bool) -> tuple[Run, Keywords]:
+def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened: bool) -> tuple[Run, dict[str, Any]]:
     """All paths of the function as one run, unless they promise more than `limit` bindings, or give results of different
     dtypes, which only files and graphs of all paths have `widened`.
     """
@@ -466,7 +465,7 @@ def _tree(ends: list[tuple[list[Decision], Leaf]], depth: int) -> Tree:
     return Fork(first.condition, first.origin, yes, no, first.thin)
 
 
-def _joined(values: Values, runs: list[tuple[Path, Run]], tree: Tree) -> tuple[Run, Keywords]:
+def _joined(values: Values, runs: list[tuple[Path, Run]], tree: Tree) -> tuple[Run, dict[str, Any]]:
     _, first = runs[0]
     for _, other in runs[1:]:
         shapes = [o.shape for o in other.outputs]

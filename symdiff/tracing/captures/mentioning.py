@@ -21,7 +21,7 @@ import numpy as np
 from symdiff.rulebooks.book import functions_outside, outside_word
 from symdiff.tracing.captures.telling import RANDOM
 from symdiff.vocabulary.libraries import is_users, module_of, root_of, root_of_class
-from symdiff.vocabulary.signatures import Keywords
+from symdiff.vocabulary.signatures import Namespace
 
 _CALLED = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
@@ -82,7 +82,7 @@ def calls_outside(value: Any) -> bool:
     return isinstance(value, _CALLED) and bool(word_of(value))
 
 
-def handed_outside(code: types.CodeType, namespace: Keywords, cells: Keywords) -> Any:
+def handed_outside(code: types.CodeType, namespace: Namespace, cells: Namespace) -> Any:
     """A function that finds something outside and that code hands to others, or by which it draws numbers of NumPy's shared
     generator, of which a profiler is not told; None where there is none.
     """
@@ -268,7 +268,7 @@ def _is_named(step: dis.Instruction) -> bool:
     return step.opname == "LOAD_GLOBAL" or (step.opname in _READS and step.argval == "self")
 
 
-def questions(code: types.CodeType, namespace: Keywords) -> tuple[Question, ...]:
+def questions(code: types.CodeType, namespace: Namespace) -> tuple[Question, ...]:
     """What a function asks, without those nested in it; those that `dataclass` writes ask for no kinds."""
     if code.co_qualname.startswith("__create_fn__"):
         return ()
@@ -277,6 +277,6 @@ def questions(code: types.CodeType, namespace: Keywords) -> tuple[Question, ...]
     return (*found, *(Question(code.co_firstlineno, name, None) for name in names))
 
 
-def asks(code: types.CodeType, namespace: Keywords) -> bool:
+def asks(code: types.CodeType, namespace: Namespace) -> bool:
     """Whether a function, or one nested in it, asks what a value is."""
     return bool(questions(code, namespace)) or any(asks(c, namespace) for c in nested_codes(code))

@@ -64,7 +64,7 @@ from symdiff.tracing.captures.telling import (
     slots_of,
 )
 from symdiff.vocabulary.libraries import MADE, Line, is_library, is_librarys, is_users, root_of, root_of_class
-from symdiff.vocabulary.signatures import Keywords, Lookup
+from symdiff.vocabulary.signatures import Lookup, Namespace
 
 Keep = Lookup
 
@@ -155,14 +155,14 @@ class Reach:
         self._above: dict[int, list[int]] = {}
         self._bearing: list[int] = []
         self._arrays: dict[int, Captured] = {}
-        self._spaces: dict[int, Keywords] = {}
+        self._spaces: dict[int, Namespace] = {}
         self._mentioned = {""}
         self._unmentioned: dict[str, list[tuple[Any, str]]] = {}
         self._modules: list[tuple[types.ModuleType, set[str]]] = []
         self._unfollowed: frozenset[str] | None = None  # what code mentions whose calls of methods are not seen
         self._asked = (frozenset[str](), 0)  # for what of this, and for how many objects, that is done
         self.asking = self.entered = False
-        self.codes: list[tuple[types.CodeType, Keywords]] = []
+        self.codes: list[tuple[types.CodeType, Namespace]] = []
         self.last: Any = None
         self.where = ""  # of the latest of that code
         self.moving: list[tuple[str, Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
@@ -198,7 +198,7 @@ class Reach:
         """All that it has come across."""
         return [value for key, value in self._seen.items() if type(key) is int]
 
-    def namespaces(self) -> list[Keywords]:
+    def namespaces(self) -> list[Namespace]:
         """The globals of which code may read and set any."""
         return [value for key, value in self._seen.items() if isinstance(key, tuple) and key[1] == "all"]
 
@@ -414,7 +414,7 @@ class Reach:
         if any(inspect.getattr_static(value, key, None) is not None for key in _INTERFACES):
             self._reach(np.asarray(value), name, value)
 
-    def _of_attributes(self, attributes: Keywords, name: str) -> None:
+    def _of_attributes(self, attributes: Namespace, name: str) -> None:
         if id(attributes) not in self._seen:
             self._seen[id(attributes)] = attributes
             get = attributes.get
@@ -536,7 +536,7 @@ class Reach:
         if users or f.__dict__:
             self._of_attributes(f.__dict__, name)
 
-    def _of_code(self, code: types.CodeType, namespace: Keywords) -> None:
+    def _of_code(self, code: types.CodeType, namespace: Namespace) -> None:
         self.codes.append((code, namespace))
         loaded, mentioned, imported, read = names_of_code(code)
         self._mention(mentioned)
@@ -562,7 +562,7 @@ class Reach:
                 self._reach(value, place)
         self._mentioned |= names
 
-    def _of_names(self, namespace: Keywords, names: Iterable[str], prefix: str) -> None:
+    def _of_names(self, namespace: Namespace, names: Iterable[str], prefix: str) -> None:
         """Some names of a namespace, and of its builtins."""
         beyond = namespace.get("__builtins__", builtins)
         beyond = vars(beyond) if isinstance(beyond, types.ModuleType) else beyond
@@ -576,7 +576,7 @@ class Reach:
                     self._of_names(beyond, (name,), prefix)
                 space[name] = value if value is ABSENT else self._kept(value, prefix + name, namespace.get, name)
 
-    def _of_namespace(self, namespace: Keywords, name: str) -> None:
+    def _of_namespace(self, namespace: Namespace, name: str) -> None:
         """All names of a namespace; functions and classes wait until they are mentioned."""
         if (id(namespace), "all") in self._seen:
             return

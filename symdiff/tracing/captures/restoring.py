@@ -28,7 +28,7 @@ from symdiff.tracing.captures.mentioning import nested_codes
 from symdiff.tracing.captures.reaching import COMPUTED, Reach
 from symdiff.tracing.captures.telling import ABSENT, BUFFERS, slots_of
 from symdiff.tracing.captures.watching import same_cells
-from symdiff.vocabulary.signatures import Function, Keywords
+from symdiff.vocabulary.signatures import Function, Namespace
 
 _INTO = frozenset(
     """out fill put sort partition resize itemset setfield byteswap copyto place putmask put_along_axis fill_diagonal shuffle at
@@ -89,10 +89,10 @@ class Memory(NamedTuple):
 class _Writes:
     """What some code sets: names of globals, attributes, and whether it may write into arrays."""
 
-    def __init__(self, codes: Iterable[tuple[types.CodeType, Keywords]]) -> None:
+    def __init__(self, codes: Iterable[tuple[types.CodeType, Namespace]]) -> None:
         self.attributes: set[str] = set()
         self.arrays = self.cells = False
-        self.globals: dict[int, tuple[Keywords, set[str]]] = {}
+        self.globals: dict[int, tuple[Namespace, set[str]]] = {}
         for code, namespace in codes:
             stored, attributes, into, cells = _writes(code)
             self.attributes |= attributes
@@ -153,7 +153,7 @@ class _Seen:
         self.large: list[Any] = []
         self.opaque: list[tuple[Callable[[Any], Iterable[Any]], Any, list[Any]]] = []
 
-    def names(self, _: Any) -> Keywords:
+    def names(self, _: Any) -> Namespace:
         return {}
 
     def state(self, kind: str, read: Callable[[Any], Iterable[Any]], holder: Any, values: list[Any]) -> None:
@@ -271,7 +271,7 @@ def _named(holder: Any, get: Function, put: Function, delete: Function, names: S
     return _part(holder, read, put_all)
 
 
-def _get(namespace: Keywords, name: str) -> Any:
+def _get(namespace: Namespace, name: str) -> Any:
     return namespace.get(name, ABSENT)
 
 
@@ -306,7 +306,7 @@ def _put_entries(holder: dict[Any, Any], kept: Sequence[Any]) -> None:
             kind.__setitem__(holder, key, value)
 
 
-def _put_names(namespace: Keywords, kept: Sequence[Any]) -> None:
+def _put_names(namespace: Namespace, kept: Sequence[Any]) -> None:
     """Without a moment in which other threads would miss a name."""
     held = dict(zip(kept[: len(kept) // 2], kept[len(kept) // 2 :], strict=True))
     for name in [name for name in namespace if name not in held]:

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.vocabulary.libraries import IMMUTABLE, MADE, is_users, root_of_class
-from symdiff.vocabulary.signatures import Arguments, Function, Keywords
+from symdiff.vocabulary.signatures import Arguments, Function, Keywords, Namespace
 
 ABSENT: Any = object()
 ATOMS = (
@@ -73,7 +73,7 @@ def is_opaque_capture(value: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def slots_of(kind: Any) -> Keywords:
+def slots_of(kind: Any) -> Namespace:
     """The slots of objects of a class, by name."""
     made = (c for c in kind.__mro__ if c.__flags__ & MADE and "__slots__" in vars(c))
     found = (v for c in made for v in vars(c).values() if type(v) is types.MemberDescriptorType)
@@ -175,7 +175,7 @@ class Standing:
     value: Any
 
 
-def attributes(value: Any) -> Keywords | None:
+def attributes(value: Any) -> Namespace | None:
     try:
         found = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -257,7 +257,7 @@ def text(value: Any) -> list[Any]:
     return [value.getvalue(), value.tell()] if not value.closed else []
 
 
-def entry(name: str, space: Keywords) -> Any:
+def entry(name: str, space: Namespace) -> Any:
     return space.get(name)
 
 

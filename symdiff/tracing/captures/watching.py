@@ -19,7 +19,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured
 from symdiff.tracing.captures.reaching import Reach
 from symdiff.tracing.captures.telling import ABSENT
-from symdiff.vocabulary.signatures import Function, Keywords, Lookup
+from symdiff.vocabulary.signatures import Function, Lookup, Namespace
 
 Row = tuple[str, Any, Collection[Any], Collection[Any]]
 
@@ -35,8 +35,8 @@ class Check(Protocol):
 class Names(NamedTuple):
     """Some names of a namespace; what is missing there stands as `ABSENT`."""
 
-    holder: Keywords
-    values: Keywords
+    holder: Namespace
+    values: Namespace
 
     def holds(self) -> bool:
         now = self.holder.get
@@ -314,7 +314,7 @@ class Watch:
 
     # -- what `reaching` finds
 
-    def names(self, holder: Keywords) -> Keywords:
+    def names(self, holder: Namespace) -> Namespace:
         """The watched names of a namespace."""
         made = Names(holder, {})
         self._checks.append(made)
@@ -339,6 +339,6 @@ class Watch:
             self._thread = own if self._thread in (0, own) else _NONE
         self._checks.append(State(kind, read, holder, values))
 
-    def body(self, kind: type, holder: Keywords, values: list[Any]) -> None:
+    def body(self, kind: type, holder: Namespace, values: list[Any]) -> None:
         """Compare a class."""
         self._checks.append(Body(kind, kind.__mro__, Entries(holder, [*holder], values)))
