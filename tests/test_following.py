@@ -833,6 +833,18 @@ def test_nothing_traced_stays_in_caches():
     assert all(type(v) is not following.Tracer for v in vars(vector).values())
 
 
+@pytest.mark.parametrize("rows", [lambda x: [x], lambda x: x, lambda x: [(x[0], 1.0)], lambda x: [frozenset([(1.0, x)])]])
+def test_caches_take_no_arrays(rows):
+    total = functools.lru_cache(lambda row: 1.0)
+
+    def f(x):
+        return sum(total(row) for row in rows(x)) * x.sum()
+
+    for call in (f, sd.grad(f), sd.grad(f, scalarize=False)):
+        with pytest.raises(TypeError, match="unhashable"):
+            call(np.ones((3, 2)))
+
+
 def test_a_wrapper_with_a_rule_is_recorded_where_it_is_called():
     def opaque(v):
         return float(math.exp(v))

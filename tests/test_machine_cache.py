@@ -287,6 +287,43 @@ def test_forks_while_other_threads_compile(folder, where):
         process.wait()
 
 
+TRACING = """
+import os, threading, time
+import symdiff as sd
+reached, go_on = threading.Event(), threading.Event()
+
+def f(x):
+    if threading.current_thread() is not threading.main_thread():
+        reached.set()
+        go_on.wait()
+    return x**3
+
+slope, other = sd.grad(f), sd.grad(lambda x: x**4)
+other(2.0)
+thread = threading.Thread(target=slope, args=(2.0,))
+thread.start()
+reached.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if slope(2.0) == 12.0 and other(2.0) == 32.0 and sd.grad(slope)(2.0) == 12.0 else 1)
+for _ in range(600):
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        break
+    time.sleep(0.1)
+else:
+    os.kill(child, 9)
+go_on.set()
+thread.join()
+raise SystemExit(status if ended else 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_forks_while_another_thread_traces_the_same_derivative(folder):
+    assert run(TRACING, SYMDIFF_CACHE=str(folder)).wait(timeout=120) == 0
+
+
 @posix
 def test_other_things_than_objects(folder, compilations):
     check()

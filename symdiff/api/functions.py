@@ -75,6 +75,7 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option, target_of
 from symdiff.vocabulary.libraries import hide_frames, is_library, user_line
+from symdiff.vocabulary.locks import free_in_children
 from symdiff.vocabulary.seams import Seam
 
 costed = Seam("the cost of a derivative")
@@ -165,7 +166,8 @@ class Function:
         self._guard: Guard | None = None
         self._door: Callable[..., Any] | None = None
         self._forms: dict[Any, Form] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        free_in_children(self._lock)
         self._threads = threading.local()
         self._watch = self._watching()
         self._near: Near | None = None

@@ -19,6 +19,7 @@ from symdiff.ir.graph import Graph
 from symdiff.pipeline import Options, program_of
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.locks import free_in_children
 
 KEPT_PATHS = 128  # paths of one function over points that are kept, those that were taken last
 
@@ -59,7 +60,8 @@ class Grouped:
         self.axes = list(axes)
         self.out_axis = out_axis
         self._paths: list[Path] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        free_in_children(self._lock)
 
     def call(self, leaves: list[Any], count: int, trace: Callable[[int], Path]) -> Any:
         """The results at `count` points, in the structure of one."""

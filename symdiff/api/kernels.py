@@ -24,6 +24,7 @@ from symdiff.lowering.program import Program
 from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_program_of
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
+from symdiff.vocabulary.locks import free_in_children
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.plain import check_digits, check_plain, check_targets
 
@@ -47,7 +48,8 @@ class Batched:
         self.out_axes = out_axes
         self.tree = tree
         self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend, threads)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        free_in_children(self._lock)
         self._machine: Any = None
         self._direct = is_flat_tree(tree, len(program.outputs))
 
@@ -115,7 +117,8 @@ class WholeBatched:
         self.options = options
         self._made = compiled
         self._compiled = Kept()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        free_in_children(self._lock)
 
     def points(self, leaves: list[Any]) -> int:
         """The number of points. Raises `ShapeError` where the arguments differ in it."""

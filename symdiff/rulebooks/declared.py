@@ -14,8 +14,10 @@ from symdiff.rulebooks.book import Rulebook, default_rules
 from symdiff.rulebooks.installed import installed_rules
 from symdiff.rulebooks.rule import Rule
 from symdiff.rulebooks.sites import OWN
+from symdiff.vocabulary.locks import free_in_children
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+free_in_children(_lock)
 _declared: Rulebook | None = None
 _depending: weakref.WeakSet[Any] = weakref.WeakSet()  # derivatives, whose `outdate` is called when a rule is declared
 

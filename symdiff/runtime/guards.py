@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from symdiff.codegen.source import MISS
 from symdiff.runtime.engine import DATA, DESCR, FLAGS, NDIM, SHAPE, Code, python_api_address
 from symdiff.runtime.fastcall import Machine, machine_object_name, with_python_functions
+from symdiff.vocabulary.locks import free_in_children
 from symdiff.vocabulary.plain import CONTIGUOUS
 
 # What is looked at: a word of memory, half a word, several words, the items of a list, a dictionary, the cells of an array,
@@ -113,7 +114,8 @@ class Guard:
         self._moving: list[tuple[Any, int, Any]] = []  # memory, the place in it, and the captured array whose address is there
         self._classes: list[tuple[int, type]] = []
         self._dictionaries: list[_Pairs] = []
-        self._refreshing = threading.Lock()
+        self._refreshing = threading.RLock()
+        free_in_children(self._refreshing)
         fixed = [] if given is None else [_Check(_GIVEN, 0, at, id(value)) for at, value in given.fixed.items()]
         rows = [*fixed, *(_Check(*self._check(k, *check)) for k, check in enumerate(checks, len(fixed)))]
         self._checks = (_Check * len(rows))(*rows)

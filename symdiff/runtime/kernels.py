@@ -18,6 +18,7 @@ from symdiff.lowering.arrays.nesting import Nest, moving_nest, nest, nest_conten
 from symdiff.lowering.program import cell_program, domain_size
 from symdiff.runtime.engine import DATA, Code, machine_fuses, machine_lanes
 from symdiff.runtime.fastcall import MethodDef, machine_object_name, with_python_functions
+from symdiff.vocabulary.locks import free_in_children
 from symdiff.vocabulary.ops import is_complex
 
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
@@ -33,7 +34,8 @@ class Kernels:
     """
 
     _made: ClassVar[Any] = weakref.WeakValueDictionary()  # the builtins that functions hold; a call holds its own
-    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _lock: ClassVar[Any] = threading.RLock()
+    free_in_children(_lock)
 
     def __init__(self, program: Fused) -> None:
         self.program = program

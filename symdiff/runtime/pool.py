@@ -9,7 +9,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
-_lock = threading.Lock()
+from symdiff.vocabulary.locks import free_in_children, in_children
+
+_lock = threading.RLock()
+free_in_children(_lock)
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -54,11 +57,8 @@ def _threads() -> ThreadPoolExecutor:
         return _pool
 
 
+@in_children
 def _forget() -> None:
     """A forked child has none of its parent's threads."""
-    global _lock, _pool
-    _lock, _pool = threading.Lock(), None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    global _pool
+    _pool = None

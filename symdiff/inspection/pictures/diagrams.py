@@ -27,6 +27,7 @@ from symdiff.ir.node import Node
 from symdiff.vocabulary.choices import check_options
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.literals import printable
+from symdiff.vocabulary.locks import free_in_children
 from symdiff.vocabulary.ops import OPS
 
 BOXES = 60  # of a picture, where nothing else is said
@@ -44,7 +45,8 @@ _FILLS = {
     "output": ("#fdf1d8", ORANGE),
 }
 _PLAIN = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-_lock = threading.Lock()
+_lock = threading.RLock()
+free_in_children(_lock)
 _TELLS = {"value": "your operations", "derivative": "the derivative's"}
 
 

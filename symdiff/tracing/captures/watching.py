@@ -19,6 +19,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.hidden import Captured
 from symdiff.tracing.captures.reaching import Reach
 from symdiff.tracing.captures.telling import ABSENT
+from symdiff.vocabulary.locks import free_in_children
 from symdiff.vocabulary.signatures import Function, Lookup, Namespace
 
 Row = tuple[str, Any, Collection[Any], Collection[Any]]
@@ -187,6 +188,7 @@ def _alike(now: list[Any], values: list[Any]) -> bool:
 
 
 _walking = threading.RLock()
+free_in_children(_walking)
 _OF_THREADS = frozenset(("local", "variable", "asked"))  # kinds of states that each thread may have its own of
 _NONE = -1  # no thread's, where two have told of their own
 

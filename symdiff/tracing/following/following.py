@@ -550,7 +550,7 @@ def _remembered(f: Any, attempt: Attempt) -> Function:
 
 def _identity(value: Any) -> Any:
     if isinstance(value, Tracer):
-        return (Tracer, id(value))
+        return (Tracer, hash(value) if value.has_memory() else id(value))  # arrays have no hash
     if type(value) is tuple:
         return tuple(map(_identity, value))
     try:

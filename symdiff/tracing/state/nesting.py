@@ -13,6 +13,7 @@ from typing import Any
 from symdiff.errors import TraceError
 from symdiff.rulebooks.rule import rule_key
 from symdiff.vocabulary.libraries import user_line
+from symdiff.vocabulary.locks import free_in_children, in_children
 from symdiff.vocabulary.seams import TRACES
 from symdiff.vocabulary.signatures import Function
 
@@ -39,7 +40,13 @@ class _Nest(threading.local):
 
 
 _nest = _Nest()
-_counting = threading.Lock()
+_counting = threading.RLock()
+free_in_children(_counting)
+
+
+@in_children
+def _count_own() -> None:
+    TRACES.value = len(_nest.traced)
 
 
 @contextmanager

@@ -391,6 +391,10 @@ class Tracer(Members):
     def __hash__(self) -> int:
         if self.kind.several:
             return hash(self.settled())
+        if self.has_memory():
+            raise TypeError(
+                f"{user_line()}: unhashable type: {self.named()!r}, as in Python; take a static key, such as an int"
+            )
         note_stuck()
         raise self._refuse("a key of a dict or set, or hash(x),", "take a static key, such as an int")
 
