@@ -149,19 +149,33 @@ def _moves_cells(binding: Node) -> bool:
     return binding.op in _AT_PLACES or any(map(_moves_cells, inside))
 
 
-def call_program_of(graph: Graph, options: Options, backend: str) -> Program | Fused:
-    """The Program of a Graph that a backend calls: in machine code loops in loops stay, since arrays of all their rounds would
-    be made and read again; NumPy has those. Plain Python has no arrays.
+def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph | None = None) -> Program | Fused:
+    """The Program of a Graph that a backend calls, `checks` as those of `program_of`. In machine code loops in loops stay,
+    since arrays of all their rounds would be made and read again; NumPy has those. Plain Python has no arrays. Small arrays
+    that NumPy would take a part in are one function of machine code, too.
     """
     if backend == "python":
-        return program_of(graph, options, loops=True)
-    if backend in ("auto", "native") and not options.exact and has_loops(graph.bindings):
+        return program_of(graph, options, checks=checks, loops=True)
+    machine = backend in ("auto", "native") and not options.exact
+    if machine and has_loops(graph.bindings):
         whole = with_small_matrices_as_cells(graph)
         stay = whole is not graph or any(_has_loops_inside(b) for b in graph.bindings)
-        looped = program_of(whole, options, loops=stay)
+        looped = program_of(whole, options, checks=checks, loops=stay)
         if isinstance(looped, Program) and not machine_problem(looped):
             return looped
-    return program_of(graph, options)
+    found = program_of(graph, options, checks=checks)
+    if machine and isinstance(found, Fused) and _waits_for_calls(found):
+        looped = program_of(graph, options, checks=checks, loops=True)
+        if isinstance(looped, Program) and not machine_problem(looped):
+            return looped
+    return found
+
+
+def _waits_for_calls(program: Fused) -> bool:
+    """Whether NumPy has a part in tasks that take less time than calls from Python."""
+    from symdiff.runtime.kernels import CALL, has_numpys_part
+
+    return program.operations() <= CALL * len(program.tasks) and has_numpys_part(program)
 
 
 def _has_loops_inside(binding: Node) -> bool:

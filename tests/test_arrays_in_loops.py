@@ -799,3 +799,16 @@ def test_loops_over_parts_of_other_dtypes(codes):
     assert value.dtype == f(y).dtype
     np.testing.assert_allclose(value, f(y), rtol=1e-10)
     np.testing.assert_allclose(slope, f(y + 1) - f(y), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loops", ["keep", "unroll"])
+def test_hessians_of_loops_over_sorted_cells(loops):
+    def f(x):
+        y, s = np.sort(x), 0.0
+        for i in range(len(x)):
+            s = s * 0.5 + np.sin(y[i - 1])
+        return s
+
+    x = np.array([0.3, -0.7, 0.9, 0.1, -0.2, 0.5])
+    places = (np.argsort(np.argsort(x)) + 1) % 6
+    np.testing.assert_allclose(sd.hessian(f, loops=loops)(x), -np.diag(np.sin(x) * 0.5 ** (5.0 - places)), atol=1e-15)

@@ -354,3 +354,89 @@ def test_captured_arrays_stand_where_they_are_among_the_arguments():
             assert sd.grad(f, **options)(x) == pytest.approx(gradient, rel=1e-12)
             (pulled,) = sd.vjp(lambda x: x * f(x), **options)(x, v)[1:]
             assert pulled == pytest.approx(f(x) * v + gradient * (x @ v), rel=1e-12)
+
+
+# -- loops of integers alone, which Python runs
+
+
+def neighbours(x):
+    points = x.reshape(-1, 3)
+    pairs = [(i, j) for i in range(len(points)) for j in range(i + 1, len(points)) if (i + j) % 3]
+    energy = 0.0
+    for i, j in pairs:
+        square = np.sum((points[i] - points[j]) ** 2) + 0.1
+        energy += square**-6 - square**-3
+    return energy
+
+
+def sieved(x):
+    prime = [True] * len(x)
+    for i in range(2, len(x)):
+        if prime[i]:
+            for k in range(2 * i, len(x), i):
+                prime[k] = False
+    found = {i for i in range(2, len(x)) if prime[i]}
+    return sum(x[i] ** 2 for i in sorted(found))
+
+
+def blocks(x):
+    places, start = {}, 0
+    while start < len(x):
+        places[start] = [k for k in range(start, min(start + 7, len(x))) if k % 2 or not start]
+        start += 7
+    return sum(x[k] * x[start] for start, inside in places.items() for k in inside)
+
+
+@pytest.mark.parametrize("f", [neighbours, sieved, blocks], ids=lambda f: f.__name__)
+def test_loops_of_integers_alone_are_run(f):
+    x = np.sin(np.arange(60.0)) + 1.5
+    loops = sd.trace(f, x, loops="keep").notes["loops"]
+    assert "written out: it is of integers alone" in loops.values()
+    graph = sd.grad(f).graph(x)
+    assert not any(b.op == "select" for b in graph.bindings)
+    step = np.imag(f(x + 1e-30j * np.cos(np.arange(60.0)))) / 1e-30
+    assert sd.grad(f)(x) @ np.cos(np.arange(60.0)) == pytest.approx(step, rel=1e-10)
+
+
+FACTOR = [2]
+
+
+def test_what_may_tell_of_an_argument_is_no_integer():
+    def scaled(k):
+        return k * FACTOR[0]
+
+    def f(x):
+        scale = x
+
+        def weight(k):
+            return k * scale
+
+        first = sum(weight(k) for k in range(40))
+        second = sum(scaled(k) for k in range(40))
+        total = 0
+        for k in range(40):
+            total += k
+        return first + second * x + total * x, [k * scale for k in range(40)][-1]
+
+    df = sd.jacobian(f)
+    assert df(0.5) == (780.0 + 1560.0 + 780.0, 39.0)
+    FACTOR[0] = 3
+    try:
+        assert df(0.5) == (780.0 + 2340.0 + 780.0, 39.0)
+    finally:
+        FACTOR[0] = 2
+
+
+def test_integers_that_are_changed_in_place_are_read_again():
+    table = [3, 1, 2]
+
+    def f(x):
+        total = 0
+        for k in table:
+            total += k
+        return total * x
+
+    df = sd.grad(f)
+    assert df(1.0) == 6.0
+    table.append(4)
+    assert df(1.0) == 10.0

@@ -925,3 +925,26 @@ def test_places_on_axes_of_one_cell(f):
     value, slope = sd.jvp(f)(x, x)
     np.testing.assert_allclose(value, f(x))
     np.testing.assert_allclose(slope, (f(x * (1 + 1e-6)) - f(x * (1 - 1e-6))) / 2e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("name", ["max", "min", "sum", "prod"])
+def test_an_initial_value_is_all_there_is_of_no_cells(name, keepdims):
+    joined = getattr(np, name)
+
+    def picked(x):
+        return joined(x[x > 0], initial=0.5, keepdims=keepdims)
+
+    df = sd.jacobian(picked)
+    for x in (np.array([0.3, 2.0]), np.array([-0.3, -2.0])):
+        np.testing.assert_array_equal(sd.vjp(picked)(x, np.ones_like(picked(x)))[0], picked(x))
+        slope = df(x)
+        assert slope.shape == (*np.shape(picked(x)), 2) and (x[0] > 0 or not slope.any())
+    for shape, axis in (((0,), None), ((0, 3), 0), ((0, 3), None), ((2, 0, 3), 1)):
+
+        def empty(x, first, axis=axis):
+            return np.sum(joined(x, axis=axis, keepdims=keepdims, initial=first) ** 2)
+
+        x = np.ones(shape)
+        value, slope = sd.value_and_grad(empty, argnums=1)(x, 1.5)
+        assert (value, slope) == (empty(x, 1.5), 2 * empty(x, 1.5) / 1.5)

@@ -163,3 +163,15 @@ def test_what_is_chosen_of_many_cells_is_chosen_in_its_square_too(name, use, cel
 
     np.testing.assert_allclose(sd.hessian(chosen)(x), sd.hessian(plain)(x), rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(sd.hvp(chosen)(x, x + 1.0), sd.hvp(plain)(x, x + 1.0), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("count", [2, 5, 7])
+def test_extremes_of_many_limited_cells(count):
+    weights = np.array([0.7, -0.4, 0.25, 0.9])
+    x = np.linspace(-0.8, 0.7, count)
+
+    def f(x):
+        return np.ptp(np.outer(np.clip(x, -0.5, 0.6), weights))
+
+    step = (f(x + 1e-7 * np.sin(x)) - f(x)) / 1e-7
+    assert sd.grad(f)(x) @ np.sin(x) == pytest.approx(step, abs=1e-6)

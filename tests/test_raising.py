@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import math
 import shutil
 import subprocess
 
@@ -264,6 +265,39 @@ def test_whole_arrays_with_checks_are_one_piece_of_machine_code():
     np.testing.assert_allclose(compiled(x, y), f(x, y), rtol=1e-13)
     with pytest.raises(ValueError, match="large"):
         compiled(1e4 * x, y)
+
+
+SINES = np.sin(np.arange(100.0))
+
+
+def interpolated(x, rounds=12):
+    total = 0.0
+    for k in range(1, rounds):
+        place = x[0] * k
+        i = int(place)
+        total += (1 - (place - i)) * SINES[i] + (place - i) * SINES[i + 1]
+    return total
+
+
+@pytest.mark.skipif(not NATIVE, reason="llvmlite is not installed")
+@pytest.mark.parametrize("rounds", [2, 12, 100])
+def test_places_that_arguments_tell_are_read_in_machine_code(rounds):
+    def f(x):
+        return interpolated(x, rounds)
+
+    x = np.array([0.7123, 0.2])
+    compiled = Plain(f).compile(x)
+    assert compiled.machine is not None or rounds == 100
+    df, out = sd.value_and_grad(f), (np.full((), 7.0), np.full(2, 7.0))
+    for scale in (1.0, -0.31, 0.013, 1.29):
+        value, slope = df(scale * x)
+        assert value == pytest.approx(f(scale * x), rel=1e-13)
+        assert slope[0] == pytest.approx((f(scale * x + [1e-7, 0]) - f(scale * x)) / 1e-7, rel=1e-4, abs=1e-5)
+    for bad, error in ((200.0, IndexError), (math.nan, ValueError), (math.inf, OverflowError), (1e17, IndexError)):
+        for call in (f, lambda x: df(x, out=out)):
+            with pytest.raises(error):
+                call(np.array([bad, 0.2]))
+    assert out[0] == 7.0 and np.all(out[1] == 7.0)
 
 
 def test_points_in_files_are_named_and_nothing_is_written():

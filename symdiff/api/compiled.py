@@ -31,7 +31,6 @@ from symdiff.pipeline import (
     gufunc_of,
     machine_of,
     numpy_of,
-    program_of,
 )
 from symdiff.runtime.engine import new_machine_bytes
 from symdiff.tracing.unrolling.scalarizing import scalarize
@@ -385,7 +384,7 @@ class Checked(Compiled):
     def _numbered(self) -> Program | Fused:
         if self.asked is not None:
             return self.unchecked.program
-        return program_of(self.graph, self.options, checks=self.branches.conditions)
+        return call_program_of(self.graph, self.options, self.backend, self.branches.conditions)
 
     def _doors(self) -> tuple[Any, Any]:
         if self.asked is None:

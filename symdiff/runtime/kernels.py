@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from symdiff.codegen.llvm.programs import llvm_nest_functions
 from symdiff.ir.node import Node
-from symdiff.lowering.arrays.fusing import Call, Fused, Kernel, Sink, Task
+from symdiff.lowering.arrays.fusing import Call, Clear, Fused, Kernel, Sink, Task
 from symdiff.lowering.arrays.nesting import Nest, moving_nest, nest, nest_content, picking_nest, product_nest
 from symdiff.lowering.program import cell_program, domain_size
 from symdiff.runtime.engine import DATA, Code, machine_fuses, machine_lanes
@@ -24,6 +24,7 @@ from symdiff.vocabulary.ops import is_complex
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
+CALL = 2_000  # operations that take as long as a call from Python
 PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
 _VALUE = 16  # where a number's value lies in its object
 
@@ -114,6 +115,12 @@ class Kernels:
 
 
 _USED = (f"{machine_object_name('none')} = external global i8",)
+
+
+def has_numpys_part(program: Fused) -> bool:
+    """Whether there is no machine code for one of the tasks."""
+    nodes = program.program.nodes
+    return any(not isinstance(task, Clear) and _nest(nodes, task) is None for task in program.tasks)
 
 
 def _nest(nodes: list[Node], task: Task) -> Nest | None:

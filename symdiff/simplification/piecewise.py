@@ -72,7 +72,8 @@ class Piecewise:
         op, kind = made.op, kink_by_rule(made)
         if kind:
             place, parts = self.extreme(kind, parts)
-            if place is not None or len(parts) > _MOST:
+            clauses = math.prod(map(len, parts)) if kind == "min" else len(parts)
+            if place is not None or clauses > _MOST:
                 return None if place is None else parts[place]
             return self._reduced(_joined(kind, parts))
         if op in ("add", "sub"):

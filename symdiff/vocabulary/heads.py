@@ -328,7 +328,7 @@ _ROWS = [
          traits="of_axis tells_places"),
     Head("argpartition", lambda x, kth, axis: np.argpartition(x, kth, axis=axis), _first,
          "{np}.argpartition({0}, {kth}, axis={axis})", result="index", cells=False, cost=_size, traits="of_axis"),
-    Head("take_along", lambda x, i, axis: np.take_along_axis(x, i, axis), lambda s, i, axis: i,
+    Head("take_along", lambda x, i, axis: np.take_along_axis(x, np.asarray(i).astype(np.intp), axis), lambda s, i, axis: i,
          "{np}.take_along_axis({0}, {1}, axis={axis})", cells=False,
          traits="takes_places gathers of_axis cellwise integral"),
     Head("put_along", permuted, lambda s, i, axis: s, "_permuted({0}, {1}, {axis})", cells=False,

@@ -90,7 +90,9 @@ class LoopLines(Lines):
 
 
 class Looped(NamedTuple):
-    """The IR of a function, the bytes of memory that it is given, and whether it returns true where it finds no more."""
+    """The IR of a function, the bytes of memory that it is given, and whether it returns true where it finds no more; that of
+    a program with checks does so where one of them holds, and has written no result then.
+    """
 
     text: str
     memory: int
@@ -119,13 +121,13 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     parameters += [f"ptr noalias %out{k}" for k in range(len(outputs))]
     parted = Outlining(name, [*parameters, *(f"ptr noalias {place}" for place in words.places)], words.lines.text)
     parameters += ["ptr noalias %memory"] * bool(words.memory) + [f"i64 %size{k}" for k in range(len(sizes))]
-    kind = "i1" if words.grown else "void"
+    kind = "i1" if words.stops else "void"
     text = [
         *{**words.lines.declared, **needed}.values(), *words.tables, *bodies, *lines.kept(), *parted.functions,
         f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables, *parted.lines,
         *ending, "}",
     ]  # fmt: skip
-    return Looped("\n".join(text) + "\n", words.memory, bool(words.grown))
+    return Looped("\n".join(text) + "\n", words.memory, words.stops)
 
 
 class LoopWords(Words):
@@ -151,6 +153,12 @@ class LoopWords(Words):
         self.known: dict[str, str] = {}  # numbers of the block by their instructions, as the text was when it was so long:
         self.seen = 0
         self.exits: list[str] = []
+        self.checked = False
+
+    @property
+    def stops(self) -> bool:
+        """Whether the function may return true."""
+        return bool(self.grown) or self.checked
 
     # -- instructions
 
@@ -269,12 +277,13 @@ class LoopWords(Words):
     def ending(self) -> list[str]:
         """The end of the function."""
         start = len(self.lines.text)
-        if not self.grown:
+        if not self.stops:
             return ["  ret void"]
         self.lines.run("br label %last", "last:", "br label %end", "short:", "br label %end", "end:")
         state = self.lines.put("phi i1 [false, %last], [true, %short]")
-        self.lines.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
-        self.tables.append(_MORE)
+        if self.grown:
+            self.lines.declared["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+            self.tables.append(_MORE)
         for place in self.grown:
             at, label = self.lines.put(f"load ptr, ptr {place}"), f"f{next(self.names)}"
             own = self.lines.put(f"icmp eq ptr {at}, {place}.own")
@@ -357,6 +366,10 @@ class LoopWords(Words):
     def _vector(self, whole: Count) -> str:
         """A whole number of each point, where there are several."""
         raise NotImplementedError
+
+    def end_where(self, place: int, condition: Value) -> None:
+        self.checked = True
+        self.lines.run(f"br i1 {condition[0]}, label %short, label %check{place}", f"check{place}:")
 
     def leave_unless(self, condition: Value) -> None:
         label = f"g{next(self.names)}"

@@ -124,6 +124,9 @@ def _reduction(name: str, nothing: Any, join: Callable[[Any, Any], Any] | None) 
         whole = name in _OF_TRUTHS and x.dtype == np.bool_
         integral = whole or is_integer_value(x) or (isinstance(x, Tracer) and x.is_of_integers())
         x = x if where is True else np.where(where, x, nothing)
+        if initial is not None and join is not None and not x.size:
+            found = getattr(np, name)(np.empty(x.shape, x.dtype), axis=axis, keepdims=keepdims, initial=nothing)
+            return join(typed(initial, int if integral else x.dtype), found)
         found = one(x, None if not x.ndim and axis in (0, -1) else axis, keepdims)
         found = Integer.of(found * 1) if whole else found  # of a single truth there is nothing to add
         if initial is None or join is None:

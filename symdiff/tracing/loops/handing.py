@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.loops.items import Items, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Keeping
+from symdiff.tracing.loops.of_integers import are_integers
 from symdiff.tracing.loops.rounds import KeptRounds, Told
 from symdiff.tracing.loops.states import Taker
 from symdiff.tracing.loops.stores import Listed
@@ -67,11 +68,12 @@ def rounds(call: Callable[[Any], Any], values: Any, *told: Any) -> Any:
     """What a loop runs over: `values`, or rounds of which most are one of symbols. A `while` has no values."""
     *parts, reason = told
     frame = sys._getframe(1)
-    found = _rounds(call, values, Told(*parts), reason, frame, frame.f_code.co_filename)
+    found = _rounds(call, values, Told(*parts), reason, frame, frame.f_code.co_filename, None)
     return found.written if reason else found
 
 
-def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, frame: Any, file: str) -> Any:
+def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, frame: Any, file: str, terms: Any) -> Any:
+    """`terms` is the function that has the names of a comprehension; those of others are the frame's."""
     attempt = current()
     keeping: Keeping | None = None if attempt is None else attempt.keeping
     where = (file, *found.place)
@@ -79,6 +81,9 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
         keeping.note_taken(values)
     if keeping is not None and where in keeping.settled:
         values = plain_list(values)
+    if keeping is not None and not reason and found.read is not None and are_integers(values, found.read, frame, terms):
+        keeping.whole.add(where)
+        keeping = None
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:
@@ -103,7 +108,7 @@ def given_to(call: Callable[[Any], Any], function: Any, *source: Any) -> Any:
     that they are, where Python's own adds term by term.
 
     `source`: how many loops the generator has, one in another; what makes items from some of those that the outermost one runs
-    over, or the inner ones for each; what it runs over; its place.
+    over, or the inner ones for each; what it runs over; what it reads, where it is one of integers alone; its place.
     """
     attempt, file = current(), sys._getframe(1).f_code.co_filename
     if attempt is not None and attempt.keeping is not None:
@@ -123,17 +128,17 @@ def listed(call: Callable[[Any], Any], *source: Any) -> Any:
     return _folded(call, sys._getframe(1).f_code.co_filename, _LIST, attempt.keeping.made([]), *source)
 
 
-def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, place: Any) -> Any:
+def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, read: Any, place: Any) -> Any:
     """What makes the items of all loops of a generator, one after the other."""
     found = terms(plain_values(values, call))
     return found if depth < 2 else (item for inner in found for item in _generated(call, depth - 1, *inner))
 
 
-def _folded(call: Any, file: str, fold: Fold, found: Any, depth: int, terms: Any, values: Any, place: Any) -> Any:
+def _folded(call: Any, file: str, fold: Fold, found: Any, depth: int, terms: Any, values: Any, read: Any, place: Any) -> Any:
     """What `found` becomes with all items, the inner loops for each of the outer one's."""
     grown = ("found",) if fold.grows else ()
-    told = Told(("found",), (), grown, (), (), (), ("found",), False, False, place)
-    loop = _rounds(call, values, told, "", sys._getframe(), file)
+    told = Told(("found",), (), grown, (), (), (), ("found",), False, False, read, place)
+    loop = _rounds(call, values, told, "", sys._getframe(), file, terms)
     if type(loop) is AsWritten and depth < 2 and type(found) is int and found == fold.begin:
         return call(fold.function)(terms(loop.written))
     for item in loop:

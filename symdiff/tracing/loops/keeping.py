@@ -87,6 +87,7 @@ class Keeping:
         self.least = least
         self.reasons: dict[Place, str] = {}
         self.kept: set[Place] = set()
+        self.whole: set[Place] = set()  # loops of integers alone
         self.lengths: dict[Place, float] = {}  # the most operations that the rounds of loops were together
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
@@ -329,5 +330,6 @@ class Keeping:
 
     def told(self) -> dict[str, str]:
         """What became of each loop, by its line."""
-        found = dict.fromkeys(self.kept, "kept") | {p: f"written out: {r}" for p, r in self.reasons.items()}
+        found = dict.fromkeys(self.whole, "written out: it is of integers alone")
+        found |= dict.fromkeys(self.kept, "kept") | {p: f"written out: {r}" for p, r in self.reasons.items()}
         return {f"{file.rpartition('/')[2]}:{line}": found[file, line, column] for file, line, column in sorted(found)}

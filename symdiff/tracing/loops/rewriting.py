@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from symdiff.tracing.loops.leaving import leave_by_break
+from symdiff.tracing.loops.of_integers import integer_names
 
 _LEAVES, _BINDS = "a round may leave the function", "a round binds or deletes names in another way than by assignment"
 _UNKEPT: dict[type, str] = {
@@ -156,6 +157,10 @@ def _called(node: ast.Call) -> Any:
     return getattr(node.func, "id", getattr(node.func, "attr", None))
 
 
+def _names(names: list[str] | None) -> ast.Constant:
+    return ast.Constant(None if names is None else tuple(names))
+
+
 def _place(node: Any) -> ast.Tuple:
     return ast.Tuple([ast.Constant(node.lineno), ast.Constant(node.col_offset)], ast.Load())
 
@@ -240,7 +245,9 @@ class Kept:
         values, same = self._header(source) or self.visit(source), ast.parse("lambda values: values", mode="eval").body
         for part in ast.walk(same):
             ast.copy_location(part, node)
-        return self.through(self.kept[2], node, self.visit(node.func), ast.Constant(1), same, values, _place(node))
+        return self.through(
+            self.kept[2], node, self.visit(node.func), ast.Constant(1), same, values, _names(None), _place(node)
+        )
 
     def visit_ListComp(self, node: ast.ListComp) -> Any:
         """A list with what gives its items."""
@@ -253,6 +260,7 @@ class Kept:
         names around it, or where what it makes may ask for its names later, which have their last values then.
         """
         over, *inner = node.generators
+        read = _names(integer_names(node))
         parts = [*ast.walk(node)]
         taken = [p.args[0] for p in parts if isinstance(p, ast.Call) and p.args and _called(p) in _TAKING]
         later = any(isinstance(p, _LATER) or (isinstance(p, ast.GeneratorExp) and p not in (node, *taken)) for p in parts)
@@ -266,7 +274,7 @@ class Kept:
         one = ast.comprehension(self.visit(over.target), ast.Name(".values", ast.Load()), [*map(self.visit, over.ifs)], 0)
         args = ast.arguments([], [ast.arg(".values")], None, [], [], None, [])
         terms = ast.copy_location(ast.Lambda(args, ast.copy_location(ast.GeneratorExp(made, [one]), node)), node)
-        return [ast.Constant(depth), terms, values, _place(over.target)]
+        return [ast.Constant(depth), terms, values, read, _place(over.target)]
 
     def _named(self) -> str:
         self._loops += 1
@@ -279,16 +287,17 @@ class Kept:
     def _told(self, node: Any, names: list[str]) -> list[Any]:
         """What `rounds` is told of a loop: the names it binds, those its head does, those it appends to, those of whose
         items it assigns to, those of what it changes in place, those of what calls may change, and those read elsewhere;
-        whether it may be left before its end, and whether rounds yield; and its place.
+        whether it may be left before its end, and whether rounds yield; the names that it reads where it is one of integers
+        alone; and its place.
         """
         appended = self._own.intersection(_appended(node)).difference(p.id for p in _bindings(node.body))
         targets = [p.id for p in ast.walk(node.target) if isinstance(p, ast.Name)] if isinstance(node, ast.For) else []
         changed = [sorted(self._own.intersection(part)) for part in (*_changed(node), _reached(self._root, node))]
         behind = _read_outside(self._root, node).intersection(names)
         lists: list[Any] = [names, targets, sorted(appended), *changed, sorted(behind)]
-        parts = [ast.Tuple([ast.Constant(v) for v in part], ast.Load()) for part in (*lists, (node.lineno, node.col_offset))]
         yields = any(isinstance(p, ast.Yield) for statement in node.body for p in ast.walk(statement))
-        return [*parts[:-1], ast.Constant(_leaves(node)), ast.Constant(yields), parts[-1]]
+        read = _names(integer_names(*_head(node), *node.body))
+        return [*map(_names, lists), ast.Constant(_leaves(node)), ast.Constant(yields), read, _place(node)]
 
     def _inside(self, node: Any, name: str, visit: Any) -> Any:
         self._names.append(name)

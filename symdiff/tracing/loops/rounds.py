@@ -61,7 +61,7 @@ ALONE = _alone()  # references to a list that only a name holds
 class Told(NamedTuple):
     """What the text says of a loop: the names that it binds, its head among these, lists that it appends to, what it
     assigns to items of or changes in place, what calls may change, names that are read elsewhere; whether it may be left,
-    and whether it yields; its place.
+    and whether it yields; what it reads, where it is one of integers alone; its place.
     """
 
     names: tuple[str, ...]
@@ -73,6 +73,7 @@ class Told(NamedTuple):
     behind: tuple[str, ...]
     leaves: bool
     yields: bool
+    read: tuple[str, ...] | None
     place: tuple[int, int]
 
 

@@ -228,16 +228,14 @@ def _exact(found: Any, op: str) -> Any:
     known, dtype = traced_range(found), found.own_dtype()
     if dtype.itemsize < 8 or dtype.kind == "u":
         low, high = max(np.iinfo(dtype).min, -EXACT), min(np.iinfo(dtype).max, EXACT)
-        above = known.high > high and np.any(Tracer._binary(found, "gt", found, high))
-        if above or (known.low < low and np.any(Tracer._binary(found, "lt", found, low))):
-            raise OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
-    elif (
-        op
-        and (op in _POLYNOMIAL or op not in OPS)
-        and max(-known.low, known.high) > EXACT
-        and np.any(Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT))
-    ):
-        raise OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}")
+        wrapped = OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
+        if known.high > high:
+            raises_behind(Tracer._binary(found, "gt", found, high), wrapped)
+        if known.low < low:
+            raises_behind(Tracer._binary(found, "lt", found, low), wrapped)
+    elif op and (op in _POLYNOMIAL or op not in OPS) and max(-known.low, known.high) > EXACT:
+        large = Tracer._binary(found, "ge", Tracer._unary(found, "abs"), EXACT)
+        raises_behind(large, OverflowError(f"{user_line()}: an integer of 2**53 or more; {_INEXACT}"))
     return found
 
 
