@@ -92,7 +92,7 @@ class Closing:
             self.keeping.keep(self.place, operations)
             known = integer(outer, rounds)  # type: ignore[arg-type]
             self.count = known if type(known) is int else known.of_kind(PYTHON).decided()
-            if self.keeping.is_few(self.count):
+            if self.keeping.is_few(self.place, self.count):
                 self.keeping.open.append(self)
                 raise self.keeping.refuse("few rounds are alike")
             return

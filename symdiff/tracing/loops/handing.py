@@ -93,13 +93,13 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
             reason = "a round yields to what is no loop"
         if not reason and items is None and not (type(values) in (list, tuple) and len(values) <= FEW):
             reason = "what it runs over has no items by number"
-        if not reason and items is not None and not keeping.is_few(items.count):
+        if not reason and items is not None and not keeping.is_few(where, items.count):
             return KeptRounds(keeping, where, items, found, frame)
         if reason:
             keeping.reasons[where] = reason
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
     if keeping is not None and where not in keeping.reasons and type(getattr(items, "count", None)) is int:
-        plain = keeping.few(plain, items.count)
+        plain = keeping.few(where, plain, items.count)
     return AsWritten(plain)
 
 

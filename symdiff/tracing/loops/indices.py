@@ -153,10 +153,12 @@ class RoundPath(Path):
         if self.loop.tested:
             return super().decide(atom, origin)
         first, last = int(turns[0]), len(truths) - int(turns[-1])
+        self.keeping.open.append(self.loop)  # whose index it is
         if turns.size == 1 and min(first, last) <= PEELED:
             raise self.keeping.peel(*((first, 0) if first <= last else (0, last)), f"{origin}: a condition on its index")
         if turns.size == 2 and max(first, last) <= PEELED:
             raise self.keeping.peel(first, last, f"{origin}: a condition on its index")
+        self.keeping.open.pop()
         return super().decide(atom, origin)
 
     def changed(self, storage: Any, reason: str) -> BaseException:

@@ -19,13 +19,13 @@ from symdiff.ir.node import Node
 from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.state.attempt import Contents
 from symdiff.tracing.state.raising import is_defect
-from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, is_small
+from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, cost_of_array, is_small
 from symdiff.tracing.values.storage import root_of
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
-FEW = 4  # rounds up to which a loop is written out
+FEW = 4
 NESTED = FEW**3  # the same of loops in loops that are, together
 SHORT = 900  # work of a function, and of a loop's rounds together, up to which all is written out
 IN_FILES = 100  # the same for functions that are written into files, for people to read
@@ -47,6 +47,13 @@ def work_of_binding(binding: Node) -> int:
     if binding.op in ("item", "array"):
         return 0
     return max(cells_of_binding(binding), 1) if is_small(binding) else 1
+
+
+def code_of_binding(binding: Node) -> int:
+    """The operations in the code for the arrays of a binding, or what is worth that many."""
+    if binding.op == "loop":
+        return sum(map(code_of_binding, binding.params.body.bindings))
+    return 0 if not binding.shape else cells_of_binding(binding) if is_small(binding) else cost_of_array(binding)
 
 
 def check_patience(known: list[int], least: int, bindings: list[Node]) -> int:
@@ -89,6 +96,7 @@ class Keeping:
         self.kept: set[Place] = set()
         self.whole: set[Place] = set()  # loops of integers alone
         self.lengths: dict[Place, float] = {}  # the most operations that the rounds of loops were together
+        self.long: set[Place] = set()  # loops of few rounds that make much code for arrays
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
@@ -114,14 +122,21 @@ class Keeping:
         self.attributes: dict[int, tuple[Any, Any]] = {}  # dicts that rounds change, and the objects whose attributes they are
         self._within: dict[Place, tuple[Place, ...]] = {}
 
-    def is_few(self, count: int | None) -> bool:
+    def is_few(self, place: Place, count: int | None) -> bool:
         """Whether a loop of so many rounds is written out, within those that are."""
-        return count is not None and not count > FEW and (FEW * self.written <= NESTED or count * self.written <= NESTED)
+        if count is None or count > FEW or (place in self.long and count > 1):
+            return False
+        return FEW * self.written <= NESTED or count * self.written <= NESTED
 
-    def few(self, values: Iterable[Any], count: int) -> Iterator[Any]:
-        """What such a loop runs over."""
+    def few(self, place: Place, values: Iterable[Any], count: int) -> Iterator[Any]:
+        """What such a loop runs over; it is kept, if it can be, where its rounds make much code for arrays."""
         before, together = self.written, self.written * max(count, 1)
-        for value in values:
+        bindings = active_builders()[-1].bindings
+        begun = len(bindings)
+        for k, value in enumerate(values):
+            if k == 1 and count * sum(map(code_of_binding, bindings[begun:])) > SHORT:
+                self.long.add(place)
+                raise Again
             self.written = together
             try:
                 yield value

@@ -207,7 +207,7 @@ class KeptRounds(Carrying, Closing):
             yield from self._kept(0, count)
             self._end()
             return
-        if self.keeping.is_few(count - first - last):
+        if self.keeping.is_few(self.place, count - first - last):
             self.keeping.reasons[self.place] = "few rounds are alike"
             yield from map(self.items.item, range(count))
             return
@@ -227,7 +227,7 @@ class KeptRounds(Carrying, Closing):
 
     def _stepped(self, values: Iterator[Any], count: Any, first: int, last: int) -> Iterator[Any]:
         """The rounds over an iterator, which goes on with them."""
-        if self.tested or self.keeping.is_few(count - first - last):
+        if self.tested or self.keeping.is_few(self.place, count - first - last):
             self.keeping.open.append(self)
             raise self.keeping.refuse("few rounds are alike, or a round may leave the iterator that it takes items of")
         yield from itertools.islice(values, first)

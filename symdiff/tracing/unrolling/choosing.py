@@ -46,7 +46,7 @@ def chosen_bindings(graph: Graph) -> set[Node]:
     for binding in candidates:
         group = groups.of(binding)
         if binding.shape != () or any(o.shape != () for o in binding.operands):
-            arrays[group] += _array_cost(binding)
+            arrays[group] += cost_of_array(binding)
             numbers[group] += cells_of_binding(binding)
         for operand in binding.operands:
             if operand.shape != () and operand not in own and operand not in moved and operand.op != "const":
@@ -59,7 +59,7 @@ def chosen_bindings(graph: Graph) -> set[Node]:
     return {b for b in candidates if arrays[groups.of(b)] > _BETTER * numbers[groups.of(b)]}
 
 
-def _array_cost(binding: Node) -> int:
+def cost_of_array(binding: Node) -> int:
     """What an operation takes that works on arrays."""
     if binding.op in OPS:
         return _FUSED
