@@ -4,6 +4,7 @@ Assumes operands among the values. Guarantees that what is known of a number as 
 round.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,12 @@ class Writer:
         if add and self.buffer.dtype == "?":
             value, add = self.words.cell(_EITHER, 2, {0: self.words.load(self.buffer, place), 1: value}), False
         self.words.store(self.buffer, place, value, add)
+
+    def of_places(self) -> "Writer":
+        """The same with the place of a cell for its index."""
+        own = self.buffer.shape[len(self.before) :]
+        start = self.words.flat(self.buffer, (*self.before, *(0 for _ in own)))
+        return Writer(self.words, self.buffer._replace(shape=(math.prod(own),), start=start))
 
 
 class Values:
@@ -85,7 +92,10 @@ class Values:
         if whole and (whole.shape, whole.dtype) == (write.buffer.shape, write.buffer.dtype):  # type: ignore[attr-defined]
             self.words.copy(whole, write.buffer)  # type: ignore[attr-defined]
         elif isinstance(value, Cells):
-            self.words.each(value.shape, lambda index: write(index, value.at(index), add))
+            shape, at = value.shape, value.at
+            if self.words.takes_places and len(shape) > 1 and isinstance(write, Writer) and (flat := value.flat()) is not None:
+                shape, at, write = (math.prod(shape),), flat, write.of_places()
+            self.words.each(shape, lambda index: write(index, at(index), add))
         else:
             write((), value, add)
 

@@ -3,6 +3,7 @@
 A target gives a class of `Words`. Guarantees that cells lie in C order.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable
@@ -34,12 +35,13 @@ Nexts = list[tuple[Buffer, Number, bool]]  # variables with their next values; w
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """An array, by the formula for a cell; `buffer` where it is in memory."""
+    """An array, by the formula for a cell; `buffer` where it is in memory; `flat` finds the formula by a cell's place alone."""
 
     shape: Shape
     dtype: str
     at: Formula
     buffer: Buffer | None = None
+    flat: Callable[[], Formula | None] = lambda: None
 
 
 class Matrix(NamedTuple):
@@ -68,6 +70,7 @@ class Words:
     names_cells = False  # whether a cell has a name as a variable has one
     adds_rows = True  # whether the rows of two stacks that are added up are added to one array
     ordered = False  # whether sums are taken in their order
+    takes_places = False  # whether the cells of an array are taken one after the other, in one loop, where they can be
     says_arrays = False  # whether an array is said whole, by `array`, `fill` and `place`, and not by its cells
 
     def __init__(self) -> None:
@@ -182,7 +185,13 @@ class Words:
 
     def cells(self, buffer: Buffer) -> Cells:
         """An array in memory."""
-        return Cells(buffer.shape, buffer.dtype, lambda index: self.load(buffer, index), buffer)
+
+        def flat() -> Formula | None:
+            if has_extents(buffer.shape):
+                return None
+            return functools.partial(self.load, buffer._replace(shape=(math.prod(buffer.shape),)))
+
+        return Cells(buffer.shape, buffer.dtype, functools.partial(self.load, buffer), buffer, flat)
 
     def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
         """Add a product of matrices to an array in memory, where the target has a function for it."""

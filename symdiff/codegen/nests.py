@@ -8,6 +8,7 @@ Assumes a Program whose inputs are numbers or contiguous arrays. Guarantees the 
 operations. Refuses, with `BackendError`, operations on whole arrays that have no formula for a cell.
 """
 
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,11 +18,11 @@ import numpy as np
 from symdiff.codegen.names import cell_name
 from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
 from symdiff.codegen.nest_values import Values, Write, Writer, whole_value
-from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
+from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Number, Words
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
 from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, uses_of
-from symdiff.vocabulary.extents import Count, Extent, extent
+from symdiff.vocabulary.extents import Count, Extent, Shape, extent
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.steps import Steps
 
@@ -57,6 +58,11 @@ class Nest(Values):
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
         self.added = _added_parts(program, self.uses, [value for value, _ in sums])
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
+        self.user = {o: p for p in range(len(program.nodes) - 1, -1, -1) for o in program.nodes[p].operands}
+        self.renumbered: set[int] = set()  # formulas with axes of one cell more or less
+        for p, node in enumerate(program.nodes if not self.arrays else ()):
+            if node.op == "reshape" and self._is_renumbered(p, node):
+                self.renumbered.add(p)
         self.roots, self.readers = self._memory(program.results if ends is None else ends)
         self.written = self._written()
         self.sums = sums
@@ -150,8 +156,11 @@ class Nest(Values):
         if self.arrays and node.op not in PLACED:
             return self.arrays.array(self, position)
         if node.op in OPS:
-            return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index))
+            flat = functools.partial(self._by_places, position, node)
+            return Cells(node.shape, node.dtype, lambda index: self._elementwise(position, node, index), flat=flat)
         if node.op == "reshape" and node.shape and isinstance(source := self.values[node.operands[0]], Cells):
+            if position in self.renumbered and source.buffer is None:
+                return _renumbered(source, node.shape)
             whole = self.in_memory(source).buffer
             assert whole is not None
             return self.words.cells(whole._replace(shape=node.shape))
@@ -184,19 +193,28 @@ class Nest(Values):
     def _elementwise(self, position: int, node: Node, index: Index) -> Number:
         return self.words.cell(self.program, position, {o: self.value_at(o, index) for o in node.operands})
 
+    def _by_places(self, position: int, node: Node) -> Formula | None:
+        """The formula for a cell by its place, which is the same in all operands that are no numbers."""
+        arrays = {o: value for o in node.operands if isinstance(value := self.values[o], Cells)}
+        flat = {o: array.flat() if array.shape == node.shape else None for o, array in arrays.items()}
+        cells = {o: at for o, at in flat.items() if at is not None}
+        if len(cells) < len(flat):
+            return None
+        numbers = {o: self.values[o] for o in node.operands if o not in flat}
+        return lambda index: self.words.cell(self.program, position, numbers | {o: at(index) for o, at in cells.items()})
+
     # -- memory that is written anew
 
     def _memory(self, ends: Iterable[int]) -> tuple[list[int], dict[int, set[int]]]:
         """For each value the one in whose memory it lies, and what reads the memory of a value; the end reads `ends`."""
         nodes = self.program.nodes
         shows = ("reshape", *(VIEWS if self.arrays else ()))
-        roots = [p if n.op not in shows or not n.shape else -1 for p, n in enumerate(nodes)]
+        roots = [p if n.op not in shows or not n.shape or p in self.renumbered else -1 for p, n in enumerate(nodes)]
         for p, node in enumerate(nodes):
             roots[p] = roots[node.operands[0]] if roots[p] < 0 else p
         readers: dict[int, set[int]] = {}
-        reader, user = [{p} for p in range(len(nodes))], [_END] * len(nodes)
+        reader = [{p} for p in range(len(nodes))]
         users: dict[int, set[int]] = {}
-        self.user = user
         for end in ends:
             readers.setdefault(roots[end], set()).add(_END)
         for p in range(len(nodes) - 1, -1, -1):
@@ -204,7 +222,6 @@ class Nest(Values):
             if p in self.added or self._is_late(p, roots[p] == p):
                 reader[p] = set().union(*(reader[u] for u in users.get(p, ()))) or {_END}
             for o in node.operands:
-                user[o] = p
                 users.setdefault(o, set()).add(p)
                 if roots[p] == p:
                     readers.setdefault(roots[o], set()).update(reader[p])
@@ -233,17 +250,24 @@ class Nest(Values):
 
     def _is_spread(self, position: int) -> bool:
         """Whether the value's only reader asks for each cell several times."""
-        if self.user[position] == _END:
+        if position not in self.user:
             return False
         shape, own = (self.program.nodes[p].shape for p in (self.user[position], position))
         return len(shape) > len(own) or (len(shape) == len(own) and any(1 == n != m for n, m in zip(own, shape, strict=True)))
+
+    def _is_renumbered(self, position: int, node: Node) -> bool:
+        """Whether a reshaped array is one of formulas, of which each cell is asked for once."""
+        if not self._is_late(node.operands[0], True) or self._is_spread(position):
+            return False
+        return bool(node.shape) and _with_many(node.shape) == _with_many(self.program.nodes[node.operands[0]].shape)
 
     def _is_late(self, position: int, own: bool) -> bool:
         """Whether an array is computed where it is read, with `own` cells, once."""
         node = self.program.nodes[position]
         adding = node.op == "add" and any(o in self.added for o in node.operands)
         formula = bool(node.shape) and (own or self.arrays) and not adding
-        formula = formula and (node.op not in PLACED if self.arrays else node.op in OPS or node.op in FORMULAS)
+        cells = node.op in OPS or node.op in FORMULAS or position in self.renumbered
+        formula = formula and (node.op not in PLACED if self.arrays else cells)
         return formula and self.uses[position] == 1 and position not in self.inside and position not in self.targets
 
     def taken(self, position: int, place: int, code: str, more: Iterable[int] = ()) -> Buffer | None:
@@ -487,6 +511,20 @@ class Nest(Values):
                       for n, (variable, value, _, reads) in enumerate(numbers)])  # fmt: skip
         for buffer, value in waiting:
             self.fill(value, Writer(words, buffer))
+
+
+def _with_many(shape: Shape) -> Shape:
+    return tuple(n for n in shape if n != 1)
+
+
+def _renumbered(array: Cells, shape: Shape) -> Cells:
+    """An array with axes of one cell more or less."""
+
+    def at(index: Index) -> Number:
+        rest = iter([i for i, n in zip(index, shape, strict=True) if n != 1])
+        return array.at(tuple(0 if n == 1 else next(rest) for n in array.shape))
+
+    return Cells(shape, array.dtype, at, flat=array.flat)
 
 
 def _is_leaf(body: Program, output: Output) -> bool:

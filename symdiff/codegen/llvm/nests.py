@@ -135,6 +135,7 @@ class LoopWords(Words):
 
     align = 16  # bytes
     adds_rows = False  # which would keep rounds from being taken several at once
+    takes_places = True
     is_given = True  # whether large arrays lie in memory that the caller gives
 
     def __init__(self, lines: Lines, ordered: bool) -> None:
@@ -298,6 +299,15 @@ class LoopWords(Words):
         self.lines.declared["memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         count = self._bytes(buffer, buffer.shape[0] if buffer.shape else 1)
         self.lines.run(f"call void @llvm.memset.p0.i64(ptr {pointer}, i8 0, i64 {count}, i1 false)")
+
+    def copy(self, source: Buffer, target: Buffer) -> None:
+        if not source.shape or has_extents(source.shape) or math.prod(source.shape) <= self.few:
+            super().copy(source, target)
+            return
+        places = [self._pointer(b, self._text(b.start)) for b in (target, source)]
+        self.lines.declared["memmove"] = "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)"
+        count = self._bytes(source, source.shape[0])
+        self.lines.run(f"call void @llvm.memmove.p0.p0.i64(ptr {places[0]}, ptr {places[1]}, i64 {count}, i1 false)")
 
     def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
         (rows, terms), columns = first.shape, second.shape[1]

@@ -14,7 +14,7 @@ from symdiff.codegen.llvm.layouts import Array
 from symdiff.codegen.llvm.nests import LoopWords
 from symdiff.codegen.llvm.scalar import called
 from symdiff.codegen.math.lines import TYPES, Lines, Value
-from symdiff.codegen.nest_words import Buffer, Cells, Index
+from symdiff.codegen.nest_words import Buffer, Cells, Index, Words
 from symdiff.codegen.nests import nest_of
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.vocabulary.extents import Count, Extent
@@ -153,6 +153,8 @@ class _PointWords(LoopWords):
         cells = [self._at(base, self.lines.put(f"mul i64 {own}, {size * count}")) for own in self._places(place)]
         lanes = [(cell, lane * bytes_of_code(part)) for lane, cell in enumerate(cells)]
         return [[self._at(cell, str(k * size + offset)) for cell, offset in lanes] for k in range(count)]
+
+    copy = Words.copy
 
     def load(self, buffer: Buffer, index: Index) -> Value:
         place, code = self.flat(buffer, index), buffer.dtype
