@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
-from symdiff.codegen.llvm.outlining import Outlining
+from symdiff.codegen.llvm.outlining import PART, Outlining
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emitted_constant
 from symdiff.codegen.math.lines import PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words
@@ -25,6 +25,7 @@ from symdiff.vocabulary.extents import Count, Extent, Shape, extent, has_extents
 from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
 PRODUCT = 1 << 12  # multiplications from which on a product of matrices is a function
+UNROLLED = 8  # rounds up to which LLVM may write out a loop without loops in long functions: it takes LLVM long
 ROOM = 2048  # bytes that something which grows has before it needs memory of its own
 # More bytes for what has some: `own` is its first room.
 _MORE = """
@@ -116,6 +117,10 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     ]
     nest_of(words, program, given, [Buffer(f"%out{k}", o.shape, o.dtype) for k, o in enumerate(outputs)])
     ending = words.ending()
+    if len(lines.text) > PART:
+        lines.declared["!1"] = '!1 = distinct !{!1, !{!"llvm.loop.unroll.disable"}}'
+        for place in words.rolled:
+            lines.text[place] += ", !llvm.loop !1"
     bodies, needed = called(words.lines)
     parameters = [f"ptr noalias readonly %in{k}" for k in range(len(inputs))]
     parameters += [f"ptr noalias %out{k}" for k in range(len(outputs))]
@@ -155,6 +160,8 @@ class LoopWords(Words):
         self.seen = 0
         self.exits: list[str] = []
         self.checked = False
+        self.loops = 0
+        self.rolled: list[int] = []  # where loops go on that are not to be written out
 
     @property
     def stops(self) -> bool:
@@ -366,8 +373,11 @@ class LoopWords(Words):
             if size:
                 self.sizes[size] = text
             self.exits.append(f"{text[1:-2]}.exit")
+            self.loops = before = self.loops + 1
             yield k
             self.exits.pop()
+        if self.loops > before or not isinstance(count, int) or count > UNROLLED:
+            self.rolled.append(len(self.lines.text) - 2)
 
     def tell(self, size: str, count: Count) -> None:
         super().tell(size, count)
