@@ -182,6 +182,8 @@ def _overwritten(plan: ArrayPlan, kernel: Kernel, value: int) -> Iterator[int]:
         if node.op == "input":
             operand = kernel.operands[node.params[0]]
             alike = nodes[operand].shape == nodes[value].shape and nodes[operand].dtype == nodes[value].dtype
+            while nodes[operand].op == "reshape":
+                operand = nodes[operand].operands[0]
             if alike and bases.count(operand) == 1 and reading[node_at] <= position:
                 yield operand
 
