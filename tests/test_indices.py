@@ -948,3 +948,21 @@ def test_an_initial_value_is_all_there_is_of_no_cells(name, keepdims):
         x = np.ones(shape)
         value, slope = sd.value_and_grad(empty, argnums=1)(x, 1.5)
         assert (value, slope) == (empty(x, 1.5), 2 * empty(x, 1.5) / 1.5)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("scalarize", [None, False])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 41])
+def test_places_among_sorted_numbers(count, scalarize, side):
+    table = np.sort(np.random.default_rng(count).integers(0, 10, count) / 4.0)
+    for rows in (table, np.r_[table, np.nan, np.nan]):
+
+        def f(x, rows=rows):
+            return np.sum(np.searchsorted(rows, x, side=side) * x), np.searchsorted(rows, x[0], side=side) * x[1]
+
+        df = sd.jvp(f, scalarize=scalarize)
+        for x in ([0.5, 1.0], [-1.0, 2.0], [5.0, 0.25], [np.nan, 1.0], [np.inf, -np.inf], [0.0, 2.5]):
+            x = np.array(x)
+            with np.errstate(invalid="ignore"):
+                for found, value in zip(df(x, np.ones(2))[0], f(x), strict=True):
+                    np.testing.assert_array_equal(found, value)

@@ -149,6 +149,72 @@ def _rows(nest: Values, indices: np.ndarray, size: Count) -> Callable[[Index], C
     return row
 
 
+def _formula_searchsorted(nest: Values, node: Node) -> Formula:
+    """The place among sorted numbers by halves, each step kept where all before it are less; NaN is the largest."""
+    rows, (code, other) = nest.in_memory(nest.operand(node)), (nest.program.nodes[o].dtype for o in node.operands)
+    (many,) = rows.shape
+    less, below = ("lt", "and") if node.params["side"] == "left" else ("le", "or")
+
+    def at(index: Index) -> Number:
+        words = nest.words
+        wanted = words.named("", nest.value_at(node.operands[1], index), other)
+        place, step = (words.buffer(name, (), node.dtype) for name in ("place", "step"))
+        words.store(place, (), _number(nest, node, 0.0))
+        words.store(step, (), _number(nest, node, float(1 << many.bit_length())))
+        missing = _applied(nest, "ne", (other, other), "?", wanted, wanted)
+        with words.rounds("k", many.bit_length()):
+            words.store(step, (), _applied(nest, "mul", ("d", "d"), "d", _number(nest, node, 0.5), words.load(step, ())))
+            after = _applied(nest, "add", ("d", "d"), "d", words.load(place, ()), words.load(step, ()))
+            after = words.named("after", after, "d")
+            last = _applied(nest, "sub", ("d", "d"), "d", after, _number(nest, node, 1.0))
+            cell = rows.at((words.whole(last, many),))
+            there = _applied(nest, "eq", (code, code), "?", cell, cell)
+            before = missing if below == "or" else _applied(nest, "and", ("?", "?"), "?", missing, there)
+            before = _applied(nest, "or", ("?", "?"), "?", before, _applied(nest, less, (code, other), "?", cell, wanted))
+            within = _applied(nest, "le", ("d", "d"), "?", after, _number(nest, node, float(many)))
+            before = _applied(nest, "and", ("?", "?"), "?", before, within)
+            kept = _applied(nest, "select", ("?", "d", "d"), "d", before, after, words.load(place, ()))
+            words.store(place, (), kept)
+        return words.load(place, ())
+
+    return at
+
+
+def _placing(op: str) -> Head:
+    """The formula of the first place along an axis where a comparison with those before holds; NaN wins."""
+
+    def formula(nest: Values, node: Node) -> Formula:
+        source, axis = nest.operand(node), node.params["axis"]
+        code = "d" if source.dtype == "?" else source.dtype
+
+        def cell(index: Index, k: Count) -> Number:
+            found = source.at((*index[:axis], k, *index[axis:]))
+            return found if code == source.dtype else _applied(nest, "cast", ("?",), code, found)
+
+        def at(index: Index) -> Number:
+            words = nest.words
+            best, place = words.buffer("best", (), code), words.buffer("place", (), node.dtype)
+            words.store(best, (), cell(index, 0))
+            words.store(place, (), _number(nest, node, 0.0))
+
+            def look(inner: Index) -> None:
+                value, before = words.named("", cell(index, inner[0]), code), words.load(best, ())
+                missing = _applied(nest, "ne", (code, code), "?", value, value)
+                known = _applied(nest, "eq", (code, code), "?", before, before)
+                missing = _applied(nest, "and", ("?", "?"), "?", missing, known)
+                better = _applied(nest, "or", ("?", "?"), "?", missing, _applied(nest, op, (code, code), "?", value, before))
+                found = _applied(nest, "select", ("?", "d", "d"), "d", better, words.real(inner[0]), words.load(place, ()))
+                words.store(place, (), found)
+                words.store(best, (), _applied(nest, "select", ("?", code, code), code, better, value, before))
+
+            nest.words.each(source.shape[axis : axis + 1], look)
+            return nest.words.load(place, ())
+
+        return at
+
+    return formula
+
+
 def _formula_diagonal(nest: Values, node: Node) -> Formula:
     source = nest.operand(node)
     return lambda index: source.at((*index, index[-1]))
@@ -363,7 +429,8 @@ FORMULAS: dict[str, Head] = {
     "sum": _formula_sum, "matmul": _formula_matmul, "gather": _formula_gather, "reshape": _formula_reshape,
     "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast, "take": _formula_gather,
     "diagonal": _formula_diagonal, "amax": _joining("max"), "amin": _joining("min"), "prod": _joining("mul", 1.0),
-    "any": _joining("or", False), "all": _joining("and", True),
+    "any": _joining("or", False), "all": _joining("and", True), "searchsorted": _formula_searchsorted,
+    "argmax": _placing("gt"), "argmin": _placing("lt"),
 }  # fmt: skip
 ADDING: dict[str, Part] = {"put": _put, "scatter_at": _scatter, "scatter": _scatter, "embed": _embed}
 REPLACING: dict[str, Callable[[Values, Node, Write], None]] = {"set": _set, "set_at": _set_at, "assign_at": _assign_at}
@@ -403,8 +470,10 @@ def refuse_heads(program: Program, shown: str) -> str:
             if found := refuse_heads(node.params.body, shown):
                 return found
         elif node.op in HEADS and node.op not in _HEADS:
-            words = f"{node.op} of whole arrays is not part of {shown}; scalarize=True (--scalarize) writes them out"
-            return f"{program.name}: {words}"
+            instead = "scalarize=True (--scalarize) writes them out" if HEADS[node.op].cells else "NumPy takes it (target or backend 'numpy')"
+            return f"{program.name}: {node.op} of whole arrays is not part of {shown}; {instead}"
+        elif node.op == "searchsorted" and has_extents(program.nodes[node.operands[0]].shape):
+            return f"{program.name}: searchsorted among numbers whose count a call tells is not part of {shown}"
         elif node.op in ("amax", "amin") and is_complex(node.dtype):
             return f"{program.name}: {node.op} of complex numbers runs with NumPy only, which has an order of them"
     return ""

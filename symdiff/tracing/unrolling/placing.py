@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.tracing.values.tracer import is_traced
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.signatures import Function, Lookup
 
@@ -37,8 +38,14 @@ def _extreme_place(name: str) -> Function:
 def _searchsorted(a: Any, v: Any, side: str) -> Any:
     before = np.less_equal if side == "left" else np.less
 
+    def is_last(cell: Any, x: Any) -> Any:
+        """Whether a cell comes behind x as NaN, the largest one."""
+        missing = np.isnan(cell)
+        return missing if side == "left" else np.logical_and(missing, np.equal(x, x))
+
     def place(x: Any) -> Any:
-        return functools.reduce(np.add, [np.where(before(x, cell), 0.0, 1.0) for cell in a], 0.0)
+        held = [before(x, c) if not is_traced(c) and c == c else np.logical_or(before(x, c), is_last(c, x)) for c in a]
+        return functools.reduce(np.add, [np.where(h, 0.0, 1.0) for h in held], 0.0)
 
     return _each(place, v)
 
