@@ -470,7 +470,11 @@ def refuse_heads(program: Program, shown: str) -> str:
             if found := refuse_heads(node.params.body, shown):
                 return found
         elif node.op in HEADS and node.op not in _HEADS:
-            instead = "scalarize=True (--scalarize) writes them out" if HEADS[node.op].cells else "NumPy takes it (target or backend 'numpy')"
+            instead = (
+                "scalarize=True (--scalarize) writes them out"
+                if HEADS[node.op].cells
+                else "NumPy takes it (target or backend 'numpy')"
+            )
             return f"{program.name}: {node.op} of whole arrays is not part of {shown}; {instead}"
         elif node.op == "searchsorted" and has_extents(program.nodes[node.operands[0]].shape):
             return f"{program.name}: searchsorted among numbers whose count a call tells is not part of {shown}"

@@ -65,6 +65,7 @@ class Words:
 
     few = 16  # cells that are written one by one, without a loop
     inner = 4  # such cells of each round of a loop
+    many = 64  # such cells in one another
     deep = 50  # arrays inside one another, at which one is put into memory
     own = 64  # cells of an array that is a variable of the function, also where a result could be written to at once
     names_cells = False  # whether a cell has a name as a variable has one
@@ -75,6 +76,7 @@ class Words:
 
     def __init__(self) -> None:
         self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
+        self.written = 1  # rounds that are being written one by one
         self.varied: set[str] = set()  # sizes that differ from point to point, where a target takes many together
 
     def calls(self, program: Program) -> Any:
@@ -212,9 +214,12 @@ class Words:
 
     def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
         """Do something for all cells of a shape."""
-        if not has_extents(shape) and math.prod(shape) <= (self.inner if before else self.few):
+        count = 0 if has_extents(shape) else math.prod(shape)
+        if not has_extents(shape) and count <= min(self.inner if before else self.few, self.many // self.written):
+            around, self.written = self.written, self.written * max(count, 1)
             for index in itertools.product(*map(range, shape)):
                 action((*before, *index))
+            self.written = around
         elif shape[0] == 1:
             self.each(shape[1:], action, (*before, 0))
         else:
