@@ -24,7 +24,7 @@ from symdiff.vocabulary.ops import is_complex
 _REDUCING = {"sum": "sum", "amax": "max", "amin": "min"}  # heads and the sinks that compute them
 _METH_FASTCALL = 0x0080
 LARGE = 1 << 15  # operations from which on other threads run meanwhile
-CALL = 2_000  # operations that take as long as a call from Python
+CALL = 500  # operations that take less than a call from Python
 PRODUCT = 1 << 12  # multiplications up to which a product of matrices takes less time in loops than in a call of NumPy
 _VALUE = 16  # where a number's value lies in its object
 

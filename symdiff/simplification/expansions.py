@@ -233,7 +233,11 @@ def _slope(steps: Steps, at: Any, known: Any, taken: Taken, sides: tuple[int, ..
 def discs(steps: Steps, at: Any, order: int, is_real: bool) -> tuple[Disc, ...]:
     """A value near a point as a polynomial, or as two, the right one first; none where it has no such form."""
     found, beside = list[Disc](), choices(steps, at, is_real)[2]
-    for side, (_, taken) in beside.items():
+    for side, (near, taken) in beside.items():
+        with mpmath.workdps(MORE):
+            nearer = value_at(steps, at + side * NEAR / 4, taken)
+        if nearer is None or abs(near - nearer) > mpmath.sqrt(NEAR) * (1 + abs(near)):
+            return ()  # a pole, or a logarithm
         disc = _disc(steps, taken if is_real else None, at, side, order)
         if disc is not None and disc.side == 0:
             return (disc,)

@@ -151,6 +151,13 @@ class _Removing:
             steps = self._followed(binding, point, found)
             if steps is None:
                 continue
+            if (
+                binding.op in _SUMS
+                and point not in own
+                and [point in self._points.get(o, {}) for o in binding.operands].count(True) == 1
+            ):
+                self._points.setdefault(binding.result, {})[point] = kinds[point]  # what is regular does not take it away
+                continue
             kind, is_tie = max(kinds.get(point, KINK), own.get(point, KINK)), own.get(point) == KINK
             is_mean = point in own or (kind == KINK and binding.op in _SUMS)
             if kind < POLE and (_extreme(binding) or (several and not is_mean)):
