@@ -77,13 +77,14 @@ def program_of(
     """The shared Program of a Graph, with the fewest operations that `options` allow; fused tasks for whole arrays.
 
     `checks` is a Graph over the same inputs, whose outputs become the Program's checks. With `loops`, those whose rounds can
-    be taken at once stay loops, too, and whole arrays are a Program; rounds are `settled` with `most`.
+    be taken at once stay loops, too, and whole arrays are a Program, small matrices by their cells; rounds are `settled` with
+    `most`.
     """
     count = 0 if checks is None else len(checks.outputs)
     if checks is not None:
         checks = settled(checks)
         name, graph = name or graph.name, join_graphs(checks, counted_apart(graph, checks.bindings))
-    graph = graph if loops else loops_as_arrays(graph)
+    graph = with_small_matrices_as_cells(graph) if loops else loops_as_arrays(graph)
     if has_loops(graph.bindings) or is_sized(graph) or (loops and not in_unrolled_regime(graph)):
         return looped_of(graph, options, name, count, most)
     if not in_unrolled_regime(graph):
@@ -152,7 +153,8 @@ def _moves_cells(binding: Node) -> bool:
 def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph | None = None) -> Program | Fused:
     """The Program of a Graph that a backend calls, `checks` as those of `program_of`. In machine code loops in loops stay,
     since arrays of all their rounds would be made and read again; NumPy has those. Plain Python has no arrays. Small arrays
-    that NumPy would take a part in are one function of machine code, too.
+    that NumPy would take a part in are one function of machine code, too, but for small matrices, of which it tells singular
+    ones.
     """
     if backend == "python":
         return program_of(graph, options, checks=checks, loops=True)
@@ -164,7 +166,7 @@ def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph 
         if isinstance(looped, Program) and not machine_problem(looped):
             return looped
     found = program_of(graph, options, checks=checks)
-    if machine and isinstance(found, Fused) and _waits_for_calls(found):
+    if machine and isinstance(found, Fused) and _waits_for_calls(found) and with_small_matrices_as_cells(graph) is graph:
         looped = program_of(graph, options, checks=checks, loops=True)
         if isinstance(looped, Program) and not machine_problem(looped):
             return looped

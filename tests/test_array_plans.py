@@ -444,7 +444,7 @@ def test_unknown_functions_and_shapes_name_the_line():
         sd.grad(lambda x: np.sum(x[:, [0, 100]]))(x)
     with pytest.raises(IndexError, match=r"test_array_plans.py:\d+: index 100 is out of bounds"):
         sd.trace(lambda x: np.sum(x[:, [0, 100]]), x)
-    with pytest.raises(sd.BackendError, match="solve of whole arrays is not part of plain Python; scalarize=True"):
+    with pytest.raises(sd.BackendError, match="solve of whole arrays is not part of plain Python; NumPy takes it"):
         sd.grad(lambda x: np.sum(np.linalg.solve(x, x))).compile(x, backend="python")
 
 
@@ -639,7 +639,7 @@ def test_a_loops_rounds_have_one_kernel_between_them(monkeypatch):
     def kernels(rounds):
         seen.clear()
         u = np.linspace(0.0, 1.0, 600)
-        compiled = sd.jvp(lambda u: heat(u, rounds)).compile(u, u, backend="numpy")
+        compiled = sd.jvp(lambda u: heat(u, rounds), loops="unroll").compile(u, u, backend="numpy")
         found, _ = compiled(u, u)
         np.testing.assert_allclose(found, heat(u, rounds), rtol=1e-14)
         return len(seen)

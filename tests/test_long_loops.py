@@ -110,7 +110,7 @@ def test_equal_kernels_are_one_function():
                 x = x + 0.1 * np.sin(x) * np.sum(x)
             return np.sum(x)
 
-        return Kernels(fused_of(sd.grad(f, scalarize=False).graph(np.ones(50))))
+        return Kernels(fused_of(sd.grad(f, scalarize=False, loops="unroll").graph(np.ones(50))))
 
     few, many = kernels(10), kernels(100)
     assert len(many.nests) > 8 * len(few.nests) and len(many.texts) == len(few.texts) <= 12
@@ -316,7 +316,7 @@ def test_a_limit_that_rounding_moves_is_not_compiled_again(monkeypatch):
 
 
 def test_a_guarded_path_writes_nothing_where_it_is_not_taken():
-    compiled = sd.value_and_grad(runge_kutta).compile(CASES[runge_kutta])
+    compiled = sd.value_and_grad(runge_kutta, loops="unroll").compile(CASES[runge_kutta])
     value, slope = np.full((), 7.0), np.full(N, 7.0)
     with pytest.raises(sd.TraceError, match="other arguments"):
         compiled(100.0 * CASES[runge_kutta], out=(value, slope))

@@ -1,5 +1,9 @@
 """Inverses, solutions and determinants of small matrices in loops that are kept: operations on cells, in machine code."""
 
+import ctypes
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 from inside import engine
@@ -96,3 +100,52 @@ def test_singular_matrices_in_loops_give_no_numbers():
     value, derivative = sd.value_and_grad(f, loops="keep", backend="native")(1.0)
     assert not np.isfinite(value)
     assert not np.isfinite(derivative)
+
+
+MATRIX = np.array([[2.0, 0.3, -0.2, 0.1], [0.1, 1.7, 0.4, 0.0], [-0.3, 0.2, 2.2, 0.5], [0.4, -0.1, 0.3, 1.9]])
+IN_FILES = {
+    "solve": lambda x: np.linalg.solve(MATRIX[: len(x), : len(x)] + np.outer(x, x), x) @ x,
+    "inv": lambda x: np.sum(np.linalg.inv(MATRIX[: len(x), : len(x)] + np.outer(x, x))),
+    "det": lambda x: np.linalg.det(MATRIX[: len(x), : len(x)] * x[0] + np.outer(x, x)),
+    "slogdet": lambda x: np.linalg.slogdet(MATRIX[: len(x), : len(x)] + np.outer(x, x))[1],
+}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", IN_FILES)
+@pytest.mark.parametrize("target", ["python", "c"])
+def test_small_matrices_in_files_without_numpy(target, name, n, tmp_path):
+    def f(x):
+        return IN_FILES[name](x)
+
+    x, df = np.array([0.3, 0.7, -0.2, 0.5])[:n], sd.grad(f)
+    text, wanted = df.source(x, target=target), df(x)
+    if target == "python":
+        space = {}
+        exec(text, space)
+        found = space["f_grad"](x.tolist())
+    else:
+        if shutil.which("cc") is None:
+            pytest.skip("there is no compiler called cc")
+        (tmp_path / "f.c").write_text(text)
+        subprocess.run(
+            ["cc", "-O1", "-std=c99", "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True
+        )
+        found = np.empty(n)
+        ctypes.CDLL(str(tmp_path / "f.so")).f_grad(ctypes.c_void_p(x.ctypes.data), ctypes.c_void_p(found.ctypes.data))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    five = np.linspace(0.1, 0.5, 5)
+    with pytest.raises(sd.BackendError, match="NumPy takes it"):
+        sd.grad(lambda x: np.linalg.det(np.eye(5) + np.outer(x, x))).source(five, target=target)
+
+
+def test_a_singular_matrix_raises_where_numpy_does():
+    def f(x):
+        return np.sum(np.linalg.solve(np.outer(x, x), x))
+
+    for call in (f, sd.grad(f)):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+            call(np.ones(2))
+    space = {}
+    exec(sd.grad(f).source(np.ones(2), target="python"), space)
+    assert np.isnan(space["f_grad"]([1.0, 1.0])).all()

@@ -76,7 +76,7 @@ class Words:
 
     def __init__(self) -> None:
         self.bounds: dict[str, Count] = {}  # the largest values of rounds' numbers
-        self.written = 1  # rounds that are being written one by one
+        self.unrolled = 1  # rounds that are being written one by one
         self.varied: set[str] = set()  # sizes that differ from point to point, where a target takes many together
 
     def calls(self, program: Program) -> Any:
@@ -215,11 +215,11 @@ class Words:
     def each(self, shape: Shape, action: Callable[[Index], None], before: Index = ()) -> None:
         """Do something for all cells of a shape."""
         count = 0 if has_extents(shape) else math.prod(shape)
-        if not has_extents(shape) and count <= min(self.inner if before else self.few, self.many // self.written):
-            around, self.written = self.written, self.written * max(count, 1)
+        if not has_extents(shape) and count <= min(self.inner if before else self.few, self.many // self.unrolled):
+            around, self.unrolled = self.unrolled, self.unrolled * max(count, 1)
             for index in itertools.product(*map(range, shape)):
                 action((*before, *index))
-            self.written = around
+            self.unrolled = around
         elif shape[0] == 1:
             self.each(shape[1:], action, (*before, 0))
         else:

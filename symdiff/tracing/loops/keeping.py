@@ -25,7 +25,7 @@ from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
 LOOPS = "loops"  # the note of a graph that tells what became of the loops
-FEW = 4
+FEW = 4  # rounds up to which a loop is written out, unless its rounds make much code
 NESTED = FEW**3  # the same of loops in loops that are, together
 SHORT = 900  # work of a function, and of a loop's rounds together, up to which all is written out
 IN_FILES = 100  # the same for functions that are written into files, for people to read
@@ -43,10 +43,10 @@ class Tired(BaseException):
 
 
 def work_of_binding(binding: Node) -> int:
-    """The operations on cells of a small array, in which they are written out; one of a large array."""
+    """The operations on cells of a small array, in which they are written out; what a large one is worth."""
     if binding.op in ("item", "array"):
         return 0
-    return max(cells_of_binding(binding), 1) if is_small(binding) else 1
+    return max(cells_of_binding(binding) if is_small(binding) else cost_of_array(binding), 1)
 
 
 def code_of_binding(binding: Node) -> int:
