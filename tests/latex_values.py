@@ -60,7 +60,7 @@ def _function(name):
     return rule.value if rule else getattr(special, inner)
 
 
-CELL = re.compile(r"([^\s_{}()]+|\\mathrm\{\w+\}'?)_\{([a-z])([+-]\d+)?\}")
+CELL = re.compile(r"(\\bar\{\S+?\}|[^\s_{}()]+|\\mathrm\{\w+\}'?)_\{([a-z])([+-]\d+)?\}")
 PLACES = re.compile(r", \\quad (\w+) = (\d+), \\ldots, (\d+)$")
 
 
@@ -77,7 +77,7 @@ class Parser:
                 place += 1 if text[place].isspace() else 2
                 continue
             cell = CELL.match(text, place)
-            if cell and any(f"{cell[1]}_{{{first}}}" in names for first in (0, 1)):
+            if cell and cell[0] not in names and any(n.startswith(f"{cell[1]}_{{") and n[-2].isdigit() for n in names):
                 self.tokens.append((cell[0], True))
                 place = cell.end()
                 continue
@@ -328,9 +328,13 @@ def page_values(latex, names):
                     known[left] = Parser(right, known).value()
                 continue
             rows = [(left, PLACES.sub("", right)) for left, right in group]  # x_{k+1} of x_{k}, round by round
-            for place in range(int(at[1]), int(at[2]) + 1):
-                for left, right in rows:
-                    known[left.replace(f"{at[0]}+1", str(place + 1))] = Parser(right, {**known, at[0]: place}).value()
+            rounds = range(int(at[1]), int(at[2]) + 1)
+            for is_later, order in ((True, rounds), (False, rounds[::-1])):  # those of x_{k} of x_{k+1} backwards
+                for place in order:
+                    for left, right in rows:
+                        if (f"{at[0]}+1" in left) == is_later:
+                            left = left.replace(f"{at[0]}+1", str(place + 1)).replace(f"{{{at[0]}}}", f"{{{place}}}")
+                            known[left] = Parser(right, {**known, at[0]: place}).value()
         values = {}
         for left, right in results:
             places = PLACES.search(right)

@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 import sympy as sp
+from inside import latex_name
+from latex_values import page_values
 
 import symdiff as sd
 
@@ -204,3 +206,58 @@ def test_kinds_without_recurrences_are_read_as_before(transform):
     df = transform(chebyshev, loops="keep") if transform is sd.jvp else transform(chebyshev)
     df(0.3, 1.0) if transform is sd.jvp else df(0.3)
     assert df.formula.latex
+
+
+def smoothed(e, phi):
+    x = 0.0
+    s = 0.0
+    for a in e:
+        x = phi * x + a
+        s = s + x**2 * a
+    return s
+
+
+def horner(c, x):
+    s = 0.0
+    for a in c:
+        s = s * x + a
+    return s
+
+
+def relaxed(y, k):
+    for _ in range(20):
+        rate = np.sin(y) - k * y
+        y = y + 0.1 * rate
+    return y * k
+
+
+def doubled(x, a):
+    u = x * a
+    for _ in range(15):
+        u = u * u - a
+        v = u + x
+    return u * v
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "begins"),
+    [
+        (smoothed, (RNG.uniform(size=16), 0.7), 0),
+        (horner, (RNG.uniform(size=18), 0.8), 0),
+        (relaxed, (0.5, 1.2), 0),
+        (doubled, (0.3, 0.4), 1),
+    ],
+)
+def test_rounds_of_an_unrolled_loop_are_a_recurrence(f, args, begins):
+    df = sd.value_and_grad(f, (0, 1), loops="unroll")
+    value, slopes = df(*args)
+    formula = df.formula
+    assert {e.at[1] for e in formula.where if e.at} == {begins} and len(formula.latex) < 1_000
+    names = {
+        latex_name(f"{n}[{k}]" if np.ndim(arg) else n): cell
+        for n, arg in zip(f.__code__.co_varnames, args, strict=False)
+        for k, cell in enumerate(np.atleast_1d(arg))
+    }
+    first, *found = page_values(formula.latex, names).values()
+    assert first == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found, np.concatenate([np.atleast_1d(s) for s in slopes]), 1e-12)

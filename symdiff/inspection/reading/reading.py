@@ -22,14 +22,13 @@ from symdiff.inspection.reading.looped import looped_formula
 from symdiff.inspection.reading.matrices import matrix_formula, names_places
 from symdiff.inspection.reading.naming import input_names, numbered_names, own_names
 from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, placed_cell
-from symdiff.inspection.reading.recurring import recurrence_of
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources
 from symdiff.inspection.reading.terms import ZERO, Term
 from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Derivation, Graph, derivation_of, written_graph
-from symdiff.ir.node import Atom
+from symdiff.ir.node import Atom, has_loops
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.tracing.unrolling.scalarizing import WHOLE, in_unrolled_regime, settled
 from symdiff.vocabulary.extents import Extent
@@ -109,16 +108,14 @@ def formula_of(graph: Graph, rows: int = ROWS) -> Formula:
     if words is not None and not names_places(words):
         return words
     rules, notes = rules_in_force(derivation.rules), notes_of(derivation, sources)
-    looped = looped_formula(derivation.primal, output_names(derivation.primal, sources), derivation, rules, notes)
+    primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
+    with_rounds = derivation.primal if primal is None or has_loops(derivation.primal.bindings) else primal
+    looped = looped_formula(with_rounds, output_names(derivation.primal, sources), derivation, rules, notes)
     if looped is not None:
         return looped
-    primal = readable_cells(derivation.primal, derivation.kind in ("", "jvp"))
     if primal is None:
         return words or array_formula(graph)
     read = Primal(primal, rules)
-    recurring = recurring_formula(read, derivation, notes)
-    if recurring is not None:
-        return recurring
     found = _KINDS[derivation.kind](read, derivation)
     return composed(read, found, rows, notes, lambda: formula_of(graph, EVERY))
 
@@ -127,30 +124,6 @@ def _recurs(derivation: Derivation) -> bool:
     """Whether coefficients of a series are read as they follow from each other, and not derived by the chain rule."""
     has_arrays = any(leaf.shape for leaf in derivation.primal.inputs)
     return derivation.kind == "taylor" and (derivation.order > DERIVED or has_arrays)
-
-
-def recurring_formula(primal: Primal, derivation: Derivation, notes: tuple[str, ...]) -> Formula | None:
-    """The reading form of a function of one number on a path of many rounds; None for another."""
-    symbols = _symbols(primal, derivation)
-    kind = derivation.kind if derivation.order < 2 else "higher"
-    slopes = {"": [False], "grad": [True], "jacobian": [True], "derivative": [True], "value_and_grad": [False, True]}.get(kind)
-    branches = branches_of(derivation.primal)
-    if slopes is None or branches is None or not branches.guarded or (slopes[-1] and len(symbols) != 1) or primal.whole:
-        return None
-    found = recurrence_of(primal.graph, primal.writer, primal.inputs, primal.sources)
-    if found is None:
-        return None
-    rows: list[Line] = []
-    where = [*found.steps(primal.slopes, None)]
-    for slope in slopes:
-        for (left, _), term in zip(_tops(primal), found.results, strict=True):
-            if slope:
-                rows.append(Line(_slope(primal, left, symbols[0]), found.slope(term, primal.slopes, symbols[0])))
-            else:
-                rows.append(Line(left, term))
-    where += found.steps(primal.slopes, symbols[0]) if slopes[-1] else []
-    where.sort(key=lambda step: step.at is not None)  # the first round, then all others
-    return Formula(*composed_lines(primal.writer, rows, where, {}, primal.taken()), notes)
 
 
 def readable_cells(graph: Graph, arrays: bool) -> Graph | None:

@@ -16,23 +16,26 @@ from symdiff.vocabulary.libraries import name_unless_library
 
 
 class Assigned(NamedTuple):
-    """What a statement assigns: the variables, the operation that gives each ("" where it is not known), and its first line."""
+    """What a statement assigns: the variables, the operation that gives each ("" where it is not known), its first line, and
+    whether it stands in a loop and has one operation once only, of which each is another round."""
 
     names: tuple[str, ...]
     operations: tuple[str, ...]
     line: int
+    is_single: bool
 
 
 class Lines(NamedTuple):
-    """What a file says, by line: assigned variables, the lines of each statement, returned names of functions, loops."""
+    """What a file says, by line: assigned variables, returned names of functions, where a `while` begins; lines in loops."""
 
     assigned: dict[int, Assigned]
     returned: dict[int, tuple[str, ...]]
     loops: dict[int, int]
+    rounds: set[int]
 
 
 _OPERATIONS = FORMULA_OPERATORS | {ast.USub: "neg"}
-NOTHING = Lines({}, {}, {})
+NOTHING = Lines({}, {}, {}, set())
 
 
 class Sources:
@@ -63,6 +66,11 @@ class Sources:
         lines, line = self._at(origin)
         return lines.loops.get(line)
 
+    def is_in_loop(self, origin: str) -> bool:
+        """Whether a `for` or a `while` stands around an origin."""
+        lines, line = self._at(origin)
+        return line in lines.rounds
+
 
 @lru_cache(64)
 def _lines_of_text(text: str) -> Lines:
@@ -70,21 +78,23 @@ def _lines_of_text(text: str) -> Lines:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return NOTHING
-    found = Lines({}, {}, {})
+    found = Lines({}, {}, {}, set())
     for node in ast.walk(tree):
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             parts = _pairs(targets[0], node.value) if len(targets) == 1 else []
             if parts:
                 names, operations = zip(*parts, strict=True)
+                is_single = node.lineno in found.rounds and _is_single(operations, node.value)
                 others = {line for inner in ast.walk(node.value) if isinstance(inner, ast.Lambda) for line in _lines_at(inner)}
                 for line in (k for k in _lines_at(node) if k not in others):  # what stands in a lambda is not assigned
-                    found.assigned[line] = Assigned(names, operations, node.lineno)
+                    found.assigned[line] = Assigned(names, operations, node.lineno, is_single)
         elif isinstance(node, (ast.FunctionDef, ast.Lambda)):
             for line in (node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))):
                 found.returned[line] = _returned(node)
-        elif isinstance(node, ast.While):
-            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+        elif isinstance(node, (ast.For, ast.While)):
+            found.rounds.update(_lines_at(node))
+            for line in _lines_at(node) if isinstance(node, ast.While) else ():
                 found.loops[line] = max(found.loops.get(line, 0), node.lineno)
     return found
 
@@ -107,6 +117,11 @@ def _operation(value: ast.expr) -> str:
     if isinstance(value, ast.Call):
         return getattr(value.func, "attr", getattr(value.func, "id", ""))  # type: ignore[no-any-return]
     return _OPERATIONS.get(type(getattr(value, "op", None)), "")
+
+
+def _is_single(operations: tuple[str, ...], value: ast.expr) -> bool:
+    inside = [_operation(node) for node in ast.walk(value) if isinstance(node, ast.expr)]
+    return len(operations) == 1 and inside.count(operations[0]) == 1
 
 
 def _returned(function: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
@@ -138,8 +153,8 @@ def assigned_values(
         assigned = sources.assigned_variables(b.origin) if b in known else None
         if assigned is not None:
             users = uses.get(b, [])
-            step = len(users) == 1 and sources.assigned_variables(users[0].origin) == assigned
-            if not step:  # within the statement
+            within = len(users) == 1 and sources.assigned_variables(users[0].origin) == assigned
+            if not within or (assigned.is_single and b.op in assigned.operations):
                 found.setdefault((getattr(b.origin, "path", ""), assigned), []).append(b)
     return {key: _by_variable(key[1], bindings) for key, bindings in found.items()}
 
