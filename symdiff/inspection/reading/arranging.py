@@ -58,8 +58,7 @@ class Arranger:
             return min(candidates, key=lambda term: term.width)
         if found.op == "matmul":
             args = [a if self._is_kept(a) else _factored(a, self.writer) for a in found.operands]
-            found, other = self.writer.emit("matmul", tuple(args)), _regrouped(found, self.writer)
-            return other if other.width < _REGROUPED * found.width else found
+            return self.writer.emit("matmul", tuple(args))
         return _shortest(found, self.writer) if found.kind == "sum" and len(found.parts) <= _MANY else None
 
     def _contents_out(self, term: Term) -> Term:

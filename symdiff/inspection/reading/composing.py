@@ -105,6 +105,9 @@ class Composer:
     def _product(self, powers: dict[Term, Fraction], coefficient: Fraction) -> Any:
         """A coefficient times powers: over a fraction bar or below, an exponential with a wide exponent beside."""
         over, under, beside = [], [], []
+        for base, exponent in powers.items():
+            if base.kind == "number" and exponent < 0 and coefficient.numerator % base.parts[0] == 0:  # 2/sqrt(2)
+                powers, coefficient = powers | {base: exponent + 1}, coefficient / base.parts[0]
         whole, below = _split(abs(coefficient))
         raised: dict[Term, list[tuple[Term, Fraction]]] = {}
         for base, exponent in powers.items():

@@ -235,49 +235,61 @@ class PartOf(Shown):
 
 
 class Over(Shown):
-    """A body under an operator with indices below it."""
+    """A body under an operator."""
 
+    sign = (r"\sum", "∑")
     binding = prettyForm.MUL
 
-    def _above(self, body: Any, sign: Any, baseline: int, printer: Any) -> Any:
-        """The form of an operator before its body."""
-        sign = prettyForm(*sign)
-        sign.baseline = baseline
-        return prettyForm(*stringPict.next(sign, " ", printer._print(_loose(body))), binding=self.binding)
+    def body(self) -> Any:
+        """What the operator is applied to."""
+        return self.args[0]
+
+    def below(self) -> Sequence[Any]:
+        """What stands below the operator."""
+        return self.args[1:]
+
+    def above(self) -> Sequence[Any]:
+        """What stands above it."""
+        return ()
+
+    def latex_text(self, printer: Any) -> str:
+        above = f"^{{{row_latex(self.above(), printer)}}}" if self.above() else ""
+        return f"{self.sign[0]}_{{{row_latex(self.below(), printer)}}}{above} {printer._print(_loose(self.body()))}"
+
+    def text_form(self, printer: Any) -> Any:
+        above = [row_text(self.above(), printer)] if self.above() else []
+        sign = prettyForm(*stringPict.stack(*above, self.sign[1], row_text(self.below(), printer)))
+        sign.baseline = sum(part.height() for part in above)
+        return prettyForm(*stringPict.next(sign, " ", printer._print(_loose(self.body()))), binding=self.binding)
 
 
 class SumOver(Over):
     """A sum over all values of an index."""
 
-    def latex_text(self, printer: Any) -> str:
-        return rf"\sum_{{{printer._print(self.args[1])}}} {printer._print(_loose(self.args[0]))}"
-
-    def text_form(self, printer: Any) -> Any:
-        return self._above(self.args[0], prettyForm("∑").below(printer._print(self.args[1])), 0, printer)
-
 
 class ExtremeOver(Over):
-    """The largest or smallest ("max", "min") over all values of indices."""
+    """The largest or smallest ("max", "min": the first argument) over all values of indices."""
 
-    def latex_text(self, printer: Any) -> str:
-        name, body, *indices = self.args
-        return rf"\{name}_{{{','.join(printer._print(i) for i in indices)}}} {printer._print(_loose(body))}"
+    @property
+    def sign(self) -> tuple[str, str]:  # type: ignore[override]
+        """The name of the operator."""
+        return rf"\{self.args[0]}", str(self.args[0])
 
-    def text_form(self, printer: Any) -> Any:
-        name, body, *indices = self.args
-        return self._above(body, prettyForm(str(name)).below(prettyForm(",".join(map(str, indices)))), 0, printer)
+    def body(self) -> Any:
+        return self.args[1]
+
+    def below(self) -> Sequence[Any]:
+        return _between(self.args[2:], (",", ","))
 
 
 class ProductOver(Over):
     """A product over an index from the second argument's first place to its last, but for one place where there is a fifth."""
 
-    def latex_text(self, printer: Any) -> str:
-        index, first, last, *left_out = (printer._print(a) for a in self.args[1:])
-        but = "".join(rf",\, {index} \neq {s}" for s in left_out)
-        return rf"\prod_{{{index}={first}{but}}}^{{{last}}} {printer._print(_loose(self.args[0]))}"
+    sign = (r"\prod", "∏")
 
-    def text_form(self, printer: Any) -> Any:
-        index, first, last, *left_out = (printer._print(a) for a in self.args[1:])
-        below = prettyForm(*stringPict.next(index, "=", first, *(part for s in left_out for part in (", ", index, "≠", s))))
-        sign = prettyForm(*prettyForm("∏").above(last)).below(below)
-        return self._above(self.args[0], sign, last.height(), printer)
+    def below(self) -> Sequence[Any]:
+        _, index, first, _, *left_out = self.args
+        return index, ("=", "="), first, *(part for s in left_out for part in ((r",\, ", ", "), index, (r" \neq ", "≠"), s))
+
+    def above(self) -> Sequence[Any]:
+        return self.args[3:4]

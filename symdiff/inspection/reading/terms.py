@@ -324,7 +324,7 @@ class Terms:
                 elif base.kind == "number" and (root := _root(base.parts[0], exponent)) is not None:
                     coefficient *= root
                     del found[base]
-                elif base.kind == "number" and (more := _whole_part(base.parts[0], exponent, coefficient)):
+                elif base.kind == "number" and (more := _whole_part(base.parts[0], exponent)):
                     coefficient *= base.parts[0] ** more
                     found[base] = exponent - more
                 elif exponent % 2 == 0 and base.op == "abs" and not base.parts[1].is_complex:
@@ -428,7 +428,10 @@ class Terms:
                 continue
             if flat and flat[-1][1] is value:
                 condition = self.call("or", flat.pop()[0], condition)  # type: ignore[arg-type]
-            flat.append((condition, value))
+            if value.kind == "brace" and value.parts[-1][1] is otherwise and condition is rows[-1][0]:
+                flat += [(self.call("and", condition, c), v) for c, v in value.parts[:-1]]
+            else:
+                flat.append((condition, value))
         if otherwise.kind == "brace":
             flat += [(c, v) for c, v in otherwise.parts[:-1] if all(c is not earlier for earlier, _ in flat)]
             otherwise = otherwise.parts[-1][1]
@@ -448,13 +451,10 @@ def _is_positive(term: Term) -> bool:
     return not term.is_complex and (term.kind == "number" or term.op in ("exp", "pi", "gamma_E"))
 
 
-def _whole_part(value: Fraction, exponent: Fraction, coefficient: Fraction) -> int:
-    """The whole powers of a number, in a power of it, that stand with the coefficient: 2/sqrt(2) as sqrt(2)."""
-    if abs(exponent) > 1:
-        return int(exponent)
-    if value <= 1 or value.denominator > 1:
-        return 0
-    return int(coefficient.denominator % value == 0) if exponent > 0 else -int(coefficient.numerator % value == 0)
+def _whole_part(value: Fraction, exponent: Fraction) -> int:
+    """The whole powers of a number, in a power of it, that stand with the coefficient: of a whole number a root is left below
+    the fraction bar, sqrt(2) as 2/sqrt(2), so that equal ones meet."""
+    return math.ceil(exponent) if value > 1 and value.denominator == 1 else int(exponent)
 
 
 def _is_exhausted(conditions: list[Any]) -> bool:

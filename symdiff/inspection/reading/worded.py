@@ -7,7 +7,6 @@ order of factors of `matmul` stays. Raises `Wordless` for what has no words.
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import sympy as sp
@@ -142,29 +141,10 @@ class MatrixWriter(Writer):
                 raise Wordless("the cells of a number")
             numbers.append(number)
             factors += _matmul_factors(array)
-        factors = self._contracted(factors)
+        factors = [f for f in factors if f is not self.identity] or [self.identity]
         if op == "dot" and len(factors) == 2 and self.turned(factors[0]) is factors[1]:
             return self.mul([*numbers, self.power(self.call("norm", factors[1]), Fraction(2))])
         return self.mul([*numbers, factors[0] if len(factors) == 1 else self.call(op, *factors)])
-
-    def _contracted(self, factors: list[Term]) -> list[Term]:
-        """Factors without those that cancel: identities, matrices and the inverse of their product, a diagonal and ones."""
-        factors = [f for f in factors if f is not self.identity] or [self.identity]
-        for k, f in enumerate(factors):
-            own = _matmul_factors(f.operands[0] if f.op == "inv" else self.identity)
-            for start in (k - len(own), k + 1):
-                if start >= 0 and factors[start : start + len(own)] == own:
-                    first = min(k, start)
-                    return self._contracted(factors[:first] + factors[first + len(own) + 1 :])
-        for k, (a, b) in enumerate(pairwise(factors)):
-            found = ()
-            if b is self.ones and a.op == "diag":
-                found = a.operands
-            elif a is self.turned(self.ones) and b.op == "diag":
-                found = (self.turned(*b.operands),)
-            if found:
-                return self._contracted([*factors[:k], *found, *factors[k + 2 :]])
-        return factors
 
 
 def _matmul_factors(term: Term) -> list[Term]:
