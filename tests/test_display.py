@@ -102,8 +102,14 @@ def test_large_formulas_stay_linear():
             x = np.sin(x)
         return x
 
-    text = str(sd.grad(long, loops="unroll").graph(0.1).formula)
+    def varied(x):
+        for k in range(5000):
+            x = np.cos(x) if k % 3 else np.sin(x)
+        return x
+
+    text = str(sd.grad(varied, loops="unroll").graph(0.1).formula)
     assert "more" in text and len(text) < 30_000
+    assert "xₖ₊₁ = sin(xₖ)   (k = 0, ..., 4999)" in str(sd.grad(long, loops="unroll").graph(0.1).formula)
 
 
 @pytest.mark.parametrize("backend", ["python", "numpy"])

@@ -33,7 +33,7 @@ Piece = tuple[int, int, Any]  # a matrix between two labels
 
 
 class CellsOf(sp.MatrixExpr):  # type: ignore[misc]
-    """An operation at each cell of several arrays, for readers: its name, its shape, words."""
+    """An operation at each cell of arrays, for readers: its name, its shape, words."""
 
     shape = property(lambda self: self.args[1])
 
@@ -109,8 +109,8 @@ class Pieces:
 
 class Words:
     """SymPy's expressions of values. `names` are those of inputs, which no index has; `known` symbols are expressions;
-    `count` is how a number of cells is written. `bounded`: no index is out of bounds, not even where a bracket is 0. `named`
-    gives deep calls symbols, of which `pieces` tells the expressions."""
+    `count` is how a number of cells is written. For readers `named` gives deep calls symbols, of which `pieces` tells the
+    expressions; for others no index is out of bounds, not even where a bracket is 0."""
 
     def __init__(
         self,
@@ -118,12 +118,10 @@ class Words:
         names: set[str],
         known: Mapping[str, Any],
         count: Callable[[int], Any] = sp.Integer,
-        bounded: bool = True,
         named: Callable[[What], str] | None = None,
     ) -> None:
         self.algebra = algebra
         self.count = count
-        self.bounded = bounded
         self.named = named
         self.pieces: list[tuple[Any, Any]] = []
         self.calls: dict[What, Any] = {}
@@ -272,13 +270,10 @@ class Words:
         shape = args[0].shape
         if not shape:
             return build_sympy(op, [self.word(a) for a in args])
-        try:
-            body, inner = self._over_cell(op, args)
-        except Wordless:
-            if self.named is None:
-                raise
+        if self.named is not None:
             words = (self.word(a if a.labels else self.algebra.moved(a, {}, ())) for a in args)
             return CellsOf(sp.Symbol(op), sp.Tuple(*_extents(shape)), *words)
+        body, inner = self._over_cell(op, args)
         return ElementwiseApplyFunction(sp.Lambda(_D, body), inner)
 
     def _over_cell(self, op: str, args: list[Value]) -> tuple[Any, Any]:
@@ -332,7 +327,7 @@ class Words:
         parts = []
         for conditions, found in groups.items():
             total = found[0] if len(found) == 1 else sp.Add(*found, evaluate=False)
-            if self.bounded and conditions:
+            if self.named is None and conditions:
                 total = _bounded(total, set().union(*(c.free_symbols for c in conditions)))
             parts.append(build_sympy("select", [sp.And(*conditions), total, sp.S.Zero]) if conditions else total)
         if not parts:

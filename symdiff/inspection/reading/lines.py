@@ -3,16 +3,19 @@
 Assumes terms of one writer. Guarantees that each piece has its equation, before those that use it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
+
+import sympy as sp
 
 from symdiff.inspection.reading.arranging import Arranger
 from symdiff.inspection.reading.composing import Composer
 from symdiff.inspection.reading.equations import Equation
 from symdiff.inspection.reading.naming import Naming
 from symdiff.inspection.reading.terms import Term
-from symdiff.inspection.reading.written import Writer
+from symdiff.inspection.reading.written import Writer, cell_name
+from symdiff.ir.graph import Graph
 
 Own = Mapping[Term, tuple[str | None, Fraction]]
 
@@ -23,6 +26,13 @@ class Line(NamedTuple):
     left: Any
     term: Term
     at: tuple[str, Any, Any] | None = None  # the places of an index for which it stands
+
+
+def result_rows(graph: Graph, tops: Sequence[str], cells: Sequence[Sequence[Term]], suffix: str = "") -> Iterator[Line]:
+    """The cells of the results of a graph with their left sides."""
+    for output, top, terms in zip(graph.outputs, tops, cells, strict=True):
+        for k, term in enumerate(terms):
+            yield Line(sp.Symbol(cell_name(top + suffix, output.shape, k)), term)
 
 
 def composed_lines(

@@ -15,7 +15,7 @@ import sympy as sp
 
 from symdiff.inspection.reading.equations import Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
-from symdiff.inspection.reading.lines import Line, composed_lines
+from symdiff.inspection.reading.lines import Line, composed_lines, result_rows
 from symdiff.inspection.reading.naming import numbered_names
 from symdiff.inspection.reading.patterns import cell_beside
 from symdiff.inspection.reading.recurring import Carried, Kept, Reader, Rows, Unreadable, Unrolled
@@ -39,26 +39,22 @@ def looped_formula(graph: Graph, tops: list[str], derivation: Derivation, rules:
 
 def _formula(reader: Reader, tops: list[str], derivation: Derivation, notes: tuple[str, ...]) -> Formula:
     slopes = SLOPES[derivation.kind]
-    results = [
-        (sp.Symbol(cell_name(top, output.shape, k)), term)
-        for top, output, cells in zip(tops, reader.graph.outputs, reader.results, strict=True)
-        for k, term in enumerate(cells)
-    ]
+    results = [*result_rows(reader.graph, tops, reader.results)]
     rows: list[Line] = []
     where = sorted(_recurrences(reader), key=lambda row: row.at is not None)
     if False in slopes:
-        rows += [Line(left, reader.with_series(term)) for left, term in results]
+        rows += [Line(left, reader.with_series(term)) for left, term, _ in results]
     if True in slopes:
         wrt, by = derivation.wrt, reader.inputs[derivation.wrt[0]]
         if len(wrt) == 1 and by is not None:
             ends, more = _tangents(reader, by)
             where = sorted([*where, *more], key=lambda row: row.at is not None)  # both go forwards
             slope, below = Slope if len(reader.inputs) > 1 else TotalSlope, sp.Symbol(by.parts[0])
-            rows += [Line(slope(left, below), reader.with_series(_total(reader, term, by, ends))) for left, term in results]
+            rows += [Line(slope(left, below), reader.with_series(_total(reader, term, by, ends))) for left, term, _ in results]
         elif len(results) == 1:
-            multipliers = Multipliers(reader, results[0][1])
+            multipliers = Multipliers(reader, results[0].term)
             where += sorted(multipliers.steps(), key=lambda row: row.at is not None)
-            rows += [row for place in wrt for row in multipliers.rows(results[0][0], place)]
+            rows += [row for place in wrt for row in multipliers.rows(results[0].left, place)]
         else:
             raise Unreadable
     return _composed(reader, rows, where, (*notes, *_rounds(reader)))

@@ -42,7 +42,7 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
         values = Values(whole, inputs, written)
         writer.counts = values.counts
         taken = {*inputs, *values.arrays}
-        words = Words(values.algebra, taken, {}, values.extent, False, lambda what: f" {what.serial}")
+        words = Words(values.algebra, taken, {}, values.extent, lambda what: f" {what.serial}")
         worded = Worded(writer, words)
         lines = [_line(worded, value, left) for value, left in zip(values.outputs, _lefts(graph, tops), strict=True)]
     except Wordless:

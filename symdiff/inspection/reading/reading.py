@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, islice, starmap
+from itertools import chain, islice
 from typing import Any
 
 import sympy as sp
@@ -17,7 +17,7 @@ import sympy as sp
 from symdiff.inspection.reading.arrays import array_formula
 from symdiff.inspection.reading.equations import ROWS, Slope, TotalSlope
 from symdiff.inspection.reading.formula import Formula
-from symdiff.inspection.reading.lines import Line, composed_lines
+from symdiff.inspection.reading.lines import Line, composed_lines, result_rows
 from symdiff.inspection.reading.looped import looped_formula
 from symdiff.inspection.reading.matrices import matrix_formula, names_places
 from symdiff.inspection.reading.naming import input_names, numbered_names, own_names
@@ -25,7 +25,7 @@ from symdiff.inspection.reading.patterns import Patterns, Placed, cell_beside, p
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources
 from symdiff.inspection.reading.terms import ZERO, Term
-from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
+from symdiff.inspection.reading.written import Writer, cell_name, read_graph, result_terms
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Derivation, Graph, derivation_of, written_graph
 from symdiff.ir.node import Atom, has_loops
@@ -47,7 +47,7 @@ class Primal:
 
     def __init__(self, graph: Graph, rules: Any) -> None:
         self.graph = graph
-        self.whole = whole = not in_unrolled_regime(graph)
+        whole = not in_unrolled_regime(graph)
         self.writer = writer = Writer()
         self.names = input_names(graph.inputs)
         known: dict[Atom, Term] = {}
@@ -58,16 +58,12 @@ class Primal:
             self.cells.append([writer.symbol(cell_name(name, shape, k), complex_) for k in range(math.prod(shape))])
             if not shape:
                 known[leaf.node] = self.cells[-1][0]
-        self.inputs = dict(known)
         places = {leaf.node: place for place, leaf in enumerate(graph.inputs)}
         for binding in graph.bindings:
             if binding.op == "item":
                 known[binding] = self.cells[places[binding.operands[0]]][binding.params]
         read_graph(graph, writer, known)
-        arrays = {b: b.operands for b in graph.bindings if b.op == "array"}
-        self.outputs = [
-            [term_of(cell, writer, known) for cell in arrays.get(output.atom, (output.atom,))] for output in graph.outputs
-        ]
+        self.outputs = result_terms(graph, writer, known)
         self.kept = set(known.values())
         self.slopes = Slopes(writer, rules)
         self.sources = Sources()
@@ -212,11 +208,9 @@ def _rounds(branches: Any, sources: Sources) -> str:
 # -- the rows of each kind of derivative
 
 
-def _tops(primal: Primal, suffix: str = "", results: Any = None) -> Iterator[tuple[Any, Term]]:
+def _tops(primal: Primal, suffix: str = "", results: Any = None) -> Iterator[Line]:
     """The cells of the results, or of others like them, with their left sides."""
-    for output, name, cells in zip(primal.graph.outputs, primal.tops, results or primal.outputs, strict=True):
-        for k, term in enumerate(cells):
-            yield sp.Symbol(cell_name(name + suffix, output.shape, k)), term
+    return result_rows(primal.graph, primal.tops, results or primal.outputs, suffix)
 
 
 def _symbols(primal: Primal, derivation: Derivation) -> list[Term]:
@@ -229,11 +223,11 @@ def _slope(primal: Primal, top: Any, *below: Term) -> Any:
 
 
 def _value_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
-    return starmap(Line, _tops(primal))
+    return _tops(primal)
 
 
 def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
-    for left, term in _tops(primal):
+    for left, term, _ in _tops(primal):
         for symbol in _symbols(primal, derivation):
             slope = term
             for _ in range(derivation.order):
@@ -243,7 +237,7 @@ def _slope_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
 
 def _hessian_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     symbols = _symbols(primal, derivation)
-    for left, term in _tops(primal):
+    for left, term, _ in _tops(primal):
         for k, first in enumerate(symbols):
             slope = primal.slopes.of(term, first)
             for second in symbols[k:]:
@@ -263,7 +257,7 @@ def _moved(primal: Primal, derivation: Derivation, suffix: str) -> list[tuple[Te
 def _jvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
     moved = _moved(primal, derivation, "_dot")
-    for left, term in _tops(primal, "_dot"):
+    for left, term, _ in _tops(primal, "_dot"):
         yield Line(left, primal.slopes.along(term, moved))
 
 
@@ -274,20 +268,19 @@ def _taylor_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
         if order:
             share = Fraction(1, order)
             terms = [[primal.writer.scaled(primal.slopes.along(term, moved), share) for term in cells] for cells in terms]
-        for left, term in _tops(primal, f"_{order}", terms):
-            yield Line(left, term)
+        yield from _tops(primal, f"_{order}", terms)
 
 
 def _vjp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     yield from _value_rows(primal, derivation)
-    bars = [(term, primal.writer.symbol(left.name, term.is_complex)) for left, term in _tops(primal, "_bar")]
+    bars = [(term, primal.writer.symbol(left.name, term.is_complex)) for left, term, _ in _tops(primal, "_bar")]
     for cell, bar in _moved(primal, derivation, "_bar"):
         yield Line(sp.Symbol(bar.parts[0]), primal.slopes.back(cell, bars))
 
 
 def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     moved = _moved(primal, derivation, "_dot")
-    for _, term in _tops(primal):
+    for _, term, _ in _tops(primal):
         for place in derivation.wrt:
             name = "Hv" if len(derivation.wrt) == 1 else f"Hv_{primal.names[place]}"
             for k, cell in enumerate(primal.cells[place]):
@@ -297,7 +290,7 @@ def _hvp_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
 
 def _wirtinger_rows(primal: Primal, derivation: Derivation) -> Iterator[Line]:
     for conjugate in (False, True):
-        for left, term in _tops(primal):
+        for left, term, _ in _tops(primal):
             for symbol in _symbols(primal, derivation):
                 by = sp.Symbol(symbol.parts[0])
                 found = primal.slopes.of(term, symbol, conjugate)

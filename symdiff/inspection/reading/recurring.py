@@ -17,7 +17,7 @@ from symdiff.inspection.reading.patterns import SERIES, Patterns, cell_beside
 from symdiff.inspection.reading.slopes import Slopes
 from symdiff.inspection.reading.sources import Sources, assigned_values
 from symdiff.inspection.reading.terms import ONE, ZERO, Term
-from symdiff.inspection.reading.written import Writer, cell_name, read_graph, term_of
+from symdiff.inspection.reading.written import Writer, cell_name, read_graph, result_terms, term_of
 from symdiff.ir.branches import branches_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.loops import Loop, Rounds
@@ -104,8 +104,7 @@ class Reader:
 
     def _results(self) -> list[list[Term]]:
         """The cells of each result."""
-        arrays = {b: b.operands for b in self.graph.bindings if b.op == "array"}
-        return [[term_of(c, self.writer, self.known) for c in arrays.get(o.atom, (o.atom,))] for o in self.graph.outputs]
+        return result_terms(self.graph, self.writer, self.known)
 
     def _choose_letters(self, indices: str, taken: Container[str]) -> None:
         """Take letters that nothing else has for indices, and for the number of rounds."""

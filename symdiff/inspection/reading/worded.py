@@ -253,19 +253,12 @@ class Worded:
             return t.emit("tr", (self._factor(word),))
         return t.emit("dot", tuple(map(self._factor, word.args))) if isinstance(word, sp.MatMul) else self._factor(word)
 
-    def _applied(self, expr: Any) -> Term:
-        """A function of the cells of a matrix."""
-        (d,) = expr.function.variables
-        inner = self.term(expr.expr)
-        if type(expr.function.expr).__name__ == "softmax":
-            return self.writer.call("softmax" if expr.shape[1] == 1 else "softmax rows", inner)
-        body = Worded(self.writer, self.words)
-        body._known[d] = inner
-        return body.term(expr.function.expr)
-
     def _cellwise(self, expr: Any) -> Term:
-        op, _, *words = expr.args
+        """A function of the cells of arrays."""
+        op, (_, columns), *words = expr.args
         args = self._terms(words)
+        if op.name == "softmax":
+            return self.writer.call("softmax" if columns == 1 else "softmax rows", *args)
         if op.name != "select":
             return self.writer.emit(op.name, args)
         return self._cases([(args[0], args[1])], args[2])
@@ -311,7 +304,7 @@ class Worded:
         "Inverse": lambda self, e: self.writer.emit("inv", (self._factor(e.arg),)),
         "Determinant": lambda self, e: self.writer.call("det", self._factor(e.arg)),
         "DiagMatrix": lambda self, e: self.writer.emit("diag", (self._factor(e.args[0]),)),
-        "DiagonalOf": lambda self, e: self.writer.emit("main", (self._factor(e.arg),)), "ElementwiseApplyFunction": _applied,
+        "DiagonalOf": lambda self, e: self.writer.emit("main", (self._factor(e.arg),)),
         "CellsOf": _cellwise, "Piecewise": _brace, "Sum": _total, "ExtremeOf": _extreme, "MatrixBase": _cells,
     }  # fmt: skip
 

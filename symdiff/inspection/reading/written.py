@@ -22,7 +22,6 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.elsewhere import plain_formula
 from symdiff.rulebooks.rule import apply
-from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
 
 _CONSTANTS = {"pi": "pi", "e": "e", "euler": "gamma_E"}  # of formulas, by what they are called here
@@ -279,9 +278,6 @@ def read_graph(
 
 def _term_of_binding(binding: Node, chains: Chains, writer: Writer, known: dict[Atom, Term]) -> Term | None:
     """The term of a binding, None where it is a step of a longer one."""
-    if binding.op == "item":
-        base = binding.operands[0]
-        return writer.symbol(cell_name(base.name, base.shape, binding.params), is_complex(binding.dtype))
     if binding.op in chains.KINDS:
         args = [term_of(o, writer, known) if o in known or o.op == "const" else None for o in binding.operands]
         return chains.term(binding, args, writer)
@@ -302,6 +298,12 @@ def _called(binding: Node, args: tuple[Term, ...], writer: Writer) -> Term:
     if name == "logsumexp" and binding.params.rule.module == "numpy":  # of cells
         return writer.call("log", writer.plus(*(writer.call("exp", a) for a in args)))
     return writer.call(writer.site(binding), *args)
+
+
+def result_terms(graph: Graph, writer: Writer, known: dict[Atom, Term]) -> list[list[Term]]:
+    """The cells of each result of a graph that was read."""
+    arrays = {b: b.operands for b in graph.bindings if b.op == "array"}
+    return [[term_of(cell, writer, known) for cell in arrays.get(o.atom, (o.atom,))] for o in graph.outputs]
 
 
 def term_of(atom: Atom, writer: Writer, known: dict[Atom, Term]) -> Term:
