@@ -3,7 +3,7 @@
 Assumes terms whose shared pieces have names. Guarantees unevaluated expressions of bounded depth.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from math import prod
 from typing import Any
@@ -32,7 +32,7 @@ class Composer:
     def __init__(self, writer: Writer, constants: Collection[str] = ()) -> None:
         self.writer = writer
         self._constants = constants
-        self._order = {name: k for k, name in enumerate(writer.bits)}
+        self._order = {name: k for k, name in enumerate(_in_order(writer.bits))}
         self._unit = writer.bits.get("i ", 0)
         self._made: dict[Term, Any] = {}
 
@@ -173,6 +173,17 @@ class Composer:
         if values[0] is ZERO and not isinstance(condition, Relational):
             return None
         return number, Bracketed(condition.negated if values[0] is ZERO else condition)
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Names of variables and cells: arrays as they first stand, their cells by their places."""
+    arrays: dict[str, int] = {}
+    keys = {}
+    for name in names:
+        array, _, place = name.partition("[")
+        cell = [int(number) for number in place[:-1].split(",") if number.strip().isdigit()]
+        keys[name] = arrays.setdefault(array, len(arrays)), cell
+    return sorted(keys, key=keys.__getitem__)
 
 
 def _has_fractions(expr: Any) -> bool:

@@ -41,6 +41,8 @@ def matrix_formula(graph: Graph, tops: list[str], sources: Sources) -> Formula |
         inputs = input_names(whole.inputs)
         values = Values(whole, inputs, written)
         writer.counts = values.counts
+        for name in inputs:
+            writer.symbol(name)
         taken = {*inputs, *values.arrays}
         words = Words(values.algebra, taken, {}, values.extent, lambda what: f" {what.serial}")
         worded = Worded(writer, words)
