@@ -440,3 +440,14 @@ def test_integers_that_are_changed_in_place_are_read_again():
     assert df(1.0) == 6.0
     table.append(4)
     assert df(1.0) == 10.0
+
+
+def test_long_loops_of_integers_stay_loops():
+    def f(x):
+        total = 0
+        for k in range(150_000):
+            total += k % 3
+        return total * x
+
+    assert sd.grad(f)(1.0) == f(1.0) == 150_000.0
+    assert [*sd.trace(f, 1.0, loops="keep").notes["loops"].values()] == ["kept"]

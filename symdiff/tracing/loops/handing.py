@@ -81,9 +81,10 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
         keeping.note_taken(values)
     if keeping is not None and where in keeping.settled:
         values = plain_list(values)
-    if keeping is not None and not reason and found.read is not None and are_integers(values, found.read, frame, terms):
-        keeping.whole.add(where)
-        keeping = None
+    whole = keeping is not None and keeping.most and not reason and found.read is not None
+    if whole and are_integers(values, found.read, frame, terms):  # type: ignore[arg-type]
+        plain = itertools.repeat(None) if values is None else plain_values(values, call)
+        return AsWritten(keeping.integers(where, plain))  # type: ignore[union-attr]
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:

@@ -28,6 +28,7 @@ LOOPS = "loops"  # the note of a graph that tells what became of the loops
 FEW = 4  # rounds up to which a loop is written out, unless its rounds make much code
 NESTED = FEW**3  # the same of loops in loops that are, together
 SHORT = 900  # work of a function, and of a loop's rounds together, up to which all is written out
+INTEGERS = 100_000  # rounds of loops of integers alone, up to which Python runs them
 IN_FILES = 100  # the same for functions that are written into files, for people to read
 FILLED = 16  # rounds in which lists and deques may get their length
 PEELED = 3  # rounds at either end that may be others than those between
@@ -95,6 +96,8 @@ class Keeping:
         self.reasons: dict[Place, str] = {}
         self.kept: set[Place] = set()
         self.whole: set[Place] = set()  # loops of integers alone
+        self.counts = 0  # the rounds that these have run
+        self.most = INTEGERS
         self.lengths: dict[Place, float] = {}  # the most operations that the rounds of loops were together
         self.long: set[Place] = set()  # loops of few rounds that make much code for arrays
         self.peels: dict[Place, tuple[int, int]] = {}
@@ -142,6 +145,17 @@ class Keeping:
                 yield value
             finally:
                 self.written = before
+
+    def integers(self, place: Place, values: Iterable[Any]) -> Iterator[Any]:
+        """What a loop of integers alone runs over; none is run where they have too many rounds together."""
+        self.whole.add(place)
+        for value in values:
+            self.counts += 1
+            if self.counts > self.most:
+                self.most = 0
+                self.whole.clear()
+                raise Again
+            yield value
 
     def refuse(self, reason: str) -> Again:
         """Note that the innermost loop with a symbolic round running is not kept; what is to be raised."""
@@ -316,6 +330,7 @@ class Keeping:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
         self.written = 1
+        self.counts = 0
         self.unsure.clear()
         self.doubtful.clear()
         self.attributes.clear()
