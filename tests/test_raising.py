@@ -298,6 +298,13 @@ def test_places_that_arguments_tell_are_read_in_machine_code(rounds):
             with pytest.raises(error):
                 call(np.array([bad, 0.2]))
     assert out[0] == 7.0 and np.all(out[1] == 7.0)
+    points = np.array([[0.7123, 0.2], [0.31, 0.1], [-0.2, 0.0]])
+    together = sd.vmap(sd.grad(f))
+    np.testing.assert_allclose(together(points), [sd.grad(f)(p) for p in points], rtol=1e-12)
+    points[1, 0], target = 200.0, np.full((3, 2), 7.0)
+    with pytest.raises(IndexError) as caught:
+        together(points, out=target)
+    assert "at point 1" in caught.value.__notes__ and np.all(target == 7.0)
 
 
 def test_points_in_files_are_named_and_nothing_is_written():

@@ -19,7 +19,8 @@ from symdiff.errors import ShapeError
 from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.hidden import hidden_of
-from symdiff.ir.node import Constant
+from symdiff.ir.joining import truths_as_numbers
+from symdiff.ir.node import Constant, has_loops
 from symdiff.lowering.program import Program
 from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_program_of
 from symdiff.tracing.unrolling.scalarizing import settled
@@ -182,14 +183,16 @@ def _checked(kernel: Any, graph: Graph, axes: Sequence[int | None], run: Callabl
     branches = branches_of(graph)
     if branches is None or branches.conditions is None:
         return kernel
-    conditions, exact = settled(branches.conditions), Options(exact=True)
+    conditions, options, backend = settled(branches.conditions), Options(exact=True), "numpy"
+    if has_loops(conditions.bindings):  # of which NumPy has none where each point has its own rounds
+        conditions, options, backend = truths_as_numbers(conditions), Options(), "auto"
     own = list(axes[: len(conditions.inputs)])
     outs = (0,) * len(conditions.outputs)
     tree = structures.structure(outs)
     if all(axis is None for axis in own):
-        found: Any = Compiled(conditions, tree, exact, "numpy")
+        found: Any = Compiled(conditions, tree, options, backend)
     else:
-        found = points_kernel(conditions, own, 0, tree, exact, "numpy")
+        found = points_kernel(conditions, own, 0, tree, options, backend)
     return RaisingBatch(kernel, branches, found, own, run)
 
 

@@ -28,12 +28,26 @@ def join_graphs(first: Graph, second: Graph) -> Graph:
             if leaf.name not in inputs:
                 inputs[leaf.name] = builder.input(leaf.name, leaf.node.shape, leaf.node.dtype, leaf.path)
             atoms[leaf.node] = inputs[leaf.name]
-        for b in graph.bindings:
-            builder.primal = b.primal
-            operands = tuple(atoms.get(o, o) for o in b.operands)
-            atoms[b] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
-        outputs += outputs_at(graph.outputs, atoms)
+        outputs += outputs_at(graph.outputs, _append(builder, graph, atoms))
     return builder.graph(first.name, tuple(outputs), origin=first.origin)
+
+
+def truths_as_numbers(graph: Graph) -> Graph:
+    """The Graph with 1.0 and 0.0 for the truth values that it gives."""
+    builder = Builder()
+    inputs = {i.node: builder.input(i.name, i.node.shape, i.node.dtype, i.path) for i in graph.inputs}
+    atoms = _append(builder, graph, dict(inputs))
+    numbers = {o.atom: builder.cast(atoms.get(o.atom, o.atom), "d") for o in graph.outputs}
+    return builder.graph(graph.name, outputs_at(graph.outputs, numbers), origin=graph.origin)
+
+
+def _append(builder: Builder, graph: Graph, atoms: dict[Atom, Atom]) -> dict[Atom, Atom]:
+    """Bind what a graph binds, from what its inputs are; what all its symbols are."""
+    for b in graph.bindings:
+        builder.primal = b.primal
+        operands = tuple(atoms.get(o, o) for o in b.operands)
+        atoms[b] = builder.bind(b.op, operands, b.shape, b.dtype, b.params, b.origin)
+    return atoms
 
 
 def counted_apart(graph: Graph, others: Iterable[Node]) -> Graph:
