@@ -287,7 +287,7 @@ def test_places_that_arguments_tell_are_read_in_machine_code(rounds):
 
     x = np.array([0.7123, 0.2])
     compiled = Plain(f).compile(x)
-    assert compiled.machine is not None or rounds == 100
+    assert compiled.has_code
     df, out = sd.value_and_grad(f), (np.full((), 7.0), np.full(2, 7.0))
     for scale in (1.0, -0.31, 0.013, 1.29):
         value, slope = df(scale * x)
