@@ -342,6 +342,10 @@ def trial(source: random.Random) -> Verdict:
         return Verdict("refused", "no program")
     f = real(plain)
     args, other = point(source), point(source)
+    try:
+        f(*args)
+    except Exception as error:
+        return Verdict("refused", f"the function itself raises {error}")
     paths = None if source.random() < 0.3 else "guard"
     options: dict[str, Any] = {"paths": paths, "loops": "keep"}
     scalar = source.choice((None, False))
