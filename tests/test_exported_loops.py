@@ -142,7 +142,7 @@ def test_places_among_sorted_numbers_and_of_the_largest_in_files(target, side, t
     np.testing.assert_allclose(result[1], slope, rtol=1e-12)
 
 
-@pytest.mark.parametrize("joined", [np.median, lambda x: np.sort(x)[1], lambda x: np.linalg.det(np.outer(x, x) + np.eye(3))])
+@pytest.mark.parametrize("joined", [np.median, lambda x: np.sort(x)[1]])
 def test_what_a_target_does_not_take_is_refused_with_one_that_does(joined):
     def climbing(x):
         for _ in range(150):

@@ -14,6 +14,7 @@ import numpy as np
 
 from symdiff.errors import InvariantError
 from symdiff.ir.building import atom_dtype, dtype_of_atoms
+from symdiff.ir.evaluating import applied
 from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.ir.zeros import signed_zero_bindings
@@ -21,6 +22,7 @@ from symdiff.lowering.cuts import CUTS
 from symdiff.lowering.program import Input, Output, Program
 from symdiff.lowering.table import Table
 from symdiff.lowering.walks import live_only
+from symdiff.vocabulary.extents import has_extents
 from symdiff.vocabulary.heads import HEADS, Shape
 from symdiff.vocabulary.ops import OPS, real_counterpart
 from symdiff.vocabulary.traits import operations
@@ -244,6 +246,9 @@ class _Numbering(_Folding):
                 operands = [self.constant(float(np.float32(self.nodes[o].params)), self.nodes[o].dtype) for o in operands]
             if op == "broadcast_to" and code in "FD":  # whose cells are read as they are
                 operands = [self.as_dtype(o, code) for o in operands]
+            if (known := self._known_array(binding, operands)) is not None:
+                self.values[binding] = self.put("const", (), code, known, binding.origin, True, binding.shape)
+                return
             params: Any = None
             if op == "array":
                 op, params = "cells", {"shape": binding.shape}
@@ -252,6 +257,18 @@ class _Numbering(_Folding):
             signed = binding in self.signed
             value = self.apply(op, operands, code, params, binding.origin, binding.primal, binding.shape, signed)
             self.values[binding] = value
+
+    def _known_array(self, binding: Node, operands: list[int]) -> np.ndarray | None:
+        """An array of constants, and what an exactly rounded operation makes of such."""
+        values = [self.nodes[o].params for o in operands if self.nodes[o].op == "const"]
+        if len(values) < len(operands) or not binding.shape or has_extents(binding.shape):
+            return None
+        if binding.op == "array":
+            return np.array(values, binding.dtype).reshape(binding.shape) if len(set(map(repr, values))) > 1 else None
+        if not self.fold or binding.op not in _FOLDED or binding.dtype in "FD" or not any(map(np.ndim, values)):
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(applied(binding, values))
 
     def _is_real(self, value: int) -> bool:
         return self.nodes[value].op == "const" and isinstance(self.nodes[value].params, float)
