@@ -93,7 +93,7 @@ def is_definite(x: Any) -> Any:
 def permuted(x: Any, places: Any, axis: int) -> Any:
     """The cells of x where a permutation along an axis took them from."""
     found = np.empty_like(x)
-    np.put_along_axis(found, places.astype(np.intp), x, axis)
+    np.put_along_axis(found, places.astype(int), x, axis)
     return found
 
 

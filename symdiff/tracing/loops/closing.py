@@ -25,7 +25,7 @@ from symdiff.tracing.loops.of_data import OfData
 from symdiff.tracing.loops.parts import Parts
 from symdiff.tracing.loops.states import Left, State
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore
-from symdiff.tracing.values.integers import Integer, integer
+from symdiff.tracing.values.integers import Integer, integer, is_inexact
 from symdiff.tracing.values.kinds import NUMPY, PYTHON, Form, kind_of_several
 from symdiff.tracing.values.selecting import pattern
 from symdiff.tracing.values.spans import reach
@@ -153,10 +153,14 @@ class Closing:
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)
         for key, truth in raised.items():
-            if not isinstance(self.errors[key], Left):
-                raises_behind(truth, self.errors[key])  # type: ignore[arg-type]
+            error = self.errors[key]
+            if is_inexact(error) and (not isinstance(truth, Tracer) or truth.atom.op == "const") and truth:
+                self.keeping.open.append(self)  # written out, what data tell is exact
+                raise self.keeping.refuse(str(error))
+            if not isinstance(error, Left):
+                raises_behind(truth, error)  # type: ignore[arg-type]
             elif truth:
-                raise self.errors[key]
+                raise error
 
     def _of_data(
         self, outer: Builder, inside: Builder, k: Node, count: int | None, carried: list[Carried], test: Atom | None

@@ -239,6 +239,11 @@ def _exact(found: Any, op: str) -> Any:
     return found
 
 
+def is_inexact(error: BaseException) -> bool:
+    """Whether an exception says that an integer is larger than what doubles hold, which is ours and not Python's."""
+    return isinstance(error, OverflowError) and _INEXACT in str(error)
+
+
 def _growing(name: str, found: Any) -> str:
     """A function's name where integers that it gives may be larger than those that it is given, what moves cells looked
     through; else ""."""
