@@ -107,6 +107,7 @@ MODULES = {
     "engine": "symdiff.runtime.engine",
     "following": "symdiff.tracing.following.following",
     "gufunc": "symdiff.runtime.gufunc",
+    "handing": "symdiff.tracing.loops.handing",
     "julia": "symdiff.rulebooks.julia",
     "kernels": "symdiff.runtime.kernels",
     "llvm": "symdiff.codegen.llvm.scalar",

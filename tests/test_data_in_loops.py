@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from inside import repeated_bindings
+from inside import handing, repeated_bindings
 
 import symdiff as sd
 
@@ -440,6 +440,23 @@ def test_integers_that_are_changed_in_place_are_read_again():
     assert df(1.0) == 6.0
     table.append(4)
     assert df(1.0) == 10.0
+
+
+def test_loops_in_loops_of_integers_are_looked_at_once(monkeypatch):
+    looked, original = [], handing.are_integers
+    monkeypatch.setattr(handing, "are_integers", lambda *args: looked.append(args) or original(*args))
+
+    def f(x):
+        pairs = []
+        for i in range(300):
+            for j in range(10):
+                if (i * j) % 7:
+                    pairs.append((i, (i + j) % 60))
+        return sum(x[i % 60] * x[j] for i, j in pairs)
+
+    x = np.sin(np.arange(60.0)) + 1
+    assert sd.grad(f)(x) @ np.cos(x) == pytest.approx(np.imag(f(x + 1e-30j * np.cos(x))) / 1e-30, rel=1e-10)
+    assert len(looked) < 30
 
 
 def test_long_loops_of_integers_stay_loops():

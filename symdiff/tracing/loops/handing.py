@@ -81,10 +81,9 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
         keeping.note_taken(values)
     if keeping is not None and where in keeping.settled:
         values = plain_list(values)
-    whole = keeping is not None and keeping.most and not reason and found.read is not None
-    if whole and are_integers(values, found.read, frame, terms):  # type: ignore[arg-type]
+    if keeping is not None and not reason and keeping.runs(found.read, lambda read: are_integers(values, read, frame, terms)):
         plain = itertools.repeat(None) if values is None else plain_values(values, call)
-        return AsWritten(keeping.integers(where, plain))  # type: ignore[union-attr]
+        return AsWritten(keeping.integers(where, plain))
     if keeping is not None and where not in keeping.reasons:
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:

@@ -7,7 +7,7 @@ whoever catches it, ends the attempt.
 
 import gc
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import CellType, MethodType
 from typing import Any
@@ -96,7 +96,7 @@ class Keeping:
         self.reasons: dict[Place, str] = {}
         self.kept: set[Place] = set()
         self.whole: set[Place] = set()  # loops of integers alone
-        self.counts = 0  # the rounds that these have run
+        self.counts, self.counting = 0, 0  # the rounds that these have run, and how many are under way
         self.most = INTEGERS
         self.lengths: dict[Place, float] = {}  # the most operations that the rounds of loops were together
         self.long: set[Place] = set()  # loops of few rounds that make much code for arrays
@@ -146,16 +146,24 @@ class Keeping:
             finally:
                 self.written = before
 
+    def runs(self, read: tuple[str, ...] | None, are_integers: Callable[[tuple[str, ...]], bool]) -> bool:
+        """Whether a loop is of integers alone, which reads these names where its text may be; those in one that is are, too."""
+        return bool(self.most) and read is not None and (self.counting > 0 or are_integers(read))
+
     def integers(self, place: Place, values: Iterable[Any]) -> Iterator[Any]:
         """What a loop of integers alone runs over; none is run where they have too many rounds together."""
         self.whole.add(place)
-        for value in values:
-            self.counts += 1
-            if self.counts > self.most:
-                self.most = 0
-                self.whole.clear()
-                raise Again
-            yield value
+        self.counting += 1
+        try:
+            for value in values:
+                self.counts += 1
+                if self.counts > self.most:
+                    self.most = 0
+                    self.whole.clear()
+                    raise Again
+                yield value
+        finally:
+            self.counting -= 1
 
     def refuse(self, reason: str) -> Again:
         """Note that the innermost loop with a symbolic round running is not kept; what is to be raised."""
@@ -330,7 +338,7 @@ class Keeping:
         """A run of the function: where it ends with a symbolic round open, it begins anew."""
         self.open.clear()
         self.written = 1
-        self.counts = 0
+        self.counts = self.counting = 0
         self.unsure.clear()
         self.doubtful.clear()
         self.attributes.clear()

@@ -28,7 +28,7 @@ _METHODS = frozenset(
     "update values".split()
 )
 _SIZES = ("shape", "size", "ndim")
-_TYPES = (int, np.integer, np.bool_, str, type(None), range)
+_TYPES = (int, bool, str, type(None), range)
 _MOST = 4_096  # items of what it reads
 
 
@@ -84,7 +84,7 @@ def are_integers(values: Any, names: tuple[str, ...], frame: Any, terms: Any) ->
             stack += [*value, *value.values()]
         elif kind is np.ndarray and value.dtype.kind in "iub":
             count += value.size
-        elif not issubclass(kind, _TYPES) and not any(value is function for function in _CALLED):
+        elif not (kind in _TYPES or issubclass(kind, (np.integer, np.bool_)) or any(value is f for f in _CALLED)):
             return False
         if count + len(stack) > _MOST:
             return False
