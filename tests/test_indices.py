@@ -966,3 +966,16 @@ def test_places_among_sorted_numbers(count, scalarize, side):
             with np.errstate(invalid="ignore"):
                 for found, value in zip(df(x, np.ones(2))[0], f(x), strict=True):
                     np.testing.assert_array_equal(found, value)
+
+
+@pytest.mark.parametrize("scalarize", [None, False])
+def test_a_table_of_one_value_in_a_file(scalarize):
+    def f(x):
+        chosen = {0: x[0], 1: x[0]}[int(3 * x[1])]
+        return chosen * chosen + x[2]
+
+    x, space = np.array([0.3, 0.2, 0.9]), {}
+    df = sd.grad(f, scalarize=scalarize, loops="keep")
+    exec(df.source(x, target="numpy"), space)
+    np.testing.assert_allclose(space["f_grad"](x), df(x))
+    np.testing.assert_allclose(df(x), [0.6, 0.0, 1.0])

@@ -98,6 +98,9 @@ class _Folding(Table):
         if op == "cast" and nodes[operands[0]].dtype == code:
             return operands[0]
         numbers = [self.number_in(o) for o in operands] if self.fold and (op in _FOLDED or op in _VIEWS) else []
+        spread = nodes[operands[0]] if op in ("gather", "take") else None
+        if spread is not None and spread.op == "broadcast_to" and nodes[spread.operands[0]].shape == ():
+            return self.repeated(spread.operands[0], shape)
         if op in _VIEWS and numbers and numbers[0] >= 0 and nodes[numbers[0]].dtype == code:
             return self.repeated(numbers[0], shape)
         if not self.whole and op in _WIDENED:
@@ -248,6 +251,10 @@ class _Numbering(_Folding):
                 operands = [self.as_dtype(o, code) for o in operands]
             if (known := self._known_array(binding, operands)) is not None:
                 self.values[binding] = self.put("const", (), code, known, binding.origin, True, binding.shape)
+                return
+            first = self.nodes[operands[0]] if op == "array" and len(set(operands)) == 1 else None
+            if first is not None and first.op != "const" and first.dtype == code:
+                self.values[binding] = self.repeated(operands[0], binding.shape)
                 return
             params: Any = None
             if op == "array":

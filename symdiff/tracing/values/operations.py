@@ -194,7 +194,7 @@ def real_by_value(builder: Builder, values: Iterable[Atom]) -> Any:
     seen, heads = set(waiting), []
     while waiting:
         found = waiting.pop()
-        parts = [o for o in found.operands if is_complex(dtype_of_atoms((o,)))]
+        parts = [o for o in found.operands if o.op != "loop" and is_complex(dtype_of_atoms((o,)))]
         if found.op.startswith("general_eigen") and not parts:
             heads.append(Tracer(builder, found))
         elif not parts:
