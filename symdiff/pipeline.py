@@ -160,9 +160,8 @@ def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph 
         return program_of(graph, options, checks=checks, loops=True)
     machine = backend in ("auto", "native") and not options.exact
     if machine and has_loops(graph.bindings):
-        whole = with_small_matrices_as_cells(graph)
-        stay = whole is not graph or any(_has_loops_inside(b) for b in graph.bindings)
-        looped = program_of(whole, options, checks=checks, loops=stay)
+        stay = any(map(_has_loops_inside, graph.bindings)) or with_small_matrices_as_cells(graph) is not graph
+        looped = program_of(graph, options, checks=checks, loops=stay)
         if isinstance(looped, Program) and not machine_problem(looped):
             return looped
     found = program_of(graph, options, checks=checks)

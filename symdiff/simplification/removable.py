@@ -151,11 +151,8 @@ class _Removing:
             steps = self._followed(binding, point, found)
             if steps is None:
                 continue
-            if (
-                binding.op in _SUMS
-                and point not in own
-                and [point in self._points.get(o, {}) for o in binding.operands].count(True) == 1
-            ):
+            having = sum(point in self._points.get(o, {}) for o in binding.operands)
+            if binding.op in _SUMS and having == 1 and point not in own:
                 self._points.setdefault(binding.result, {})[point] = kinds[point]  # what is regular does not take it away
                 continue
             kind, is_tie = max(kinds.get(point, KINK), own.get(point, KINK)), own.get(point) == KINK

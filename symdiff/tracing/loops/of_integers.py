@@ -6,7 +6,7 @@ what holds these, and calls nothing but builtins, so that no argument tells what
 
 import ast
 import builtins
-from collections import deque
+from collections import ChainMap, deque
 from typing import Any
 
 import numpy as np
@@ -63,14 +63,14 @@ def are_integers(values: Any, names: tuple[str, ...], frame: Any, terms: Any) ->
     """Whether what a loop runs over, and what the names hold, are integers and what holds these. Names are the frame's, those
     of a comprehension its function's `terms`.
     """
-    cells = {} if terms is None else dict(zip(terms.__code__.co_freevars, terms.__closure__ or (), strict=True))
-    held = [frame.f_locals, frame.f_globals] if terms is None else [terms.__globals__]
+    cells = [] if terms is None else zip(terms.__code__.co_freevars, terms.__closure__ or (), strict=True)
     try:
-        stack = [values, *(cells[name].cell_contents for name in names if name in cells)]
+        own = {name: cell.cell_contents for name, cell in cells if name in names}
     except ValueError:  # a name that is not bound yet
         return False
-    held.append(vars(builtins))
-    stack += [next(h[name] for h in held if name in h) for name in names if name not in cells and any(name in h for h in held)]
+    around = (frame.f_locals, frame.f_globals) if terms is None else (own, terms.__globals__)
+    held = ChainMap(*around, vars(builtins))
+    stack = [values, *(held[name] for name in names if name in held)]
     count = 0
     while stack:
         value = stack.pop()
