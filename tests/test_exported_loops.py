@@ -28,6 +28,15 @@ def mathematics(text):
     return text[text.index("_steps(") :].partition("\ndef ")[0] if "_steps(" in text else text
 
 
+def compiled(text, folder):
+    """The functions of a file of C."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no compiler called cc")
+    (folder / "f.c").write_text(text)
+    subprocess.run(["cc", "-O1", *STRICT, "-shared", "-fPIC", "-o", folder / "f.so", folder / "f.c", "-lm"], check=True)
+    return ctypes.CDLL(str(folder / "f.so"))
+
+
 @pytest.mark.parametrize("target", ["python", "c"])
 def test_a_loop_is_a_loop_in_a_file(target, tmp_path):
     df = sd.value_and_grad(rosenbrock)
@@ -43,12 +52,8 @@ def test_a_loop_is_a_loop_in_a_file(target, tmp_path):
         assert space["rosenbrock_value_and_grad"](X, out=out) is out
         assert out[0][0] == found[0] and np.array_equal(out[1], found[1])
     else:
-        if shutil.which("cc") is None:
-            pytest.skip("there is no compiler called cc")
-        (tmp_path / "f.c").write_text(text)
-        subprocess.run(["cc", "-O1", *STRICT, "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True)
         f, slopes = ctypes.c_double(), np.empty(1000)
-        run = ctypes.CDLL(str(tmp_path / "f.so")).rosenbrock_value_and_grad
+        run = compiled(text, tmp_path).rosenbrock_value_and_grad
         run(ctypes.c_void_p(X.ctypes.data), ctypes.byref(f), ctypes.c_void_p(slopes.ctypes.data))
         found = f.value, slopes
     assert found[0] == pytest.approx(value, rel=1e-12)
@@ -127,12 +132,8 @@ def test_places_among_sorted_numbers_and_of_the_largest_in_files(target, side, t
     np.testing.assert_allclose(sd.vmap(sd.grad(f, loops="keep"))(np.array([x, 2 * x, -x]))[0], slope, rtol=1e-12)
     text, space = df.source(x, target=target), {}
     if target == "c":
-        if shutil.which("cc") is None:
-            pytest.skip("there is no compiler called cc")
-        (tmp_path / "f.c").write_text(text)
-        subprocess.run(["cc", "-O1", *STRICT, "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True)
         found, slopes = ctypes.c_double(), np.empty(3)
-        run = ctypes.CDLL(str(tmp_path / "f.so")).f_value_and_grad
+        run = compiled(text, tmp_path).f_value_and_grad
         run(ctypes.c_void_p(x.ctypes.data), ctypes.byref(found), ctypes.c_void_p(slopes.ctypes.data))
         result = found.value, slopes
     else:
@@ -649,12 +650,8 @@ def test_large_constants_stand_below_the_mathematics(target, tmp_path):
         text = df.source(*args, target=target)
     assert text.count(number) == 1 and text.index(number) > text.rindex("sin(")
     if target == "c":
-        if shutil.which("cc") is None:
-            pytest.skip("there is no compiler called cc")
-        (tmp_path / "f.c").write_text(text)
-        subprocess.run(["cc", "-O1", *STRICT, "-shared", "-fPIC", "-o", tmp_path / "f.so", tmp_path / "f.c", "-lm"], check=True)
         found = ctypes.c_double(), ctypes.c_double()
-        run = ctypes.CDLL(str(tmp_path / "f.so")).hopped_value_and_grad
+        run = compiled(text, tmp_path).hopped_value_and_grad
         run(*map(ctypes.c_double, args), *map(ctypes.byref, found))
         found = [part.value for part in found]
     else:
