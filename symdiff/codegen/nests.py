@@ -10,8 +10,8 @@ operations. Refuses, with `BackendError`, operations on whole arrays that have n
 
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,16 +29,26 @@ from symdiff.vocabulary.steps import Steps
 _END = -1  # reads the results
 
 
+class Stacked(NamedTuple):
+    """A row that a round gives, in the place of it; how many rows the array has then, where it grows."""
+
+    output: Output
+    write: Writer
+    rows: Count | None
+    add: bool
+
+
 class Nest(Values):
     """The values of a program, said one after the other in the words of a target."""
 
     def __init__(
         self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None],
-        targets: dict[int, Buffer] | None = None, ends: Iterable[int] | None = None, sums: Sequence[tuple[int, Buffer]] = (),
+        targets: dict[int, Buffer] | None = None, ends: Mapping[int, set[int]] | None = None,
+        sums: Sequence[tuple[int, Buffer]] = (),
     ) -> None:  # fmt: skip
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers; `targets` are places for values.
 
-        `ends` are the values that are read at the end, where these are not all results; `sums` those that are added to memory.
+        `ends` are what reads each result, where that is not the end alone; `sums` the values that are added to memory.
         """
         super().__init__(words, program, leaves, given)
         self.targets = targets or {}
@@ -63,7 +73,10 @@ class Nest(Values):
         for p, node in enumerate(program.nodes if not self.arrays else ()):
             if node.op == "reshape" and self._is_renumbered(p, node):
                 self.renumbered.add(p)
-        self.roots, self.readers = self._memory(program.results if ends is None else ends)
+        self.stacked: dict[int, Stacked | None] = {  # the rows to be given, as soon as there is this round, by what reads these
+            reader: None for readers in (ends or {}).values() for reader in readers if reader != _END
+        }
+        self.roots, self.readers = self._memory({value: {_END} for value in program.results} if ends is None else ends)
         self.written = self._written()
         self.sums = sums
         self.late = {value for value, _ in sums if self._is_part(value)}  # what is computed as it is added
@@ -205,8 +218,8 @@ class Nest(Values):
 
     # -- memory that is written anew
 
-    def _memory(self, ends: Iterable[int]) -> tuple[list[int], dict[int, set[int]]]:
-        """For each value the one in whose memory it lies, and what reads the memory of a value; the end reads `ends`."""
+    def _memory(self, ends: Mapping[int, set[int]]) -> tuple[list[int], dict[int, set[int]]]:
+        """For each value the one in whose memory it lies, and what reads the memory of a value, results among them."""
         nodes = self.program.nodes
         shows = ("reshape", *(VIEWS if self.arrays else ()))
         roots = [p if n.op not in shows or not n.shape or p in self.renumbered else -1 for p, n in enumerate(nodes)]
@@ -215,12 +228,12 @@ class Nest(Values):
         readers: dict[int, set[int]] = {}
         reader = [{p} for p in range(len(nodes))]
         users: dict[int, set[int]] = {}
-        for end in ends:
-            readers.setdefault(roots[end], set()).add(_END)
+        for value, end in ends.items():
+            readers.setdefault(roots[value], set()).update(end)
         for p in range(len(nodes) - 1, -1, -1):
             node = nodes[p]
             if p in self.added or self._is_late(p, roots[p] == p):
-                reader[p] = set().union(*(reader[u] for u in users.get(p, ()))) or {_END}
+                reader[p] = set().union(*(reader[u] for u in users.get(p, ()))) or ends.get(p, {_END})
             for o in node.operands:
                 users.setdefault(o, set()).add(p)
                 if roots[p] == p:
@@ -292,15 +305,29 @@ class Nest(Values):
     def _are_read(self, readers: Iterable[int], position: int) -> bool:
         """Whether these have read the memory that a node is about to write, which they do now where they can."""
         for p in readers:
-            if p not in self.values and p != _END and self.writing.isdisjoint((p, position)):
-                cone = program_cone(self.program, (p,))
+            row = self.stacked.get(p)
+            if not self._is_read(p) and (row or p >= 0) and self.writing.isdisjoint((p, position)):
+                cone = program_cone(self.program, row.output.cells if row else (p,))
                 if position not in cone:
                     self.writing.add(position)
                     self.run(sorted(cone))
+                    self.stack((p,))
                     self.writing.discard(position)
-            if p not in self.values:
+            if not self._is_read(p):
                 return False
         return True
+
+    def _is_read(self, reader: int) -> bool:
+        return reader in self.values if reader >= 0 else reader != _END and reader not in self.stacked
+
+    def stack(self, readers: Iterable[int]) -> None:
+        """Write the rows of results that a round gives, but for those that were written."""
+        rows = [row for reader in readers if (row := self.stacked.pop(reader, None))]
+        self.run(cell for row in rows for cell in row.output.cells)
+        for row in rows:
+            if row.rows is not None:
+                self.words.reserve(row.write.buffer, row.rows)
+            self.give(row.output, row.write, row.add)
 
     def _added_to(self, position: int, node: Node) -> Cells | None:
         """A sum in the memory of an operand to whose cells others are added."""
@@ -446,11 +473,13 @@ class Nest(Values):
             inner.run(sorted(program_cone(body, (body.outputs[-1].value,))))
             words.leave_unless(inner.values[body.outputs[-1].value])
         inner.own.update(buffer.name for buffer in buffers[:carried] if buffer.shape)
-        stacks = list(zip(buffers[carried:], loop.stacks, body.outputs[carried:], strict=False))
-        twice = {buffer.name for buffer in buffers if buffers.count(buffer) > 1}
-        self._stack([s for s in stacks if _is_leaf(body, s[2])], inner, k, grows, twice)
+        for n, (buffer, stack) in enumerate(zip(buffers[carried:], loop.stacks, strict=False)):
+            write, rows = Writer(words, buffer, (stack.place.at(k),)), k + 1 if grows else None
+            inner.stacked[_END - 1 - n] = Stacked(body.outputs[carried + n], write, rows, buffers.count(buffer) > 1)
+        known = {p for p, node in enumerate(body.nodes) if node.op == "input"}
+        inner.stack([reader for reader, row in inner.stacked.items() if row and known.issuperset(row.output.cells)])
         inner.run(p for p in range(len(body.nodes)) if p not in inner.late)
-        self._stack([s for s in stacks if not _is_leaf(body, s[2])], inner, k, grows, twice)
+        inner.stack(list(inner.stacked))
         for buffer, output in zip(buffers[sums:], body.outputs[sums:], strict=False):
             if whole_value(body, output) < 0:
                 inner.give(output, Writer(words, buffer), True)
@@ -458,16 +487,6 @@ class Nest(Values):
             if value not in inner.totals:
                 inner._give_value(value, Writer(words, buffer), True)
         self._carry(inner, list(zip(buffers, body.outputs[:carried], strict=False)))
-
-    def _stack(
-        self, stacks: list[tuple[Buffer, Any, Output]], inner: "Nest", k: Extent, grows: bool, twice: set[str]
-    ) -> None:  # fmt: skip
-        """The rows that a round gives, added where an array has them `twice`."""
-        inner.run(cell for _, _, output in stacks for cell in output.cells)
-        for buffer, stack, output in stacks:
-            if grows:
-                self.words.reserve(buffer, k + 1)
-            inner.give(output, Writer(self.words, buffer, (stack.place.at(k),)), buffer.name in twice)
 
     def _carry(self, inner: "Nest", nexts: list[tuple[Buffer, Any]]) -> None:
         """The carried values for the next round, all of which are computed before one is written."""
@@ -527,12 +546,6 @@ def _renumbered(array: Cells, shape: Shape) -> Cells:
     return Cells(shape, array.dtype, at, flat=array.flat)
 
 
-def _is_leaf(body: Program, output: Output) -> bool:
-    """Whether a round gives a whole value as it took it: it is read before the round changes it."""
-    value = whole_value(body, output)
-    return value >= 0 and body.nodes[value].op == "input"
-
-
 def _renewed(body: Program, buffers: list[Buffer]) -> dict[int, Buffer]:
     """The next values of carried arrays, which have their names as soon as those of before have been read."""
     values = [whole_value(body, output) for output in body.outputs[: len(buffers)]]
@@ -543,11 +556,14 @@ def _renewed(body: Program, buffers: list[Buffer]) -> dict[int, Buffer]:
     }
 
 
-def _ends(loop: Any) -> list[int]:
-    """What is read at the end of a round."""
-    body, first = loop.body, loop.carried
-    outputs = [o for k, o in enumerate(body.outputs) if not (first <= k < first + len(loop.stacks) and _is_leaf(body, o))]
-    return [cell for output in outputs for cell in output.cells]
+def _ends(loop: Any) -> dict[int, set[int]]:
+    """What reads the results of a round, by their values: its end, or what stacks a row, one of these each."""
+    found: dict[int, set[int]] = {}
+    for place, output in enumerate(loop.body.outputs):
+        is_stacked = loop.carried <= place < loop.carried + len(loop.stacks)
+        for cell in output.cells:
+            found.setdefault(cell, set()).add(_END - 1 - (place - loop.carried) if is_stacked else _END)
+    return found
 
 
 def _added_parts(program: Program, uses: list[int], sums: Sequence[int]) -> dict[int, int]:

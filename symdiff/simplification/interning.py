@@ -84,8 +84,8 @@ class Values:
     def _written(self, condition: int, yes: int, no: int, origin: str) -> int | None:
         """An array of which ways write some rows: the values that are written are selected; None for other arrays."""
         ways = [self._writes(yes), self._writes(no)]
-        base = next((n for n in ways[0] if n in ways[1]), None)
-        if base is None or self.nodes[base].shape != self.nodes[yes].shape:
+        base = next((n for n in ways[0] if n in ways[1] and self.nodes[n].shape == self.nodes[yes].shape), None)
+        if base is None:
             return None
         found = base
         for way, holds in zip(ways, (True, False), strict=True):

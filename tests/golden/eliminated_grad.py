@@ -33,30 +33,28 @@ def eliminated_grad_steps(A: Any) -> Any:
         for k_ in range(29 - k):
             v2 = A__[k + k_ + 1, k]
             v3 = A__[k, k]
-            w1 = A__.copy()
-            w1[k + k_ + 1] = A__[k + k_ + 1] - v2/v3*A__[k]
+            v10_read[k_] = A__[k]
+            A__[k + k_ + 1] = A__[k + k_ + 1] - v2/v3*A__[k]
             v6_read[k_] = v2
             v8_read[k_] = v3
-            v10_read[k_] = A__[k]
-            A__ = w1
         for k_ in range(28 - k, -1, -1):
             v8_read_ = v8_read[k_]
             v4 = v6_read[k_]/v8_read_
-            w2 = -df_dA[k + k_ + 1]
-            w3 = df_dA.copy()
-            w3[k + k_ + 1] = 0.0
-            w4 = v10_read[k_]*w2
-            w5 = 0.0 != w2
-            v5 = np.sum(np.where(np.logical_or(w5, w4 == w4), w4, 0.0))
-            w6 = v4*w2
+            w1 = -df_dA[k + k_ + 1]
+            w2 = df_dA.copy()
+            w2[k + k_ + 1] = 0.0
+            w3 = v10_read[k_]*w1
+            w4 = 0.0 != w1
+            v5 = np.sum(np.where(np.logical_or(w4, w3 == w3), w3, 0.0))
+            w5 = v4*w1
             v6 = v5*(1.0/v8_read_)
             v7 = v5*-(v4/v8_read_)
             v8 = 0.0 != v5
-            w3[k + k_ + 1] += df_dA[k + k_ + 1]
-            w3[k] += np.where(np.logical_or(w5, w6 == w6), w6, 0.0)
-            w3[k, k] += np.float64(v7 if np.logical_or(v8, v7 == v7) else 0.0)
-            w3[k + k_ + 1, k] += np.float64(v6 if np.logical_or(v8, v6 == v6) else 0.0)
-            df_dA = w3
+            w2[k + k_ + 1] += df_dA[k + k_ + 1]
+            w2[k] += np.where(np.logical_or(w4, w5 == w5), w5, 0.0)
+            w2[k, k] += np.float64(v7 if np.logical_or(v8, v7 == v7) else 0.0)
+            w2[k + k_ + 1, k] += np.float64(v6 if np.logical_or(v8, v6 == v6) else 0.0)
+            df_dA = w2
     return df_dA
 
 
