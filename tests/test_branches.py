@@ -9,6 +9,7 @@ import sys
 
 import branching_programs
 import numpy as np
+import optree
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -506,6 +507,29 @@ def test_a_loop_with_a_tolerance_is_never_stale(backend):
         assert value == pytest.approx(np.sqrt(a), rel=1e-12) and slope == pytest.approx(0.5 / np.sqrt(a), rel=1e-6)
     kept = next(iter(df._compiled.values())).kept
     assert 3 <= len(kept) <= 6  # a path for each number of rounds, found again
+
+
+def long_on_both_ways(x):
+    v = x
+    for i in range(400):
+        v = 0.6 * v + np.sin(v + i)
+    if x >= 1.0:
+        return {"a": [x * x + v], "b": (v, x)}
+    return {"a": [v], "b": (2 * v, x)}
+
+
+@pytest.mark.parametrize("argnums", [0, (0,)])
+@pytest.mark.parametrize("part", [lambda found: found, lambda found: found["a"], lambda found: found["b"][0]])
+def test_results_have_their_structure_on_every_path_at_every_call(part, argnums):
+    def f(x):
+        return part(long_on_both_ways(x))
+
+    found = sd.jacobian(f, argnums=argnums, paths="guard")
+    again = sd.jacobian(f, argnums=argnums)
+    for x in (0.3, 0.5, 2.0, 0.2, 1.5, 3.0):
+        assert optree.tree_structure(found(x)) == optree.tree_structure(again(x))
+        for a, b in zip(optree.tree_leaves(found(x)), optree.tree_leaves(again(x)), strict=True):
+            assert a == pytest.approx(b, rel=1e-9)
 
 
 def test_kept_paths_are_bounded(monkeypatch):

@@ -158,6 +158,24 @@ def test_kinks_and_overflow():
     assert not np.isfinite(sd.derivative(lambda x: 1 / (1 / x), 3)(0.0))
 
 
+def test_series_of_an_extreme_of_several_numbers_are_those_of_the_one_that_is_it():
+    def largest(x):
+        return max(0.5, x, math.tanh(3 * x))
+
+    def least(x):
+        return min(x**3, math.tanh(x), math.sin(x), 0.25)
+
+    sides = {
+        largest: [lambda x: 0.5 + 0 * x, lambda x: x, lambda x: np.tanh(3 * x)],
+        least: [lambda x: x**3, np.tanh, np.sin, lambda x: 0.25 + 0 * x],
+    }
+    for f, ways in sides.items():
+        for x in (-1.4, -0.3, 0.1, 0.2, 0.4, 0.8, 1.3):
+            own = min(ways, key=lambda way: abs(way(x) - f(x)))
+            np.testing.assert_allclose(sd.taylor(f, 4)(x, 1.0), sd.taylor(own, 4)(x, 1.0), rtol=1e-12, atol=1e-15)
+            assert sd.derivative(f, order=3)(x) == pytest.approx(sd.derivative(own, order=3)(x), abs=1e-14)
+
+
 def test_points_nesting_and_files(tmp_path):
     points = np.linspace(-1, 1, 7)
     many = sd.vmap(sd.taylor(np.sin, 4))(points, np.ones(7))

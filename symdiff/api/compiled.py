@@ -220,9 +220,14 @@ class Compiled:
         return gufunc_of(self.program)  # type: ignore[no-any-return]
 
     @property
+    def _gives_structure(self) -> bool:
+        """Whether the door takes and returns results in a structure that is no plain tuple."""
+        return self.machine is not None and self._nested is not None
+
+    @property
     def direct(self) -> bool:
         """Whether the door takes and returns results in their structure."""
-        return self._leaf or self._flat or (self.machine is not None and self._nested is not None)
+        return self._leaf or self._flat or self._gives_structure
 
     @functools.cached_property
     def _numpy_kernel(self) -> Any:
@@ -265,13 +270,13 @@ class Compiled:
 
     def _joined(self, leaves: list[Any]) -> Any:
         """Result arrays as the door takes and returns them: in their structure, or in one tuple."""
-        if self.machine is not None and self._nested is not None:
+        if self._gives_structure:
             return structures.unflatten(self.tree, leaves)
         return tuple(leaves) if len(self.program.outputs) > 1 else leaves[0]
 
     def _parts(self, found: Any) -> list[Any]:
         """The results that the door returns, in order."""
-        if self.machine is not None and self._nested is not None:
+        if self._gives_structure:
             return structures.leaves(found)
         return list(found) if len(self.program.outputs) > 1 else [found]
 
@@ -400,6 +405,10 @@ class Checked(Compiled):
             return computed(*args, out=out)
 
         return checked, None
+
+    @property
+    def _gives_structure(self) -> bool:
+        return super()._gives_structure if self.asked is None else self.unchecked._gives_structure
 
     @property
     def has_code(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.differentiation.cotangents import Taken
 from symdiff.differentiation.naming import derivative_dtype
 from symdiff.differentiation.opening import Opened
 from symdiff.differentiation.partials import has_structural_partials
@@ -453,7 +454,10 @@ class Series:
     def _partials(self, binding: Node) -> list[Slope]:
         """The partials by values that move, and by their conjugates."""
         if binding.result not in self._slopes:
-            self._slopes[binding.result] = [slope for _, slope in self.slopes.by_rows(binding, self.builder.moving)]
+            found = self._slopes[binding.result] = []
+            for place, slope in self.slopes.by_rows(binding, self.builder.moving):
+                counts = None if place is None else self.slopes.partials.counts(binding, place)
+                found.append(slope if counts is None else slope._replace(taken=Taken(*counts)))
         return self._slopes[binding.result]
 
     def _saturates(self, binding: Node) -> bool:
@@ -472,7 +476,11 @@ class Series:
             if dot is None or (p is None and slope.conjugate is None):
                 continue
             plain = p is not None and slope.conjugate is None
-            terms.append(self._scaled(p, dot) if plain else slope.along(self.builder, dot, binding))  # type: ignore[arg-type]
+            term = self._scaled(p, dot) if plain else slope.along(self.builder, dot, binding)  # type: ignore[arg-type]
+            if slope.taken is not None and term is not None:
+                condition, holds = slope.taken
+                term = self.builder.select(condition, *((term, ZERO) if holds else (ZERO, term)))
+            terms.append(term)
         return self._total(terms)
 
     def _scaled(self, partial: Atom, dot: Atom) -> Atom:
