@@ -48,6 +48,7 @@ NAMES = {
     "symdiff.vocabulary.literals": "Shown c_comment_literal docstring_literal identifier literal message_literal printable",
     "symdiff.lowering.numbering": "number",
     "symdiff.vocabulary.ops": "OPS dtype_of_code",
+    "symdiff.vocabulary.scipy_kernels": "scipy_kernel",
     "symdiff.vocabulary.traits": "TRAITS operations",
     "symdiff.differentiation.series": "series_derivative",
     "symdiff.rulebooks.declared": "rules_in_force",

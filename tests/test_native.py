@@ -245,8 +245,8 @@ def test_the_bare_kernel():
 def test_what_has_no_machine_code():
     special = pytest.importorskip("scipy.special")
     with pytest.raises(sd.BackendError, match="NumPy and SciPy only"):
-        sd.grad(lambda x: special.gamma(x), backend="native")(0.3)
-    assert sd.grad(lambda x: special.gamma(x))(0.3) == pytest.approx(special.gamma(0.3) * special.psi(0.3))
+        sd.grad(lambda x: special.psi(x), backend="native")(0.3)
+    assert sd.grad(lambda x: special.psi(x))(0.3) == pytest.approx(special.polygamma(1, 0.3))
 
 
 def test_without_llvmlite():

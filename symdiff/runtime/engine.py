@@ -14,6 +14,7 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import sys
 import threading
 import weakref
@@ -24,6 +25,7 @@ import numpy as np
 from symdiff.errors import BackendError, MissingPackageError
 from symdiff.runtime import cache
 from symdiff.vocabulary.plain import WRITTEN
+from symdiff.vocabulary.scipy_kernels import PREFIX, scipy_kernel
 from symdiff.vocabulary.version import __version__
 
 Passes = Literal["none", "loops", "all"]
@@ -39,6 +41,7 @@ LIBM = """
 exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
 nextafter fmod sqrt erf erfc fma feclearexcept
 """.split()
+_SCIPYS = re.compile(rf"^declare [^@\n]*@{re.escape(PREFIX)}(\w+)\(", re.MULTILINE)
 LARGEST = 20_000  # instructions of one function; beyond, LLVM takes much more than linear time
 # Offsets in PyArrayObject, part of NumPy's binary interface.
 DATA, NDIM, SHAPE, DESCR, FLAGS = 16, 24, 32, 56, 64
@@ -176,6 +179,8 @@ class Code:
                 compiled = _compiled(text, effort, passes)
                 if key:
                     cache.store_machine_code(key, compiled)
+            for op in set(_SCIPYS.findall(text)):
+                binding.add_symbol(f"{PREFIX}{op}", scipy_kernel(op))
             context = binding.create_context()
             target = binding.Target.from_default_triple().create_target_machine(opt=0, jit=True)  # which the engine deletes
             self._engine = binding.create_mcjit_compiler(binding.parse_assembly("", context), target)

@@ -60,8 +60,8 @@ class LoopLines(Lines):
         super().__init__(most=most)
         self.variants: dict[str, str] = {}  # what else defines functions of vectors, by their names
 
-    def by_lanes(self, name: str, code: str, *operands: str) -> str:
-        found = super().by_lanes(name, code, *operands)
+    def by_lanes(self, name: str, code: str, *operands: str, more: str = "") -> str:
+        found = super().by_lanes(name, code, *operands, more=more)
         if self.in_cells and self.most > 1 and code == "d" and name in VECTORS:
             function, place = VECTORS[name]
             symbol, kind = f"vec{self.most}_{function}", f"<{self.most} x double>"

@@ -41,6 +41,7 @@ from symdiff.vocabulary.ops import (
     part_of_code,
     real_counterpart,
 )
+from symdiff.vocabulary.scipy_kernels import MORE, PREFIX, scipy_kernel
 from symdiff.vocabulary.traits import operations
 
 LINE = 64  # bytes: arrays of our own begin at multiples of these
@@ -98,7 +99,7 @@ def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[in
         for position, factor in enumerate(product.nodes):
             found[position] = operands[0] if factor.op == "input" else emit_instruction(product, factor, lines, found)
         return found[product.outputs[0].cells[0]]
-    if code in ("d", "f") and node.op in _REAL and codes.count(code) == len(codes):
+    if code in ("d", "f") and (node.op in _REAL or OPS[node.op].is_special) and codes.count(code) == len(codes):
         return (emit_real(lines, node.op, code, [value[0] for value in operands]),)
     if node.op == "select":
         yes, no = (lines.converted(v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))
@@ -142,6 +143,8 @@ def _is_imaginary(program: Program, position: int) -> bool:
 
 def emit_real(lines: Lines, op: str, code: str, parts: list[str]) -> str:
     """One operation on real numbers of one precision."""
+    if op not in _REAL:
+        return lines.by_lanes(f"{PREFIX}{op}", code, *parts, more=MORE)
     return _REAL[op](*[Real(lines, part, code) for part in parts]).name  # type: ignore[no-any-return]
 
 
@@ -286,6 +289,8 @@ def _lacking(node: Node, codes: list[str]) -> str:
     if op == "loop":
         return lacking_in_llvm(node.params.body)
     if op not in OPS or op in ("input", "const", "select", "cast", "and", "or", "xor", "not"):
+        return ""
+    if op not in _REAL and OPS[op].is_special and {node.dtype, *codes} == {"d"} and scipy_kernel(op):
         return ""
     if op == "call" or (OPS[op].is_special and op not in VECTORS):
         return f"{getattr(node.params, '__name__', op)} runs with NumPy and SciPy only, not as machine code"
