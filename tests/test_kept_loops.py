@@ -817,3 +817,18 @@ def test_short_loops_in_short_loops_are_few_rounds_together():
     np.testing.assert_allclose(df(x)[0], deep(x), rtol=1e-12)
     np.testing.assert_allclose(df(x)[1], slope, rtol=1e-11)
     assert value == pytest.approx(deep(x), rel=1e-12)
+
+
+def test_truths_of_numbers_in_rounds():
+    def f(x):
+        v = x
+        for _ in range(150):
+            y = np.array([v, 2 * v, x])
+            if np.any(y) and np.all(y):
+                v = np.tanh(v * x)
+            v = v + np.any(y[:1]) * 0.1 + 0.1 * np.all(np.array([[v, 1.0], [2 * x, v]]), axis=1)[1]
+        return v
+
+    for loops in ("keep", "unroll"):
+        assert sd.value_and_grad(f, loops=loops)(0.3) == pytest.approx(sd.value_and_grad(f)(0.3), rel=1e-12)
+        assert sd.hvp(f, loops=loops)(0.3, 1.0) == pytest.approx((sd.grad(f)(0.3001) - sd.grad(f)(0.2999)) / 2e-4, rel=1e-5)

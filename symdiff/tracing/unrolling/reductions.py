@@ -130,5 +130,5 @@ def _body(name: str, count: int, code: str) -> Graph:
 
 CELLS = {name: _reducing(functools.partial(_of_cells, name)) for name in PLAIN}
 CELLS |= {name: _unrolled_softmax(name) for name in ("softmax", "log_softmax")}
-CELLS["any"] = _reducing(lambda row: functools.reduce(operator.or_, row) if len(row) else False)
-CELLS["all"] = _reducing(lambda row: functools.reduce(operator.and_, row) if len(row) else True)
+CELLS["any"] = _reducing(lambda row: functools.reduce(np.logical_or, row) if len(row) else False)
+CELLS["all"] = _reducing(lambda row: functools.reduce(np.logical_and, row) if len(row) else True)
