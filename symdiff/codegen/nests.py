@@ -66,7 +66,8 @@ class Nest(Values):
                       for k, o in enumerate(loop.operands[: loop.params.carried])
                       if self.uses[o] == 1 and self.parts.get((p, k)) not in self.targets}  # fmt: skip
         self.writing: set[int] = set()  # the nodes that wait for others to read what they write
-        self.added = _added_parts(program, self.uses, [value for value, _ in sums])
+        views = ("reshape",) if self.arrays else ("reshape", "transpose")
+        self.added = _added_parts(program, self.uses, [value for value, _ in sums], views)
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
         self.user = {o: p for p in range(len(program.nodes) - 1, -1, -1) for o in program.nodes[p].operands}
         self.renumbered: set[int] = set()  # formulas with axes of one cell more or less
@@ -341,8 +342,16 @@ class Nest(Values):
             memory = self._target(position, False) or self.new(node)
             self.words.reserve(memory, node.shape[0])
             self.fill(self.values[node.operands[1 - place]], Writer(self.words, memory))
-        self._give_part(part, Writer(self.words, memory._replace(shape=self.program.nodes[part].shape)), True)
+        self._give_part(part, self._onto(late[0], part, memory), True)
         return self.words.cells(memory)
+
+    def _onto(self, value: int, part: int, memory: Buffer) -> Write:
+        """What writes the cells of a part, of which a value is the reshaped form, or has the axes in another order."""
+        view = self.program.nodes[value]
+        if value == part or view.op == "reshape":
+            return Writer(self.words, memory._replace(shape=self.program.nodes[part].shape))
+        axes, write = view.params["axes"], Writer(self.words, memory)
+        return lambda index, number, add=False: write(tuple(index[axis] for axis in axes), number, add)
 
     def _is_part(self, value: int) -> bool:
         alone = self.uses[value] == 1 and self._part(self.program, self.program.nodes[value]) is not None
@@ -376,8 +385,7 @@ class Nest(Values):
     def _give_value(self, value: int, write: Write, add: bool) -> None:
         if (part := self.added.get(value)) is not None:
             assert isinstance(write, Writer)
-            shape = self.program.nodes[part].shape
-            self._give_part(part, Writer(self.words, write.buffer._replace(shape=shape)), add)
+            self._give_part(part, self._onto(value, part, write.buffer), add)
         elif value in self.values:
             self.fill(self.values[value], write, add)
         else:
@@ -566,9 +574,9 @@ def _ends(loop: Any) -> dict[int, set[int]]:
     return found
 
 
-def _added_parts(program: Program, uses: list[int], sums: Sequence[int]) -> dict[int, int]:
-    """Parts of arrays that are zero elsewhere, which are only added to other arrays and to `sums`; and by their reshaped forms
-    the parts.
+def _added_parts(program: Program, uses: list[int], sums: Sequence[int], views: Sequence[str]) -> dict[int, int]:
+    """Parts of arrays that are zero elsewhere, which are only added to other arrays and to `sums`; and by their `views` the
+    parts.
     """
     adds: dict[int, list[int]] = {}
     for position, node in enumerate(program.nodes):
@@ -581,7 +589,7 @@ def _added_parts(program: Program, uses: list[int], sums: Sequence[int]) -> dict
     found: dict[int, int] = {}
     for o, positions in adds.items():
         x = program.nodes[o]
-        part = x.operands[0] if x.op == "reshape" else o
+        part = x.operands[0] if x.op in views else o
         only = uses[o] == len(positions) + sums.count(o) and (part == o or uses[part] == 1)
         beside = any(other in found for p in positions for other in program.nodes[p].operands)
         if only and not beside and program.nodes[part].op in ADDING:
