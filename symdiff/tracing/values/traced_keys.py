@@ -264,7 +264,7 @@ def _grid(arrays: Arrays, bounded: list[Any], shape: Shape, axes: int = 0) -> Gr
 def _outermost(x: Tracer, parts: list[Any]) -> int | None:
     """Of single places, the axis of one that an outer run has, whose row is the same in all rounds of the inner one."""
     levels = [p.builder.level for p in parts if isinstance(p, Integer) and not p.ndim]
-    if len(levels) < len(parts) or min(levels) == max(levels) or x.builder.level > min(levels):
+    if len(levels) < len(parts) or max(min(levels), x.builder.level) >= max(levels):
         return None
     return levels.index(min(levels))
 
