@@ -906,3 +906,58 @@ def test_windows_get_their_length_in_the_first_rounds():
         assert "kept" in graph.notes["loops"].values()
         assert graph(x) == pytest.approx(f(x), rel=1e-13)
         assert len(graph.bindings) < 400
+
+
+def halved(x):
+    items = [x * k for k in range(5)]
+    for _ in range(200):
+        items[:] = [0.5 * item + x for item in items]
+        items[1:3] = [0.5 * items[2] + x, items[1]]
+    return sum(items)
+
+
+def turned(x):
+    items = [x * k for k in range(5)]
+    for _ in range(203):
+        items[:] = items[1:] + items[:1]
+        items[0] = 0.9 * items[0] + 0.1 * x
+    return sum(k * item for k, item in enumerate(items))
+
+
+def reversed_and_copied(x):
+    items = [x * k for k in range(5)]
+    for _ in range(203):
+        items.reverse()
+        before = items.copy()
+        items[::2] = [before[0] * 0.9 + x, 0.5 * items[0], math.sin(items[2])]
+        items[3] = (items + [1.0])[-1] + 0.5 * before[3]
+    return sum(k * item for k, item in enumerate(items))
+
+
+def in_order(x):
+    items = [x * k for k in range(5)]
+    for k in range(103):
+        items.sort(reverse=k > 200)
+        items[0] = 0.5 * items[0] + 0.4 * items[4] + x
+    return sum(k * item for k, item in enumerate(items))
+
+
+@pytest.mark.parametrize("f", [halved, turned, reversed_and_copied, in_order])
+def test_parts_of_lists_are_assigned_to_in_loops_that_are_kept(f):
+    df = sd.value_and_grad(f, loops="keep")
+    step = 1e-6
+    for x in (0.3, -0.7, np.float64(1.1)):
+        value, slope = df(x)
+        assert value == pytest.approx(f(x), rel=1e-13)
+        assert slope == pytest.approx((f(x + step) - f(x - step)) / (2 * step), rel=1e-5)
+    assert "kept" in df.graph(0.3).notes["loops"].values()
+
+
+def test_a_slice_of_another_length_is_pythons():
+    def f(x):
+        items = [x, 2 * x, 3 * x]
+        for k in range(30):
+            items[1:] = [items[0] * 0.9] if k == 20 else [0.5 * item for item in items[1:]]
+        return sum(items) + len(items)
+
+    assert sd.value_and_grad(f, loops="keep")(0.3)[0] == pytest.approx(f(0.3))

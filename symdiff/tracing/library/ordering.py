@@ -18,6 +18,7 @@ from symdiff.ir.graph import Graph, GraphOutput
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.rule import Rule
 from symdiff.tracing.library.mathematics import traced
+from symdiff.tracing.loops.stores import in_order
 from symdiff.tracing.unrolling.reductions import called, rule_of_numbers
 from symdiff.tracing.values.assigning import array_of
 from symdiff.tracing.values.integers import Integer, is_integer_value
@@ -129,6 +130,7 @@ def _rule(name: str, count: int) -> Rule:
     return rule_of_numbers("builtins", name, count, halves if count == 2 else shares, f"{name} of {count} numbers")
 
 
+@in_order.written
 def sorted_list(iterable: Iterable[Any], /, *, key: Any = None, reverse: bool = False) -> list[Any]:
     """`sorted(iterable)`."""
     values = list(iterable)

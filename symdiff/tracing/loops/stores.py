@@ -23,7 +23,9 @@ from symdiff.tracing.values.storage import Storage, View, constant_storage_cells
 from symdiff.tracing.values.tracer import Tracer, array_of_objects
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.seams import Seam
 
+in_order = Seam("numbers in order")
 _NOTHING = object()
 DEPTH = 8  # rounds before, of which a round reads cells
 
@@ -199,7 +201,7 @@ class Listed:
         self.cells = cells
         self.row = row  # the places of the list among those around it
         self.kinds = kinds  # of which its items may be
-        self.sort = "whole" if cells.whole else {"?": "truths"}.get(cells.dtype.char, "floating")
+        self.holds = "whole" if cells.whole else {"?": "truths"}.get(cells.dtype.char, "floating")
 
     @classmethod
     def of(cls, name: str, loop: Any, items: list[Any]) -> "Listed | None":
@@ -244,6 +246,8 @@ class Listed:
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return [self[k] for k in self._places(key)]
         if not isinstance(key, (int, Integer)):
             self._unknown()
         if self.holds_lists:
@@ -255,7 +259,14 @@ class Listed:
         return found.of_kind(kind if len(forms) == 1 else kind_of_several(forms, self.loop._undecided))
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        if not isinstance(key, (int, Integer)) or _sort(value) != self.sort or self.holds_lists:
+        if isinstance(key, slice):
+            places, values = self._places(key), [*value]
+            if len(values) != len(places):
+                self._unknown()
+            for k, item in zip(places, values, strict=True):
+                self[k] = item
+            return
+        if not isinstance(key, (int, Integer)) or _sort(value) != self.holds or self.holds_lists:
             self._unknown()
         kind = traced_form(value).kind
         others = {f.kind for f in kind.several.forms} if kind.several else {kind}
@@ -263,8 +274,31 @@ class Listed:
             raise self.loop.also_of(self, others)
         self.cells[(*self.row, key)] = value
 
+    def _places(self, key: slice) -> range:
+        if not all(end is None or type(end) is int for end in (key.start, key.stop, key.step)):
+            self._unknown()
+        return range(*key.indices(len(self)))
+
+    def __add__(self, other: Any) -> list[Any]:
+        return [*self, *other] if isinstance(other, list) else NotImplemented
+
+    def __radd__(self, other: Any) -> list[Any]:
+        return [*other, *self] if type(other) is list else NotImplemented
+
+    def copy(self) -> list[Any]:
+        """The items, in a list."""
+        return self[:]  # type: ignore[no-any-return]
+
+    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
+        """The items in order."""
+        self[:] = in_order(self[:], key=key, reverse=reverse)
+
+    def reverse(self) -> None:
+        """The items in the other order."""
+        self[:] = self[::-1]
+
     def _unknown(self, *_: Any) -> Any:
-        if self.sort != "floating":  # it is handed on item by item
+        if self.holds != "floating":  # it is handed on item by item
             self.loop.keeping.unlisted.add((self.loop.place, self.name))
             raise Again
         raise self.loop.keeping.refuse(f"{user_line()}: a round does more with a list than take and assign floating numbers")
@@ -274,7 +308,7 @@ class Listed:
             raise AttributeError(name)
         return self._unknown()
 
-    __bool__ = __eq__ = __add__ = __radd__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
+    __bool__ = __eq__ = __iadd__ = __mul__ = __imul__ = __array__ = _unknown  # type: ignore[assignment]
 
 
 class _Numbers(NamedTuple):
