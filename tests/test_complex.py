@@ -373,3 +373,15 @@ def test_complex_arrays_are_ordered_as_numpy_orders_them(f, options):
 def test_complex_numbers_of_python_have_no_order():
     with pytest.raises(TypeError):
         sd.grad(lambda z: z if z < 1j else 2 * z)(1 + 1j)
+
+
+def test_hessians_by_real_numbers_of_what_a_complex_slope_softens():
+    def f(x):
+        last = sorted([0, 0.769, np.argsort(x)[2], x[x.argmin()]], reverse=True)[-1]
+        size = np.abs(np.log(complex(x[0], last) + 4))
+        return np.hypot(size, 0.494 + (np.ptp(np.linspace(-0.65, x[2], 3)) * (3 * size)) ** 2)
+
+    x, step = np.array([-1.32621137, 1.05730488, 0.0764326]), 1e-6
+    df = sd.grad(f)
+    wanted = [(df(x + step * e) - df(x - step * e)) / (2 * step) for e in np.eye(3)]
+    np.testing.assert_allclose(sd.hessian(f)(x), wanted, atol=1e-7)

@@ -12,6 +12,7 @@ from symdiff.differentiation.partials import ZERO
 from symdiff.ir.arrays.algebra import Arrays, kept_shape
 from symdiff.ir.building import Builder, is_constant, is_same_atom
 from symdiff.ir.node import ArrayConstant, Atom
+from symdiff.vocabulary.ops import is_complex
 
 
 class Soft(NamedTuple):
@@ -101,6 +102,8 @@ class Cotangents:
             if factor is value:
                 continue  # zero where it is zero
             counts = b.emit("or", (b.emit("ne", (factor, ZERO)), b.emit("eq", (value, value))))  # 0 times infinity is NaN
+            if is_complex(near.dtype or "d") and not is_complex(value.dtype or "d"):
+                near = b.emit("abs", (near,))
             value = b.select(counts, value, b.emit("edge", (near,)))
         return Masked(value, part.mask, part.clean)
 
