@@ -125,6 +125,7 @@ wire_seams({
     "the tangents of a call with arrays": "differentiation.ruled",
     "the tangents of a loop": "differentiation.looping",
     "the cotangents of a loop": "differentiation.looping",
+    "the slopes of values of a matrix": "differentiation.spectral",
     "the reading form of a graph": "inspection.reading.display",
     "the reading form of a derivative": "inspection.reading.display",
     "the page of a graph": "inspection.reading.display",

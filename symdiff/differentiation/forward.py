@@ -66,7 +66,7 @@ class Forward:
             tangents = {p: self._spread(self.masks.unmasked(t), binding.operands[p]) for p, t in parts.items()}
             through = pushed_through if binding.op == "loop" else pushed_through_site
             return Masked(through(self.builder, binding, tangents, self.rules))
-        return pushed(self.masks, binding, parts, before)
+        return pushed(self, binding, parts, before)
 
     def _spread(self, dot: Atom, like: Atom) -> Atom:
         return Arrays(self.builder, like.origin).broadcast_to(dot, like.shape)

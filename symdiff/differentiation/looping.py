@@ -38,6 +38,7 @@ def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any)
     """The tangents of a loop's results, from those of operands by their places: a loop over values and tangents."""
     moving, _ = _moving(binding.params, dots)
     opened = Opened(binding.params.body, [place + 1 for place in moving], False)
+    opened.builder.in_round = True
     outputs = opened.graph.outputs
     seeds: dict[Atom, GraphInput] = {
         leaf: opened.builder.fresh_input(f"{leaf.name}_dot", leaf.shape, leaf.dtype) for leaf in opened.wrt
@@ -89,6 +90,7 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     carried = _asked(loop, given, inside).intersection(moving)
     asked = [k for k in sorted({*given, *carried}) if k in carried or loop.body.outputs[k].atom in inside]
     whole = Opened(loop.body, [place + 1 for place in moving], False)
+    whole.builder.in_round = True
     body, rounds = Rounds.of(binding, whole.graph), Rounds()
     codes = [leaf.dtype for leaf in whole.wrt] + [bar.dtype or "d" for bar in given.values()]
     wide = "" if mirrored else next((c for c in [reduce(join_dtype_codes, codes, "?")] if is_complex(c)), "")

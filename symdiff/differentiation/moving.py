@@ -17,12 +17,15 @@ from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.rulebooks.structural import rule_pullback, rule_pushforward
 from symdiff.vocabulary.extents import Extent
 from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.seams import Seam
 from symdiff.vocabulary.traits import operations
 
+slopes_of_values = Seam("the slopes of values of a matrix")
 _MOVING = operations("masked") | {"item"}
 _SELECTING = operations("picks", "gathers") | {"item"}  # the others have the cotangent zero
 _REDUCING = operations("reduces")
 _STATIC = operations("picks") | {"item"}
+_SPECTRAL = operations("spectral")
 _ONCE = operations("picks", "rearranges") | {"item"}  # each cell of the result is one of these
 _KNOWN = 10_000  # cells up to which it is worked out which ones are left out
 _SHORT = 64  # cells of a mask that generated files may spell out; a longer one is one stretch
@@ -36,7 +39,7 @@ def pulled(sweep: Any, binding: Node, place: int, part: Masked, conjugated: bool
     behind = steepness.is_behind(binding.operands[place])
     moving = op in _MOVING
     value = masks.hard(part).value if moving else masks.unmasked(part)
-    found = rule_pullback(arrays, binding, place, b.conj(value) if conjugated else value)
+    found = rule_pullback(arrays, binding, place, b.conj(value) if conjugated else value, *_slopes(sweep, binding))
     if found is None:
         return None
     found = b.conj(found) if conjugated else found
@@ -61,11 +64,12 @@ def _masked(masks: Cotangents, a: Arrays, binding: Node, place: int, part: Maske
     return Masked(part.value, moved, mask is None or part.clean or not moving)
 
 
-def pushed(masks: Cotangents, binding: Node, parts: dict[int, Masked], before: bool) -> Masked | None:
+def pushed(sweep: Any, binding: Node, parts: dict[int, Masked], before: bool) -> Masked | None:
     """The tangent of the result of a structural binding; `before`: partials that come after it can be infinite."""
+    masks: Cotangents = sweep.masks
     arrays = Arrays(masks.builder, binding.origin)
     settled = {p: arrays.broadcast_to(masks.unmasked(t), binding.operands[p].shape) for p, t in parts.items()}
-    found = rule_pushforward(arrays, binding, settled)
+    found = rule_pushforward(arrays, binding, settled, *_slopes(sweep, binding))
     if found is None or not before:
         return None if found is None else Masked(found)
     given = list(parts.values())
@@ -76,6 +80,11 @@ def pushed(masks: Cotangents, binding: Node, parts: dict[int, Masked], before: b
         return masks.softened(Masked(found, rule_pushforward(arrays, binding, {0: whole}), True), given)
     union = masks.union([masks.anywhere(part.mask) for part in given])
     return masks.softened(Masked(found, union, union is not None), given)
+
+
+def _slopes(sweep: Any, binding: Node) -> tuple[Atom, ...]:
+    """Those that the rules of spectral heads take."""
+    return (slopes_of_values(sweep.builder, binding, sweep.slopes.partials.rules),) if binding.op in _SPECTRAL else ()
 
 
 def _left(binding: Node) -> Atom | None:

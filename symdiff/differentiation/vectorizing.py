@@ -16,6 +16,7 @@ from symdiff.ir.building import Builder, array_atom, is_constant
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Rounds
 from symdiff.ir.node import Atom, Constant, Node
+from symdiff.lowering.expanding import with_vectors
 from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
@@ -27,6 +28,7 @@ _LAST = operations("of_last_axes")
 _LINEAR = operations("linear") & HEADS.keys()
 _PICKING = operations("picks", "reduces") & _LINEAR
 _BILINEAR = operations("bilinear")
+_SPECTRAL = operations("spectral")
 _SCALING = operations("scales") | {"matmul"}
 
 
@@ -58,6 +60,7 @@ def append_batched(
 
     Of the last outputs, `sums` of them, the sums over that axis.
     """
+    graph = with_vectors(graph, seeds)
     batch = _Batch(builder, seeds, count)
     builder.after(graph.bindings)
     known = {b.result for b in builder.bindings}
@@ -331,6 +334,8 @@ class _Batch:
             return self.places(a, operands, params["side"])
         if op == "matmul":
             return self.product(a, operands)
+        if op in _SPECTRAL:
+            return a.bind(op, *(self.points.get(o, o) for o in operands))
         if op == "solve":
             rank = max(len(o.shape) for o in operands)
             return a.bind("solve", *(self.aligned(o, rank, a) for o in operands))

@@ -120,6 +120,7 @@ class Builder:
         self.origin = ""
         self.single = False  # what is derived is in single precision
         self.primal = True
+        self.in_round = False  # of a loop, where inputs may depend on what other rounds have
         self.patience = 0  # bindings after which `tired` is asked for how many more
         self.tired: Callable[[list[Node]], int] = lambda _: 0
         self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called

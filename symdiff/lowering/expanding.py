@@ -5,7 +5,7 @@ among their factors.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.ir.building import Builder
@@ -74,6 +74,7 @@ _DECOMPOSITIONS = {
 
 def lower_decompositions(graph: Graph) -> Graph:
     """The graph with parts of one decomposition, each a call of its own, as views of one call's results."""
+    graph = with_vectors(graph)
     whole = {part: name for name, parts in _DECOMPOSITIONS.items() for part in parts}
     asked: dict[tuple[str, Atom], set[str]] = {}
     for b in graph.bindings:
@@ -100,6 +101,32 @@ def lower_decompositions(graph: Graph) -> Graph:
         return a.reshape(a.getitem(found, (*full_key(lead[:-1]), (start, start + count, 1))), binding.shape)
 
     return expanded(graph, dict.fromkeys(whole, part), which)
+
+
+def with_vectors(graph: Graph, seeds: Iterable[Atom] = ()) -> Graph:
+    """The graph with spectral heads, but those of matrices that depend on the seeds, as products with the vectors."""
+    if not any(b.op in _SPECTRAL for b in graph.bindings):
+        return graph
+    moving = active_symbols(graph.bindings, seeds)
+    return expanded(graph, _SPECTRAL, {b for b in graph.bindings if b.operands and b.operands[0] not in moving})
+
+
+def _with_eigenvalues(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
+    v = a.bind("eigenvectors", operands[0])
+    return a.matmul(_scaled(a, v, operands[1]), a.mirrored(v))
+
+
+def _with_singular_values(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
+    u, vh = a.bind("left_vectors", operands[0]), a.bind("right_vectors", operands[0])
+    return a.matmul(_scaled(a, u, operands[1]), vh)
+
+
+_SPECTRAL: dict[str, Expansion] = {"with_eigenvalues": _with_eigenvalues, "with_singular_values": _with_singular_values}
+
+
+def _scaled(a: Arrays, vectors: Atom, g: Atom) -> Atom:
+    """The columns of a matrix, each times a number."""
+    return a.emit("mul", vectors, a.reshape(g, (*g.shape[:-1], 1, g.shape[-1])))
 
 
 def _inner(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:

@@ -1,10 +1,13 @@
 """What the rules of matrix decompositions say: words of `rules/structural.table` over atoms.
 
 Assumes matrices in the last two axes. Guarantees NaN where two eigenvalues or singular values are equal and the derivative
-takes the vectors apart: these have none there, and of what depends on the space that they span the limit is not known. So
-too where a matrix without full rank has an inverse in the sense of least squares, which jumps beside it.
+takes the vectors apart: these have none there. What depends on the values alone has derivatives there too, by the slopes of
+the function that gave it (Ju. L. Daleckii and S. G. Krein, 1956; A. S. Lewis and H. S. Sendov, Twice differentiable spectral
+functions, 2001); NaN where these are not known. So too where a matrix without full rank has an inverse in the sense of least
+squares, which jumps beside it.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +18,9 @@ from symdiff.ir.building import array_atom
 from symdiff.ir.node import Atom, Constant
 
 _WITHIN = {"f": 1e-4}  # of what counts as rounding, relative
+_ALIKE = 1e-3  # by which slopes of one function at values that are nearly equal may differ
+UNKNOWN = Constant(math.nan)  # slopes of values by those of a matrix; zero or a matrix where they are known
+_ROUNDING = 32.0  # units in the last place, by which a decomposition and what is computed of it may be wrong
 
 
 def _columns(a: Arrays, s: Atom) -> Atom:
@@ -22,17 +28,32 @@ def _columns(a: Arrays, s: Atom) -> Atom:
     return a.reshape(s, (*s.shape[:-1], 1, s.shape[-1]))
 
 
-def _reciprocal(a: Arrays, x: Atom) -> Atom:
-    """1/x of differences between all pairs, NaN where two are equal, 0 between one and itself."""
-    zero = a.emit("eq", x, Constant(0.0))
-    n = x.shape[-1]
-    equal = array_atom(np.where(np.eye(n, dtype=bool), 0.0, np.nan))
-    return a.emit("select", zero, equal, a.emit("div", Constant(1.0), a.emit("select", zero, Constant(1.0), x)))
+def _pairs(a: Arrays, op: str, x: Atom) -> Atom:
+    """An operation on all pairs of values, the column's first."""
+    return a.emit(op, _columns(a, x), a.reshape(x, (*x.shape, 1)))
 
 
-def rule_gaps(a: Arrays, w: Atom) -> Atom:
-    """1/(w_j - w_i), 0 on the diagonal."""
-    return _reciprocal(a, a.emit("sub", _columns(a, w), a.reshape(w, (*w.shape, 1))))
+def _largest(a: Arrays, x: Atom) -> Atom:
+    """The largest absolute value, beside all pairs."""
+    return a.reshape(a.bind("amax", a.emit("abs", x), axes=(len(x.shape) - 1,)), (*x.shape[:-1], 1, 1))
+
+
+def within_rounding(a: Arrays, x: Atom, size: Atom) -> Atom:
+    """Where a difference of results of a decomposition, or of what is computed of them, is no more than rounding."""
+    eps = _ROUNDING * float(np.finfo(x.dtype or "d").eps)
+    return a.emit("le", a.emit("abs", x), a.builder.mul(Constant(eps), size))
+
+
+def rule_over_gaps(a: Arrays, w: Atom, y: Atom, asked: Atom | None = None) -> Atom:
+    """y/(w_j - w_i) of all pairs, 0 between one and itself; NaN where rounding cannot tell two values apart, but for those of
+    which nothing is `asked`: their columns are zero."""
+    b, gap = a.builder, _pairs(a, "sub", w)
+    away = b.select(array_atom(np.eye(w.shape[-1], dtype=bool)), Constant(0.0), y)
+    columns = a.sum(a.emit("abs", y if asked is None else asked), (len(y.shape) - 2,))
+    apart = array_atom(np.where(np.eye(w.shape[-1], dtype=bool), 0.0, np.nan))
+    unknown = b.select(a.emit("eq", _pairs(a, "add", columns), Constant(0.0)), Constant(0.0), apart)
+    lost = within_rounding(a, gap, _largest(a, w))
+    return b.select(lost, unknown, a.emit("div", away, b.select(lost, Constant(1.0), gap)))
 
 
 def rule_apart(a: Arrays, w: Atom) -> Atom:
@@ -61,10 +82,60 @@ def _size(a: Arrays, x: Atom) -> Atom:
     return a.reshape(total, (*total.shape, 1, 1))
 
 
-def _square_gaps(a: Arrays, s: Atom) -> Atom:
-    """1/(s_j**2 - s_i**2), 0 on the diagonal."""
-    rows = a.reshape(s, (*s.shape, 1))
-    return _reciprocal(a, a.emit("mul", a.emit("sub", _columns(a, s), rows), a.emit("add", _columns(a, s), rows)))
+def _quotients(a: Arrays, w: Atom, g: Atom, slopes: Atom, odd: bool = False) -> Atom:
+    """(g_j - g_i)/(w_j - w_i) of all pairs; of odd functions (g_j + g_i)/(w_j + w_i), each and itself too.
+
+    The mean slope where rounding cannot tell it from the quotient; else NaN where it cannot tell values of w apart.
+    """
+    b, size, op = a.builder, a.emit("abs", g), "add" if odd else "sub"
+    rise, run = _pairs(a, op, g), _pairs(a, op, w)
+    top, most = _largest(a, w), _largest(a, g)
+    found = a.emit("div", rise, b.select(within_rounding(a, run, top), UNKNOWN, run))
+    if slopes is not UNKNOWN:
+        steep = a.emit("div", most, b.select(a.emit("gt", top, Constant(0.0)), top, Constant(math.inf)))
+        mean, far, within = slopes, rise, b.add(_pairs(a, "add", size), b.mul(steep, a.emit("abs", run)))
+        if slopes.shape:
+            mean = b.mul(Constant(0.5), _twice_slopes(a, slopes, steep, odd))
+            far = b.sub(rise, b.mul(mean, run))
+            within = b.add(within, b.mul(a.emit("abs", mean), _pairs(a, "add", a.emit("abs", w))))
+        found = b.select(within_rounding(a, far, within), mean, found)
+    return found if odd else b.select(array_atom(np.eye(w.shape[-1], dtype=bool)), Constant(0.0), found)
+
+
+def _twice_slopes(a: Arrays, slopes: Atom, steep: Atom, odd: bool) -> Atom:
+    """Of all pairs the slope of one's difference, or sum, by its own, twice; NaN where they are not slopes of one function."""
+    b, rows = a.builder, a.sum(slopes, (len(slopes.shape) - 1,))
+    total = _pairs(a, "add", a.diagonal(slopes))
+    total = total if odd else a.emit("sub", total, a.emit("add", slopes, a.swapped(slopes)))
+    alike = b.mul(Constant(_ALIKE), _pairs(a, "add", a.emit("abs", rows)))
+    away = a.emit("max", b.sub(a.emit("abs", _pairs(a, "sub", rows)), alike), Constant(0.0))
+    return b.select(within_rounding(a, away, steep), total, UNKNOWN)
+
+
+def rule_along_spectrum(a: Arrays, x: Atom, g: Atom, slopes: Atom, e: Atom) -> Atom:
+    """The derivative along e of the matrix with the eigenvectors of x and the eigenvalues g, these kept."""
+    v, w = a.bind("eigenvectors", x), a.builder.real(a.bind("eigenvalues", x))
+    inside = a.matmul(a.matmul(a.mirrored(v), e), v)
+    return a.matmul(a.matmul(v, a.builder.mul(_quotients(a, w, g, slopes), inside)), a.mirrored(v))
+
+
+def rule_along_singular(a: Arrays, x: Atom, g: Atom, slopes: Atom, e: Atom) -> Atom:
+    """The derivative along e of the matrix with the singular vectors of x and the singular values g, these kept."""
+    b = a.builder
+    u, s, vh = (a.bind(name, x) for name in ("left_vectors", "singular_values", "right_vectors"))
+    left, right = a.matmul(a.swapped(u), e), a.matmul(e, a.swapped(vh))
+    inside = a.matmul(left, a.swapped(vh))
+    even, odd = (b.mul(Constant(0.5), a.emit(op, inside, a.swapped(inside))) for op in ("add", "sub"))
+    sums = _quotients(a, s, g, slopes, True)
+    found = a.matmul(a.matmul(u, b.add(b.mul(_quotients(a, s, g, slopes), even), b.mul(sums, odd))), vh)
+    scaled = a.diagonal(sums)
+    if x.shape[-2] > x.shape[-1]:
+        away = b.mul(a.emit("sub", right, a.matmul(u, inside)), _columns(a, scaled))
+        found = b.add(found, a.matmul(away, vh))
+    if x.shape[-2] < x.shape[-1]:
+        away = b.mul(a.emit("sub", left, a.matmul(inside, vh)), a.reshape(scaled, (*scaled.shape, 1)))
+        found = b.add(found, a.matmul(u, away))
+    return found
 
 
 def rule_turned(a: Arrays, u: Atom, s: Atom, v: Atom, dx: Atom) -> Atom:
@@ -73,7 +144,7 @@ def rule_turned(a: Arrays, u: Atom, s: Atom, v: Atom, dx: Atom) -> Atom:
     pushed = a.matmul(dx, v)
     inside = a.matmul(a.swapped(u), pushed)
     scaled = b.mul(inside, _columns(a, s))
-    found = a.matmul(u, b.mul(_square_gaps(a, s), b.add(scaled, a.swapped(scaled))))
+    found = a.matmul(u, rule_over_gaps(a, s, a.emit("div", b.add(scaled, a.swapped(scaled)), _pairs(a, "add", s))))
     if u.shape[-2] == u.shape[-1]:
         return found
     outside = a.emit("sub", pushed, a.matmul(u, inside))
@@ -84,7 +155,7 @@ def rule_turned_back(a: Arrays, u: Atom, s: Atom, v: Atom, ds: Atom) -> Atom:
     """The cotangent of a matrix from that of its left singular vectors."""
     b = a.builder
     inside = a.matmul(a.swapped(u), ds)
-    skew = b.mul(_square_gaps(a, s), a.emit("sub", inside, a.swapped(inside)))
+    skew = rule_over_gaps(a, s, a.emit("div", a.emit("sub", inside, a.swapped(inside)), _pairs(a, "add", s)), inside)
     found = a.matmul(u, b.mul(skew, _columns(a, s)))
     if u.shape[-2] != u.shape[-1]:
         away = b.mul(ds, _columns(a, a.emit("div", Constant(1.0), s)))
@@ -135,9 +206,11 @@ WORDS: dict[str, Callable[..., Any]] = {
 } | {
     f.__name__.removeprefix("rule_"): f
     for f in (
-        rule_gaps,
+        rule_over_gaps,
         rule_apart,
         rule_ranked,
+        rule_along_spectrum,
+        rule_along_singular,
         rule_turned,
         rule_turned_back,
         rule_upper,

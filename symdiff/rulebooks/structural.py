@@ -20,7 +20,7 @@ from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.ir.building import array_atom, is_constant
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.book import table_folder
-from symdiff.rulebooks.matrices import WORDS
+from symdiff.rulebooks.matrices import UNKNOWN, WORDS
 from symdiff.rulebooks.tables import FORMULA_OPERATORS
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
@@ -110,8 +110,11 @@ def _shown(columns: list[str], operands: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def rule_pullback(arrays: Arrays, binding: Node, place: int, cotangent: Atom) -> Atom | None:
-    """The cotangent of operand `place` from the result's; None where the operand has no derivative."""
+def rule_pullback(arrays: Arrays, binding: Node, place: int, cotangent: Atom, slopes: Atom = UNKNOWN) -> Atom | None:
+    """The cotangent of operand `place` from the result's; None where the operand has no derivative.
+
+    `slopes` are those of a spectral head's second operand by the values of the first.
+    """
     if binding.op == "concatenate":
         axis = binding.params.params["axis"]
         start = sum(o.shape[axis] for o in binding.operands[:place])
@@ -129,11 +132,11 @@ def rule_pullback(arrays: Arrays, binding: Node, place: int, cotangent: Atom) ->
         return arrays.builder.bundle(tuple(cotangent if k == binding.params else ZERO for k in range(len(several))))
     rule = rule_of(binding)
     formula = rule.cotangents[place]
-    return None if formula is None else _walk(formula, _Words(arrays, binding, rule, {"ds": cotangent}), rule)
+    return None if formula is None else _walk(formula, _Words(arrays, binding, rule, {"ds": cotangent, "slopes": slopes}), rule)
 
 
-def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -> Atom | None:
-    """The tangent of the result from those of some operands, by their places; None where it has none."""
+def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom], slopes: Atom = UNKNOWN) -> Atom | None:
+    """The tangent of the result from those of some operands, by their places; None where it has none. `slopes` as above."""
     if binding.op == "concatenate":
         parts = [tangents[i] if i in tangents else arrays.broadcast_to(ZERO, o.shape) for i, o in enumerate(binding.operands)]
         return arrays.concatenate(parts, binding.params.params["axis"])
@@ -154,7 +157,8 @@ def rule_pushforward(arrays: Arrays, binding: Node, tangents: dict[int, Atom]) -
             formula = rule.tangents[place]
             if formula is None:
                 continue
-            term = _walk(formula, _Words(arrays, binding, rule, {f"d{rule.operands[place]}": tangent}), rule)
+            given = {f"d{rule.operands[place]}": tangent, "slopes": slopes}
+            term = _walk(formula, _Words(arrays, binding, rule, given), rule)
         total = term if total is None else arrays.builder.add(total, term)
     return total
 

@@ -21,6 +21,8 @@ from symdiff.vocabulary.matrices import (
     is_definite,
     packed,
     permuted,
+    with_eigenvalues,
+    with_singular_values,
 )
 
 Shape = tuple[int, ...]
@@ -251,6 +253,10 @@ def _right(s: Shape) -> Shape:
     return (*s[:-2], min(s[-2:]), s[-1])
 
 
+def _with_values(s: Shape, g: Shape) -> Shape:
+    return (*broadcast_extents(s[:-2], g[:-1]), *s[-2:])
+
+
 def _first(*shapes: Shape, **_: Any) -> Shape:
     return shapes[0]
 
@@ -371,19 +377,21 @@ _ROWS = [
     Head("is_definite", is_definite, lambda s: s[:-2], "_is_definite({0})", result="count", cells=False, cost=_cubic,
          traits="flat of_last_axes"),
     Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "{np}.linalg.eigvalsh({0})", cells=False, cost=_cubic,
-         traits="of_last_axes"),
+         traits="of_last_axes decomposes"),
     Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "{np}.linalg.eigh({0})[1]", cells=False, cost=_cubic,
-         traits="of_last_axes"),
+         traits="of_last_axes decomposes"),
     Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "{np}.linalg.eigvals({0}) + 0j",
-         result="complex", cells=False, cost=_cubic, traits="of_last_axes"),
+         result="complex", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
     Head("general_eigenvectors", lambda x: np.linalg.eig(x)[1] + 0j, _first, "{np}.linalg.eig({0})[1] + 0j",
-         result="complex", cells=False, cost=_cubic, traits="of_last_axes"),
+         result="complex", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
     Head("singular_values", lambda x: np.linalg.svd(x, compute_uv=False), lambda s: (*s[:-2], min(s[-2:])),
-         "{np}.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic, traits="of_last_axes"),
+         "{np}.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
+    Head("with_eigenvalues", with_eigenvalues, _with_values, cells=False, cost=_cubic, traits="spectral decomposes"),
+    Head("with_singular_values", with_singular_values, _with_values, cells=False, cost=_cubic, traits="spectral decomposes"),
     Head("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], _left,
-         "{np}.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic, traits="of_last_axes"),
+         "{np}.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
     Head("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2], _right,
-         "{np}.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic, traits="of_last_axes"),
+         "{np}.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
     Head("left_rest", lambda x, count: np.linalg.svd(x)[0][..., count:], lambda s, count: (*s[:-1], s[-2] - count),
          "{np}.linalg.svd({0})[0][..., {count}:]", cells=False, cost=_cubic, traits="of_last_axes"),
     Head("right_rest", lambda x, count: np.linalg.svd(x)[2][..., count:, :], lambda s, count: (*s[:-2], s[-1] - count, s[-1]),

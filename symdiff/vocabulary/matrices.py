@@ -79,6 +79,18 @@ def inverse_transposed(x: Any) -> Any:
             return cofactors(x) / np.linalg.det(x)[..., None, None]
 
 
+def with_eigenvalues(x: Any, g: Any) -> Any:
+    """The matrix with the eigenvectors of a Hermitian one, and other eigenvalues."""
+    v = np.linalg.eigh(x)[1]
+    return (v * g[..., None, :]) @ np.conj(v.swapaxes(-1, -2))
+
+
+def with_singular_values(x: Any, g: Any) -> Any:
+    """The matrix with the singular vectors of another one, and other singular values."""
+    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    return (u * g[..., None, :]) @ vh
+
+
 def is_definite(x: Any) -> Any:
     """1 for each Hermitian matrix that has a Cholesky factor, 0 for others."""
     found = np.ones(x.shape[:-2])
