@@ -190,3 +190,20 @@ def test_a_function_that_is_not_traced_decides_nothing_by_raising():
 )
 def test_what_is_flat_beside_an_essential_singularity(f):
     assert sd.grad(f)(0.0) == sd.jvp(f)(0.0, 0.7)[1] == sd.derivative(f, order=2)(0.0) == 0.0
+
+
+@pytest.mark.parametrize("options", [{}, {"paths": "guard"}, {"paths": "merge"}, {"scalarize": False}], ids=str)
+@pytest.mark.parametrize(
+    "f, first, second",
+    [
+        (lambda x: np.where(x == 0, 5, 1.0) * x, 1, 0),
+        (lambda x: np.where(x != 0, 1.0, 0.0) * np.sin(x), 1, 0),
+        (lambda x: x * x * np.where(x == 0, 7.0, 1.0), 0, 2),
+        (lambda x: np.exp(np.where(x == 0, 7.0, 2.0) * x), 2, 4),
+        (lambda x: np.where(x == 0, 5, 1.0) + x, 1, 0),
+    ],
+)
+def test_constants_stored_at_a_point_are_no_factors_of_slopes(f, first, second, options):
+    assert sd.grad(f, **options)(0.0) == first
+    assert sd.derivative(f, order=2, **options)(0.0) == second
+    assert sd.grad(sd.grad(f, **options))(0.0) == second

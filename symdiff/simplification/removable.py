@@ -103,8 +103,13 @@ class _Removing:
         self.passed = ("pow",) if guarded else ("div", "pow")  # in which a pole below the line is none
         self.facts = facts
         self.builder = builder
-        self.moving = active_symbols(facts.bindings, wrt)
+        wrt = set(wrt)
         self.thinness = Thinness(wrt)
+        self.moving = active_symbols(facts.bindings, wrt)
+        if guarded:  # constants, too, that are stored at points of what moves
+            points = ((b.result, _guard(facts, b)) for b in facts.bindings)
+            wrt |= {select for select, point in points if point is not None and point.of in self.moving}
+            self.moving = active_symbols(facts.bindings, wrt)
         self.thinness.include(facts.bindings if guarded else ())
         self.told = told(facts.bindings)
         self._stands: dict[Atom, Atom] = {}
