@@ -84,7 +84,7 @@ def pushed(sweep: Any, binding: Node, parts: dict[int, Masked], before: bool) ->
 
 def _slopes(sweep: Any, binding: Node) -> tuple[Atom, ...]:
     """Those that the rules of spectral heads take."""
-    return (slopes_of_values(sweep.builder, binding, sweep.slopes.partials.rules),) if binding.op in _SPECTRAL else ()
+    return (slopes_of_values(sweep.builder, binding, sweep.slopes),) if binding.op in _SPECTRAL else ()
 
 
 def _left(binding: Node) -> Atom | None:

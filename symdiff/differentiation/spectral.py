@@ -15,6 +15,7 @@ from symdiff.differentiation.deltas import Sparse, unit_seeds
 from symdiff.differentiation.forward import Forward
 from symdiff.differentiation.moving import slopes_of_values
 from symdiff.differentiation.partials import ZERO
+from symdiff.differentiation.slopes import Slopes
 from symdiff.differentiation.vectorizing import append_batched
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.building import Builder, array_atom
@@ -22,7 +23,6 @@ from symdiff.ir.graph import GraphOutput
 from symdiff.ir.node import Atom, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.matrices import UNKNOWN, within_rounding
-from symdiff.simplification.interning import Values
 from symdiff.vocabulary.traits import operations
 from symdiff.vocabulary.walking import worked_out
 
@@ -32,25 +32,14 @@ _MOVING = operations("picks", "rearranges") | {"item"}
 
 
 @slopes_of_values.written
-def spectral_slopes(builder: Builder, binding: Node, rules: Any) -> Atom:
+def spectral_slopes(builder: Builder, binding: Node, slopes: Slopes) -> Atom:
     """The slopes of a spectral head's second operand by the values of its matrix, along the last axis; zero where it does not
     depend on these."""
     x, g = binding.operands
     name = binding.op.removeprefix("with_")
 
-    table, numbers = Values(), dict[Atom, int]()
-
-    def numbered(atom: Atom) -> int:
-        if atom.op == "const":
-            return table.constant(atom)  # type: ignore[arg-type]
-        static = id(atom) if atom.op == "input" else atom.params
-        return table.put(atom.op, tuple(numbers[o] for o in atom.operands), atom.shape, atom.dtype, static)
-
-    def number(atom: Atom) -> int:
-        return worked_out(atom, numbers, lambda o: o.operands, numbered)  # type: ignore[no-any-return]
-
     def is_value(atom: Atom) -> bool:
-        return atom.op == name and (atom.operands[0] is x or number(atom.operands[0]) == number(x))
+        return atom.op == name and slopes.facts.same(atom.operands[0], x)
 
     between = _above(g, is_value)  # what the operand is made of, in order
     outside = {o for o in between if o.op == "input"}
@@ -64,8 +53,8 @@ def spectral_slopes(builder: Builder, binding: Node, rules: Any) -> Atom:
             moving.add(atom)
     if g not in moving:
         return ZERO
-    found = _Slopes(Arrays(builder, binding.origin), values, [o for o in between if o in moving])
-    return found.chosen(found.of(g, rules))
+    found = _Spectrum(Arrays(builder, binding.origin), values, [o for o in between if o in moving])
+    return found.chosen(found.of(g, slopes.partials.rules))
 
 
 def _above(atom: Atom, first: Callable[[Atom], bool]) -> dict[Atom, None]:
@@ -75,7 +64,7 @@ def _above(atom: Atom, first: Callable[[Atom], bool]) -> dict[Atom, None]:
     return found
 
 
-class _Slopes:
+class _Spectrum:
     """By the values of a matrix; `between` depends on them, and they are of it."""
 
     def __init__(self, arrays: Arrays, values: list[Node], between: list[Node]) -> None:

@@ -59,8 +59,7 @@ def rule_over_gaps(a: Arrays, w: Atom, y: Atom, asked: Atom | None = None) -> At
 def rule_apart(a: Arrays, w: Atom) -> Atom:
     """1 for a value that no other equals, else NaN."""
     n = w.shape[-1]
-    equal = a.emit("eq", _columns(a, w), a.reshape(w, (*w.shape, 1)))
-    others = a.emit("select", equal, array_atom(np.where(np.eye(n, dtype=bool), 0.0, np.nan)), Constant(0.0))
+    others = a.emit("select", _pairs(a, "eq", w), array_atom(np.where(np.eye(n, dtype=bool), 0.0, np.nan)), Constant(0.0))
     return a.emit("add", Constant(1.0), a.sum(others, (len(w.shape) - 1,)))
 
 
