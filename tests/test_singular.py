@@ -215,9 +215,9 @@ def test_vectors_of_equal_values_have_no_derivative():
     weights = np.array([[1.0, 2.0], [3.0, 4.0]])
     for f in (
         lambda x: np.linalg.eigh(x)[1][0, 0],
-        lambda x: np.sum((np.linalg.eigh(x)[1] * np.exp(np.linalg.eigh(x)[0])) @ np.linalg.eigh(x)[1].T),
+        lambda x: np.sum((np.linalg.eigh(x)[1] * np.exp(np.linalg.eigh(x)[0])) @ weights),
         lambda x: np.linalg.svd(x)[0][0, 0],
-        lambda x: np.sum((np.linalg.svd(x)[0] @ np.linalg.svd(x)[2]) * weights),
+        lambda x: np.sum(np.linalg.svd(x)[0] @ weights @ np.linalg.svd(x)[2]),
     ):
         assert np.any(np.isnan(sd.grad(f)(2 * EYE)))
     np.testing.assert_allclose(sd.grad(lambda x: np.sum(np.linalg.eigvalsh(x) ** 2))(EYE), 2 * EYE)

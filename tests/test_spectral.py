@@ -155,6 +155,45 @@ def test_rules_of_vectors():
         )
 
 
+def root(x):
+    w, v = np.linalg.eigh(x)
+    return (v * np.sqrt(w)) @ v.T
+
+
+def logarithm(x):
+    w, v = np.linalg.eigh(x)
+    return v @ np.diag(np.log(w)) @ v.conj().T
+
+
+def nearest(x):
+    u, _, vh = np.linalg.svd(x, full_matrices=False)
+    return u @ vh
+
+
+def damped(x):
+    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    return (u * np.tanh(s)) @ vh
+
+
+@pytest.mark.parametrize("f", [root, logarithm, nearest, damped])
+@pytest.mark.parametrize("at", ["three", "all equal", "the smallest equal", "two and three", "beside one another by 1e-07"])
+def test_functions_of_matrices_by_their_values(f, at):
+    """Right where values are equal, too, by differences of the function itself; second derivatives are NaN there."""
+    x = FULL[at]
+    weights, d = source.normal(size=(2, *x.shape))
+    d = d + d.T
+
+    def weighted(x):
+        return np.sum(weights * f(x))
+
+    slope = (weighted(x + 1e-4 * d) - weighted(x - 1e-4 * d)) / 2e-4
+    bend = (weighted(x + 1e-3 * d) - 2 * weighted(x) + weighted(x - 1e-3 * d)) / 1e-6
+    for found in (np.sum(sd.grad(weighted)(x) * d), sd.jvp(weighted)(x, d)[1]):
+        assert found == pytest.approx(slope, rel=1e-4, abs=1e-5)
+    second = np.sum(sd.hvp(weighted)(x, d) * d)
+    assert np.isnan(second) if "equal" in at or at == "two and three" else second == pytest.approx(bend, rel=1e-3, abs=1e-3)
+
+
 def test_complex_matrices_and_batches():
     z = source.normal(size=(2, 3, 3)) + 1j * source.normal(size=(2, 3, 3))
     q, e = np.linalg.qr(z[0])[0], z[1] + z[1].conj().T

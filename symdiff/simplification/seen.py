@@ -16,6 +16,7 @@ from symdiff.simplification.piecewise import flattened
 from symdiff.simplification.removable import regular
 from symdiff.simplification.rewriting import rewritten
 from symdiff.simplification.shifting import shifted
+from symdiff.simplification.spectra import spectral
 
 
 def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], order: int = 2, whole: bool = False) -> Facts:
@@ -25,7 +26,7 @@ def known_bindings(bindings: list[Node], builder: Builder, wrt: Iterable[Atom], 
     again = any(not b.primal for b in bindings)
     removing = partial(regular, wrt=wrt, order=order, again=again, whole=whole)
     flat = [flattened] if any(map(kink_by_rule, bindings)) else []
-    for rewrite in (rewritten, *flat, removing, partial(simplified_selects, wrt=wrt), shifted):
+    for rewrite in (spectral, rewritten, *flat, removing, partial(simplified_selects, wrt=wrt), shifted):
         found = rewrite(facts, builder)
         facts = facts if found == facts.bindings else Facts(found)
     return facts
