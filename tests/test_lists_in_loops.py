@@ -13,6 +13,7 @@ import symdiff as sd
 N = 40
 LOG = []
 NOISE = np.linspace(0.5, 1.0, N)
+ONES = [1.0]
 
 
 class Pendulum:
@@ -930,7 +931,7 @@ def reversed_and_copied(x):
         items.reverse()
         before = items.copy()
         items[::2] = [before[0] * 0.9 + x, 0.5 * items[0], math.sin(items[2])]
-        items[3] = (items + [1.0])[-1] + 0.5 * before[3]
+        items[3] = (items + ONES)[-1] + 0.5 * before[3]
     return sum(k * item for k, item in enumerate(items))
 
 
