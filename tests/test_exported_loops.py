@@ -675,3 +675,43 @@ def test_constants_with_zeros_of_both_signs_are_two():
     exec(text, space)
     assert "-0.0" in text
     np.testing.assert_allclose(space["turned_value_and_grad"](x)[0], df(x)[0], rtol=1e-12)
+
+
+def cholesky(A):
+    n = len(A)
+    L = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            s = A[i, j]
+            for k in range(j):
+                s -= L[i, k] * L[j, k]
+            if i == j:
+                L[i, i] = np.sqrt(s)
+            else:
+                L[i, j] = s / L[j, j]
+    return np.sum(L**3)
+
+
+def triangular(A):
+    B = A.T.copy()
+    for i in range(len(B)):
+        for j in range(B.shape[1]):
+            s = 0.0
+            for k in range(i + 1, len(B)):
+                s += A[k, i] * B[k, j]
+            B[i, j] += s
+    return np.sum(B * B)
+
+
+@pytest.mark.parametrize("f", [cholesky, triangular])
+def test_rounds_of_loops_within_loops_copy_no_matrices(f):
+    n = 23
+    A = np.random.default_rng(4).random((n, n)) + n * np.eye(n)
+    df = sd.grad(f)
+    step, along = 1e-6, np.random.default_rng(5).normal(size=(n, n))
+    slope = (f(A + step * along) - f(A - step * along)) / (2 * step)
+    assert np.sum(df(A) * along) == pytest.approx(slope, rel=1e-7)
+    inside = False
+    for line in df.source(A, target="c").splitlines():
+        inside = (inside and not line.startswith("    }")) or line.lstrip().startswith("for (long k_ ")
+        assert not (inside and ("for (long j " in line or f"< {n * n};" in line)), line  # over all cells

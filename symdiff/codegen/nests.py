@@ -117,6 +117,7 @@ class Nest(Values):
             value = self._array(position, node)
             if not isinstance(value, Cells):
                 several = self.uses[position] > 1 or position in self.inside or self._reads_written(position, node)
+                several = several and self.whole_of(position) is None  # where it is an index, nothing reads it
                 name = self._input_name(node) if node.op == "input" else ""
                 value = self.words.named(name, value, node.dtype) if several else self.words.held(value)
             elif value.buffer is None:
