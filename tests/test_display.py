@@ -237,3 +237,82 @@ WRITTEN = {
 def test_programs_of_arrays_tell_what_differs(case):
     function, text, times = WRITTEN[case]
     assert str(sd.trace(function, np.arange(1.0, 4.0)).formula).count(text) == times
+
+
+LONG = np.linspace(-1.0, 1.0, 80)
+
+
+def median(x):
+    return np.median(x)
+
+
+def medians(x):
+    return np.sum(np.median(np.reshape(x, (2, 2)), axis=1) ** 2)
+
+
+def fitted(x):
+    return np.linalg.lstsq(np.reshape(np.linspace(1.12, x[0], 24), (6, 4)) + 4, np.ones(6), rcond=None)[0].mean()
+
+
+def fitted2(x):
+    return np.sum(np.linalg.lstsq(np.stack([np.ones(4), x], axis=1), np.arange(4.0), rcond=None)[0])
+
+
+def masked(x):
+    y = x[0] * np.linspace(0, 1, 4) + 1.0
+    np.putmask(y, y < 1.414, x[1] / (0.8 + y[2] ** 2))
+    return np.sum(np.sin(LONG * x[2]) * y[2]) + np.sum(y)
+
+
+def padded(x):
+    y = np.pad([5, 1, 3, 0.7, x[2]], 1)
+    y[0] = 5
+    return np.sum(y)
+
+
+def padded2(x):
+    y = np.pad(x * 2, (1, 2))
+    y[1:3] += x[0]
+    return np.sum(y**2)
+
+
+def cell(x):
+    few = np.pad(np.full(2, x[0]), 1)
+    if x[0] > 5:
+        return x[0]
+    return x[0] + (complex(few[3], 1.31) ** 2).real * x[1]
+
+
+def norm(x):
+    y = np.median(np.reshape(np.linspace(1.19, x[0], 12), (4, 3)), axis=1)
+    return [np.linalg.norm(y), 0.5][int(x[0] > 5)]
+
+
+def prefix(x):
+    q, v = 1.0, 0.0
+    for _ in range(6):
+        q *= x[2]
+        v += q
+    return v + x.mean()
+
+
+def corner(x):
+    m = np.reshape(x, (2, 2))
+    return m[0, -2] + 0.5 + np.sum(m)
+
+
+def where_sum(x):
+    m = x > 0.35
+    return np.sum(np.where(m, np.sum(np.where(m, x, 0.0)) * x, x**2) * LONG[:4])
+
+
+@pytest.mark.parametrize("loops", [None, "keep"])
+@pytest.mark.parametrize(
+    "f",
+    [median, medians, fitted, fitted2, masked, padded, padded2, cell, norm, prefix, corner, where_sum],
+)
+def test_what_is_differentiated_is_shown(f, loops):
+    df = sd.value_and_grad(f, loops=loops) if loops else sd.value_and_grad(f)
+    df(np.array([0.3, 0.4, 0.6, 0.2]))
+    assert "False" not in str(df.formula)
+    assert df.formula._repr_latex_().startswith("$")

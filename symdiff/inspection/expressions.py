@@ -170,7 +170,9 @@ def build_sympy(op: str, args: list[Any]) -> Any:
 
 
 def _related(head: Any, args: Sequence[Any]) -> Any:
-    """A relation; of numbers, whether it holds."""
+    """A relation; of numbers, whether it holds, which only an inequality does of NaN."""
+    if any(arg.has(sp.nan) and not arg.has(sp.Piecewise) for arg in args):
+        return sp.sympify(head is sp.Ne)
     if all(arg.is_number for arg in args):
         return head(*(arg.doit() for arg in args)).doit()
     return head(*args, evaluate=False) if isinstance(head, type) else head(*args)
@@ -196,19 +198,23 @@ def _both(condition: Any, held: Any) -> Any:
 
 
 def _braces(expr: Any) -> Iterator[Any]:
-    """The braces in an expression, without those inside others, and inside sums."""
+    """The braces in an expression, without those inside others, and inside sums and heads of our own."""
     if isinstance(expr, sp.Piecewise):
         yield expr
-    elif expr.has(sp.Piecewise) and not isinstance(expr, sp.Sum):
+    elif expr.has(sp.Piecewise) and not isinstance(expr, sp.Sum) and not _is_closed(expr):
         for arg in expr.args:
             yield from _braces(arg)
+
+
+def _is_closed(expr: Any) -> bool:
+    return getattr(expr, "is_closed", False)
 
 
 def _replaced(expr: Any, old: Any, new: Any) -> Any:
     """The expression with one part for another, as it stands."""
     if expr == old:
         return new
-    args = [_replaced(arg, old, new) for arg in expr.args] if expr.has(old) else expr.args
+    args = [_replaced(arg, old, new) for arg in expr.args] if expr.has(old) and not _is_closed(expr) else expr.args
     return expr if args is expr.args else expr.func(*args, evaluate=False)
 
 
@@ -251,8 +257,11 @@ def _chosen(condition: Any, a: Any, b: Any) -> Any:
 
 
 def piecewise(rows: list[tuple[Any, Any]]) -> Any:
-    """A Piecewise of values and conditions as they stand."""
-    return sp.Basic.__new__(sp.Piecewise, *(sp.Tuple.__new__(ExprCondPair, *row) for row in rows))
+    """A Piecewise of values and conditions as they stand, the last one true; a value that is the only one for itself."""
+    possible = [(value, condition) for value, condition in rows if condition != sp.false]
+    if possible[0][1] == sp.true:
+        return possible[0][0]
+    return sp.Basic.__new__(sp.Piecewise, *(sp.Tuple.__new__(ExprCondPair, *row) for row in possible))
 
 
 def _parts_of(head: Any, args: list[Any]) -> list[Any]:

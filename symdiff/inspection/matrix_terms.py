@@ -238,7 +238,10 @@ class Algebra:
                 continue
             if kind == "cells":
                 rest = extents_of(f.what)[1:]
-                value: Value = parts[math.prod(rest) * f.at[0].start + (f.at[1].start if rest else 0)]
+                cell = math.prod(rest) * f.at[0].start + (f.at[1].start if rest else 0)
+                if not 0 <= cell < len(parts) - 1:
+                    raise Wordless("a cell beyond the cells of an array")
+                value: Value = parts[cell]
             elif kind == "sum":
                 value = self.moved(parts[0], places, own)
             else:

@@ -193,13 +193,13 @@ class Values:
             return self._exp(operands[0])
         if op == "log":
             return self._log(operands[0])
-        if all(n is not None and n.is_number for n in numbers):
+        if all(n is not None and n.is_number and n.is_real for n in numbers):
             return self._folded(op, [float(n) for n in numbers], binding.shape)
         return a.call(op, operands)
 
     def _folded(self, op: str, numbers: list[float], shape: Shape) -> Value:
         with np.errstate(all="ignore"):
-            return self.algebra.number(exact_number(OPS[op].function()(*numbers).item()), shape)
+            return self.algebra.number(exact_number(np.asarray(OPS[op].function()(*numbers)).item()), shape)
 
     def _selected(self, binding: Node, operands: list[Value]) -> Value:
         """A brace; where the derivative chose between its formula and a limit at one point, the formula."""

@@ -47,11 +47,24 @@ def _in_order(where: tuple[Equation, ...]) -> tuple[Equation, ...]:
     return tuple(by_name[left] for left in order)
 
 
+class _ArrayWriter(Writer):
+    """Writes terms of arrays."""
+
+    def assumed(self, term: Term, condition: Term, holds: bool) -> Term:
+        """A condition tells nothing of what functions of arrays take, whose cells are others."""
+        seen: set[Term] = set()
+        for found in inside_first(term, seen):
+            if found.op.startswith((_CALLED, _PART)):
+                return term
+            seen.add(found)
+        return super().assumed(term, condition, holds)
+
+
 class _Program:
     """The terms of a graph; `named` are those that loops use, by their names."""
 
     def __init__(self, graph: Graph) -> None:
-        self.writer = Writer()
+        self.writer = _ArrayWriter()
         self.named: dict[Term, Term] = {}
         self.notes: list[str] = []
         inputs = input_names(graph.inputs)

@@ -125,12 +125,14 @@ def _own_names(graph: Graph, values: Values, sources: Sources, worded: Worded) -
     found: dict[Any, tuple[str | None, Fraction]] = {}
     for assigned in assigned_values(graph, sources, values.known).values():
         for name, bindings in assigned.items():
+            if len(bindings) != 1:
+                continue
             try:
                 term = worded.term(worded.words.word(values.known[bindings[0]]))
             except Wordless:
                 continue
             term, times = term.multiple
-            if len(bindings) == 1 and term.kind not in ("symbol", "number"):
+            if term.kind not in ("symbol", "number"):
                 found.setdefault(term, (name, times))
     return found
 

@@ -22,6 +22,7 @@ class Shown(Expr):
     """A head that prints itself: its `parts` in order, expressions and signs, which are pairs of LaTeX and of text."""
 
     is_commutative = True
+    is_closed = True  # conditions in it are not those around it: it may be of all cells
     binding = prettyForm.ATOM
 
     def __new__(cls, *args: Any) -> Any:

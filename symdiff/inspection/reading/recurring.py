@@ -194,7 +194,7 @@ class Kept(Reader):
             name = loop.params.results[place].name
             name = f"{name}[{rounds}]" if place < loop.params.carried else self.free_name(name)
             self.known[binding] = self.ends[loop, place] = t.symbol(name)
-        elif binding.shape != () or (binding.op in ("item", "size") and binding not in self.known):
+        elif binding not in self.known and (binding.op == "size" or any(x.shape for x in (binding, *binding.operands))):
             raise Unreadable
 
     def _loop(self, binding: Node) -> Rows:
@@ -216,7 +216,7 @@ class Kept(Reader):
             if leaf.shape:
                 raise Unreadable
             known[leaf.node] = t.symbol(f"{leaf.name}[{k}]")
-        if any(b.shape != () or b.op in ("loop", "part", "item", "size", "array") for b in loop.body.bindings):
+        if any(b.op in ("loop", "part", "size") or any(x.shape for x in (b, *b.operands)) for b in loop.body.bindings):
             raise Unreadable
         read_graph(loop.body, t, known)
         changing = {leaf.name for leaf, *_ in rounds.carried}
