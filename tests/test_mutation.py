@@ -515,3 +515,33 @@ def test_arrays_that_the_class_makes_are_the_functions_own():
     np.testing.assert_allclose(sd.grad(f)(x), np.concatenate([2 * x[:3] * (1 + x[3:]), 1 + x[:3] ** 2]))
     buffered = np.arange(3.0)
     assert sd.grad(lambda x: np.sum(x * np.ndarray(3, buffer=buffered)))(x[:3]).tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("n", [5, 64, 65, 70, 200])
+def test_arrays_of_comprehensions_of_any_length_see_what_is_assigned(n):
+    def f(x, change):
+        y = np.array([a * 2 for a in x])
+        change(y, x)
+        y[1] += 1.0
+        return np.sum(y**2) + 3 * y[0] * y[1] + y[-1]
+
+    def one(y, x):
+        y[0] = x[1]
+
+    def twice(y, x):
+        y[0] += 1.0
+        y[0] += x[1]
+
+    def several(y, x):
+        y[:3] = x[1:4]
+        y[[0, 2]] *= x[2]
+
+    def repeated(y, x):
+        np.add.at(y, [0, 1, 0], x[2])
+
+    x = np.linspace(-1, 1, n)
+    along = 1e-6 * np.cos(np.arange(n))
+    for change in (one, twice, several, repeated):
+        value, slope = sd.value_and_grad(lambda x: f(x, change))(x)  # noqa: B023
+        assert value == pytest.approx(f(x, change), rel=1e-12)
+        assert slope @ along == pytest.approx((f(x + along, change) - f(x - along, change)) / 2, rel=1e-6)

@@ -111,8 +111,14 @@ class Storage:
         if self.memory.size <= CELLS and not (isinstance(value, Node) and value.op != "const" and _is_all(place, self.memory)):
             self._write_cells(numbers(place, self.memory), value, origin)
         else:
+            self._close_cells(origin)
             self._write_region(place, value, origin)
         self.version = object()
+
+    def _close_cells(self, origin: str) -> None:
+        """Many cells that were kept one by one are those of a symbol from now on."""
+        if self.cells is not None:
+            self.symbol, self.cells = self.whole(origin), None
 
     def _fitting(self, value: Atom | np.ndarray, cells: np.ndarray, what: str, origin: str) -> Any:
         """A value that broadcasts to cells, without leading axes of one cell."""
@@ -189,6 +195,7 @@ class Storage:
         if self.memory.size <= CELLS:
             self._write_cells(chosen, value, origin)
         else:
+            self._close_cells(origin)
             arrays = Arrays(self.builder, origin)
             value = arrays.broadcast_to(self._own_value(value, origin), chosen.shape)
             self.symbol = assigned_at(arrays, self.whole(origin), chosen, value)
