@@ -962,3 +962,28 @@ def test_a_slice_of_another_length_is_pythons():
         return sum(items) + len(items)
 
     assert sd.value_and_grad(f, loops="keep")(0.3)[0] == pytest.approx(f(0.3))
+
+
+def filled_once(x):
+    items, total = [x, 2 * x], 0.0
+    for k in range(30):
+        try:
+            total += items[k] * k
+        except IndexError:
+            items.append(0.1 * total + x)
+    return total + sum(items)
+
+
+def filled_to_a_length(x):
+    items, total = [x, 2 * x], 0.0
+    for _ in range(30):
+        if len(items) < 5:
+            items.append(total + x)
+        total += len(items) * x
+    return total + sum(items)
+
+
+@pytest.mark.parametrize("f", [filled_once, filled_to_a_length])
+def test_rounds_that_append_by_the_length_are_right_where_no_probe_can_run(f):
+    points = np.array([0.3, -0.7, 1.1])
+    np.testing.assert_allclose(sd.vmap(sd.value_and_grad(f, loops="keep"))(points)[0], [f(x) for x in points], rtol=1e-13)

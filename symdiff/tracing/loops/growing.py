@@ -242,7 +242,7 @@ class Growing:
         """The length before this round."""
         self.counted = True
         if self.rate is not None and self._length is None:
-            return (self.loop.index * self.rate if self.rate > 1 else self.loop.index) + self._start()
+            return (self.loop.index if self.rate == 1 else self.loop.index * self.rate if self.rate else 0) + self._start()
         self.stale |= self._length is None
         return self._start() if self._length is None else self._length
 
