@@ -117,9 +117,9 @@ class Nest(Values):
             value = self._array(position, node)
             if not isinstance(value, Cells):
                 several = self.uses[position] > 1 or position in self.inside or self._reads_written(position, node)
-                several = several and self.whole_of(position) is None  # where it is an index, nothing reads it
                 name = self._input_name(node) if node.op == "input" else ""
-                value = self.words.named(name, value, node.dtype) if several else self.words.held(value)
+                is_index = self.whole_of(position) is not None  # nothing reads it
+                value = self.words.named(name, value, node.dtype) if several and not is_index else self.words.held(value)
             elif value.buffer is None:
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
                 costly = not self.arrays and (node.op in COSTLY or not self.costly.isdisjoint(node.operands))

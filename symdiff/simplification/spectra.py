@@ -42,7 +42,7 @@ def spectral(facts: Facts, builder: Builder) -> list[Node]:
             swaps = made.op == "transpose" and made.params.params["axes"] == (*range(rank - 2), rank - 1, rank - 2)
             if (made.op == "transpose") != swaps:
                 return False
-            turned, conjugated = turned != swaps, conjugated or made.op == "conj"
+            turned, conjugated = turned != swaps, conjugated != (made.op == "conj")
             made = facts.node(made.operands[0])
         if vectors.op == "left_vectors":
             return made.op == "right_vectors" and not turned and facts.same(made.operands[0], vectors.operands[0])

@@ -8,11 +8,12 @@ Source of the interface: `scipy.special.cython_special`, whose functions other c
 
 import ctypes
 import functools
+import re
 
 from symdiff.vocabulary.ops import OPS
 
 PREFIX = "scipy."  # of their names in machine code
-MORE = "i32 0"  # the argument that follows the numbers: no method of Python's is asked for
+MORE = ("i32 0",)  # the argument that follows the numbers: no method of Python's is asked for
 
 
 @functools.cache
@@ -28,8 +29,7 @@ def scipy_kernel(op: str) -> int:
     name = row.numpy.partition(".")[2]
     wanted = f"double ({'double, ' * row.arity}int __pyx_skip_dispatch)".encode()
     for found, capsule in cython_special.__pyx_capi__.items():
-        plain = found.removeprefix("__pyx_fuse_").lstrip("0123456789") if found.startswith("__pyx_fuse_") else found
-        if plain == name and _NAME(capsule) == wanted:
+        if re.fullmatch(rf"(__pyx_fuse_\d+)?{name}", found) and _NAME(capsule) == wanted:
             return int(_POINTER(capsule, wanted))
     return 0
 

@@ -7,7 +7,7 @@ function lies in memory that the caller gives; what grows while a loop counts it
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ class LoopLines(Lines):
         super().__init__(most=most)
         self.variants: dict[str, str] = {}  # what else defines functions of vectors, by their names
 
-    def by_lanes(self, name: str, code: str, *operands: str, more: str = "") -> str:
+    def by_lanes(self, name: str, code: str, *operands: str, more: Sequence[str] = ()) -> str:
         found = super().by_lanes(name, code, *operands, more=more)
         if self.in_cells and self.most > 1 and code == "d" and name in VECTORS:
             function, place = VECTORS[name]

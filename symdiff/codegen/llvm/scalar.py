@@ -99,7 +99,7 @@ def emit_instruction(program: Program, node: Node, lines: Lines, values: dict[in
         for position, factor in enumerate(product.nodes):
             found[position] = operands[0] if factor.op == "input" else emit_instruction(product, factor, lines, found)
         return found[product.outputs[0].cells[0]]
-    if code in ("d", "f") and (node.op in _REAL or OPS[node.op].is_special) and codes.count(code) == len(codes):
+    if code in ("d", "f") and node.op in _REAL and codes.count(code) == len(codes):
         return (emit_real(lines, node.op, code, [value[0] for value in operands]),)
     if node.op == "select":
         yes, no = (lines.converted(v, c, code) for v, c in zip(operands[1:], codes[1:], strict=True))

@@ -103,18 +103,17 @@ class Lines:
         self.declared[full] = f"declare {kind} @{full}({', '.join([kind] * len(operands))})"
         return self.put(f"call {kind} @{full}({', '.join(f'{kind} {o}' for o in operands)})")
 
-    def by_lanes(self, name: str, code: str, *operands: str, more: str = "") -> str:
+    def by_lanes(self, name: str, code: str, *operands: str, more: Sequence[str] = ()) -> str:
         """A call of a function of C for each number, with `more` behind its operands."""
         full, plain = name + ("f" if code == "f" else ""), TYPES[code]
-        behind = [more] if more else []
-        kinds = [*[plain] * len(operands), *(each.split()[0] for each in behind)]
+        kinds = [*[plain] * len(operands), *(typed.split()[0] for typed in more)]
         self.declared[full] = f"declare {plain} @{full}({', '.join(kinds)})"
         if self.lanes == 1:
-            return self.put(f"call {plain} @{full}({', '.join([*(f'{plain} {o}' for o in operands), *behind])})")
+            return self.put(f"call {plain} @{full}({', '.join([*(f'{plain} {o}' for o in operands), *more])})")
         result = "undef"
         for lane in range(self.lanes):
             parts = [self.lane(o, code, lane) for o in operands]
-            found = self.put(f"call {plain} @{full}({', '.join([*(f'{plain} {p}' for p in parts), *behind])})")
+            found = self.put(f"call {plain} @{full}({', '.join([*(f'{plain} {p}' for p in parts), *more])})")
             result = self.put(f"insertelement {self.kind(code)} {result}, {plain} {found}, i32 {lane}")
         return result
 
