@@ -1,6 +1,7 @@
 """Arrays that the rounds of kept loops change: by slices, rows, cells of nested loops, in place; against plain Python."""
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -408,7 +409,50 @@ def written_either_way(x):
     return np.sum(np.sin(a))
 
 
+def all_rows_but_one(x):
+    b, s = x[:, None] * np.cos(x), 0.0
+    for i in range(8):
+        for k in range(8):
+            if i != k:
+                f, t = b[i, k], 0.0
+                for j in range(8):
+                    b[i, j] -= 0.1 * f * b[k, j]
+                    t += b[i, j]
+                s += t * f
+    return np.sum(b * b) + s
+
+
+def loops_either_way(x):
+    b = x[:, None] * np.cos(x)
+    for i in range(8):
+        for k in range(8):
+            if b[i, k] > 0.3:
+                for j in range(k, 8):
+                    b[i, j] = b[i, j] * 0.9 + 0.1 * b[k, j]
+            elif i < k:
+                for j in range(8):
+                    if j != i:
+                        b[k - i - 1, j] += 0.1 * b[i, j]
+                    else:
+                        b[k, j] *= 0.5
+    return np.sum(b**3)
+
+
+def while_under_a_condition(x):
+    b, c = x[:, None] * np.cos(x), np.zeros(8)
+    for i in range(8):
+        for k in range(8):
+            if i != k:
+                j = 0
+                while j < 8 and b[i, j] < 1.0:
+                    b[i, j] += 0.3 * x[k]
+                    c[j] += b[i, j]
+                    j += 1
+    return np.sum(b * b) + np.sum(c)
+
+
 IN_PLACE = [
+    all_rows_but_one, loops_either_way, while_under_a_condition,
     cells_of_cells, rows_of_rows, read_before_and_behind, while_cells, complex_cells, three_axes, swept, shortest, sorted_cells,
     written_either_way,
 ]  # fmt: skip
@@ -442,6 +486,34 @@ def test_a_condition_on_a_write_selects_what_is_written():
     inner = [b for b in loop.bindings if b.op == "loop"][-1].params.body
     inner = [b for b in inner.bindings if b.op == "loop"][-1].params.body
     assert [b.shape for b in inner.bindings if b.op == "select"] == [(), ()]
+
+
+@pytest.mark.parametrize("f", [all_rows_but_one, loops_either_way, while_under_a_condition], ids=lambda f: f.__name__)
+def test_a_condition_on_a_loop_that_writes_selects_what_is_written(f):
+    def shapes(graph):
+        inside = [s for b in graph.bindings if b.op == "loop" for s in shapes(b.params.body)]
+        return inside + [b.shape for b in graph.bindings if b.op == "select"]
+
+    assert set(shapes(sd.trace(f, VECTOR, loops="keep"))) == {()}
+
+
+def columns_by_columns(a):
+    q = a.copy()
+    for k in range(len(q)):
+        for j in range(k + 1, len(q)):
+            t = 0.0
+            for i in range(len(q)):
+                t += q[i, k] * q[i, j]
+            for i in range(len(q)):
+                q[i, j] -= t * q[i, k]
+    return np.sum(q**3)
+
+
+def test_columns_are_read_where_they_lie():
+    a = MATRIX / 10
+    check(columns_by_columns, (a,))
+    text = sd.grad(columns_by_columns, loops="keep").source(a, target="c")
+    assert "double q[49]" in text and not re.search(r"double w\d+\[49\]", text)
 
 
 def test_rows_are_assigned_at_places():

@@ -442,7 +442,8 @@ def placed(nest: Values, node: Node, write: Write, add: bool = False) -> None:
 
 
 PLACED = {op: _onto_zeros(placed) for op in ADDING} | {op: _onto_first(placed) for op in REPLACING}
-VIEWS = operations("picks", "rearranges", "gathers") | {"broadcast_to", "diagonal"}
+PICKING = operations("picks", "gathers")
+VIEWS = PICKING | operations("rearranges") | {"broadcast_to", "diagonal"}
 _PARTS: dict[str, Part] = {
     "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, **ADDING,
     **{op: _onto_first(part) for op, part in REPLACING.items()},

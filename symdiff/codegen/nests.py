@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.names import cell_name
-from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
+from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PICKING, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
 from symdiff.codegen.nest_values import Values, Write, Writer, whole_value
 from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Number, Words
 from symdiff.ir.node import Node
@@ -69,11 +69,17 @@ class Nest(Values):
         views = ("reshape",) if self.arrays else ("reshape", "transpose")
         self.added = _added_parts(program, self.uses, [value for value, _ in sums], views)
         self.rows = _added_rows(program, self.uses) if words.adds_rows else {}
-        self.user = {o: p for p in range(len(program.nodes) - 1, -1, -1) for o in program.nodes[p].operands}
+        self.users: dict[int, list[int]] = {}
+        for p, node in enumerate(program.nodes):
+            for o in node.operands:
+                self.users.setdefault(o, []).append(p)
         self.renumbered: set[int] = set()  # formulas with axes of one cell more or less
+        self.shown: set[int] = set()  # arrays in another order, whose cells are read where their operand lies
         for p, node in enumerate(program.nodes if not self.arrays else ()):
             if node.op == "reshape" and self._is_renumbered(p, node):
                 self.renumbered.add(p)
+            elif node.op in ("transpose", "getitem") and self._is_picked(p, node):
+                self.shown.add(p)
         self.stacked: dict[int, Stacked | None] = {  # the rows to be given, as soon as there is this round, by what reads these
             reader: None for readers in (ends or {}).values() for reader in readers if reader != _END
         }
@@ -124,8 +130,8 @@ class Nest(Values):
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
                 costly = not self.arrays and (node.op in COSTLY or not self.costly.isdisjoint(node.operands))
                 again = self.uses[position] > 1 or (costly and self._is_spread(position))
-                if self.arrays and self.line_of(position) is not None:
-                    pass  # it is hardly more than a range
+                if position in self.shown or (self.arrays and self.line_of(position) is not None):
+                    pass  # it is in memory, or hardly more than a range
                 elif again or position in self.inside or position in self.targets or self.words.holds(value, depth):
                     value = self.in_memory(value, self._target(position) or self.new(value, self.first.get(position, "")))
                     self.depths[position] = 0
@@ -224,22 +230,20 @@ class Nest(Values):
         """For each value the one in whose memory it lies, and what reads the memory of a value, results among them."""
         nodes = self.program.nodes
         shows = ("reshape", *(VIEWS if self.arrays else ()))
-        roots = [p if n.op not in shows or not n.shape or p in self.renumbered else -1 for p, n in enumerate(nodes)]
+        roots: list[int] = []
         for p, node in enumerate(nodes):
-            roots[p] = roots[node.operands[0]] if roots[p] < 0 else p
+            is_shown = node.op in shows and node.shape and p not in self.renumbered
+            roots.append(roots[node.operands[0]] if is_shown or p in self.shown else p)
         readers: dict[int, set[int]] = {}
         reader = [{p} for p in range(len(nodes))]
-        users: dict[int, set[int]] = {}
         for value, end in ends.items():
             readers.setdefault(roots[value], set()).update(end)
         for p in range(len(nodes) - 1, -1, -1):
             node = nodes[p]
             if p in self.added or self._is_late(p, roots[p] == p):
-                reader[p] = set().union(*(reader[u] for u in users.get(p, ()))) or ends.get(p, {_END})
-            for o in node.operands:
-                users.setdefault(o, set()).add(p)
-                if roots[p] == p:
-                    readers.setdefault(roots[o], set()).update(reader[p])
+                reader[p] = set().union(*(reader[u] for u in self.users.get(p, ()))) or ends.get(p, {_END})
+            for o in node.operands if roots[p] == p else ():
+                readers.setdefault(roots[o], set()).update(reader[p])
         return roots, readers
 
     def _written(self) -> set[int]:
@@ -265,9 +269,9 @@ class Nest(Values):
 
     def _is_spread(self, position: int) -> bool:
         """Whether the value's only reader asks for each cell several times."""
-        if position not in self.user:
+        if position not in self.users:
             return False
-        shape, own = (self.program.nodes[p].shape for p in (self.user[position], position))
+        shape, own = (self.program.nodes[p].shape for p in (self.users[position][0], position))
         return len(shape) > len(own) or (len(shape) == len(own) and any(1 == n != m for n, m in zip(own, shape, strict=True)))
 
     def _is_renumbered(self, position: int, node: Node) -> bool:
@@ -275,6 +279,13 @@ class Nest(Values):
         if not self._is_late(node.operands[0], True) or self._is_spread(position):
             return False
         return bool(node.shape) and _with_many(node.shape) == _with_many(self.program.nodes[node.operands[0]].shape)
+
+    def _is_picked(self, position: int, node: Node) -> bool:
+        """Whether no reader asks for more than some cells of an array whose operand lies in memory."""
+        source, users = self.program.nodes[node.operands[0]], self.users.get(position, ())
+        lies = node.operands[0] in self.shown or source.op in ("part", "reshape", *REPLACING)
+        picked = len(users) == self.uses[position] and all(self.program.nodes[p].op in PICKING for p in users)
+        return picked and bool(node.shape) and (lies or (source.op == "input" and source.params[1] is None))
 
     def _is_late(self, position: int, own: bool) -> bool:
         """Whether an array is computed where it is read, with `own` cells, once."""

@@ -6,12 +6,14 @@ nothing: what cannot be compared counts as different.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from symdiff.ir.building import Builder, dtype_of_atoms
+from symdiff.ir.graph import GraphOutput
 from symdiff.ir.loops import Loop
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
@@ -26,6 +28,9 @@ class Values:
         self.nodes: list[Node] = []
         self.statics: list[Any] = []
         self._seen: dict[tuple[Any, ...], int] = {}
+        self.masked: dict[
+            int, int
+        ] = {}  # by what one way writes, and its loops, the same where nothing is written in the other
 
     def put(
         self,
@@ -66,8 +71,8 @@ class Values:
         node = self.nodes[number]
         return self.put(node.op, operands, node.shape, node.dtype, node.params, node.origin, node.primal)
 
-    def select(self, condition: int, yes: int, no: int, origin: str) -> int:
-        """`yes` where the condition holds, else `no`, in their common dtype."""
+    def select(self, condition: int, yes: int, no: int, origin: str, own: Collection[int] = ()) -> int:
+        """`yes` where the condition holds, else `no`, in their common dtype; `own`: what only one of the two ways reads."""
         if yes == no:
             return yes
         a, b = self.nodes[yes], self.nodes[no]
@@ -76,14 +81,15 @@ class Values:
             return condition if self.truth(yes) else self.negation(condition)
         code = dtype_of_atoms((a, b))
         shape = np.broadcast_shapes(a.shape, b.shape)
-        written = self._written(condition, yes, no, origin) if a.shape == b.shape != () and a.dtype == b.dtype else None
+        is_array = a.shape == b.shape != () and a.dtype == b.dtype
+        written = self._written(condition, yes, no, origin, own) if is_array else None
         if written is not None:
             return written
         return self.put("select", (condition, self._cast(yes, code), self._cast(no, code)), shape, code, None, origin)
 
-    def _written(self, condition: int, yes: int, no: int, origin: str) -> int | None:
+    def _written(self, condition: int, yes: int, no: int, origin: str, own: Collection[int]) -> int | None:
         """An array of which ways write some rows: the values that are written are selected; None for other arrays."""
-        ways = [self._writes(yes), self._writes(no)]
+        ways = [self._writes(yes, own), self._writes(no, own)]
         base = next((n for n in ways[0] if n in ways[1] and self.nodes[n].shape == self.nodes[yes].shape), None)
         if base is None:
             return None
@@ -92,13 +98,75 @@ class Values:
             for number in reversed(way[: way.index(base)]):
                 node = self.nodes[number]
                 rest: tuple[int, ...] = node.operands[1:]
+                if node.op == "part":
+                    loop = self._masked(node.operands[0], condition if holds else self.negation(condition), origin)
+                    if loop is None:
+                        return None
+                    operands = list(self.nodes[loop].operands)
+                    operands[node.params] = found
+                    self.masked[node.operands[0]] = loop = self.like(loop, tuple(operands))
+                    found = self.like(number, (loop,))
+                    continue
                 if rest:
                     rows = self._rows_within(condition, rest[0], holds, origin)
                     shape = (*self.nodes[rows].shape, *node.shape[1:])
                     was = self.put("gather", (found, rows), shape, node.dtype, Static("gather", {}), origin)
                     rest = (rows, self.select(condition, *((rest[1], was) if holds else (was, rest[1])), origin))
                 found = self.like(number, (found, *rest))
+                if number in own and found != number:
+                    self.masked[number] = found
         return found
+
+    def _masked(self, number: int, holds: int, origin: str) -> int | None:
+        """The loop that changes arrays where a condition holds, and hands them on as they are elsewhere; None where rounds do
+        more to one than write some rows of it.
+        """
+        loop = self.nodes[number].params
+        values, builder = Values(), Builder()
+        builder.inputs, builder.bindings = list(loop.body.inputs), list(loop.body.bindings)
+        mask = builder.fresh_input("holds", (), "?").node
+        run = Numbered(values, builder)
+        condition, outputs = run.of(mask), [run.of(o.atom) for o in loop.body.outputs]
+        masked = [k for k in range(loop.carried) if loop.body.outputs[k].shape]
+        leaves = [run.of(loop.body.inputs[k + 1].node) for k in masked]
+        own = range(len(values.nodes))
+        for k, leaf in zip(masked, leaves, strict=True):
+            found = outputs[k] if outputs[k] == leaf else values._written(condition, outputs[k], leaf, origin, own)
+            if found is None:
+                return None
+            outputs[k] = found
+        if loop.tested and not values.cone(outputs[-1:]).isdisjoint(leaves):
+            outputs[-1] = values.conjunction([(condition, True), (outputs[-1], True)])
+        inside = Builder()
+        inside.inputs = builder.inputs
+        atoms = values.rebuilt(inside, {run.of(leaf.node): leaf.node for leaf in inside.inputs}, values.unmasked(outputs))
+        body = inside.graph(
+            loop.body.name,
+            tuple(GraphOutput(o.name, atom) for o, atom in zip(loop.body.outputs, atoms, strict=True)),
+            origin=loop.body.origin,
+        )
+        node = self.nodes[number]
+        return self.put("loop", (*node.operands, holds), (), node.dtype, replace(loop, body=body), node.origin, node.primal)
+
+    def unmasked(self, roots: list[int]) -> list[int]:
+        """The roots with what is written under a condition in place of what one way writes."""
+        made: dict[int, int] = {}
+        stack = list(roots) if self.masked else []
+        while stack:
+            number = stack[-1]
+            needs = [self.masked[number]] if number in self.masked else list(self.nodes[number].operands)
+            missing = [n for n in needs if n not in made] if number not in made else []
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            found = [made[n] for n in needs]
+            if number in self.masked:
+                made[number] = found[0]
+            else:
+                made[number] = number if found == needs else self.like(number, tuple(found))
+        self.masked.clear()
+        return [made.get(r, r) for r in roots]
 
     def _rows_within(self, condition: int, rows: int, holds: bool, origin: str) -> int:
         """The rows that one way writes; in the other way, where they might be beyond the array, as many within it."""
@@ -114,12 +182,17 @@ class Values:
         other = self.constant(ArrayConstant(np.arange(float(math.prod(node.shape))).reshape(node.shape)))
         return self.select(condition, *((rows, other) if holds else (other, rows)), origin)
 
-    def _writes(self, number: int) -> list[int]:
-        """An array, and before it those in which rows were written, the latest first."""
+    def _writes(self, number: int, own: Collection[int]) -> list[int]:
+        """An array, and before it those in which rows were written, the latest first; also by a loop of its `own`."""
         found = [number]
-        while self.nodes[found[-1]].op in ("assign_at", "reshape"):
-            found.append(self.nodes[found[-1]].operands[0])
-        return found
+        while True:
+            node = self.nodes[found[-1]]
+            if node.op in ("assign_at", "reshape"):
+                found.append(node.operands[0])
+            elif node.op == "part" and node.operands[0] in own and node.params < self.nodes[node.operands[0]].params.carried:
+                found.append(self.nodes[node.operands[0]].operands[node.params])
+            else:
+                return found
 
     def truth(self, number: int) -> bool | None:
         """The value of a constant truth, None for anything else."""

@@ -61,9 +61,14 @@ class _Join:
         self.fork = fork
         self.roots = list(zip(yes, no, strict=True))
         self.fixed = values.cone(list(decided))  # computed in any case
+        self.own = values.cone(list(yes), self.fixed) ^ values.cone(list(no), self.fixed)
         self.below: dict[tuple[int, int], tuple[tuple[int, int], ...] | None] = {}
 
     def results(self) -> tuple[int, ...]:
+        """The joined results, in which loops of one way do nothing to arrays in the other."""
+        return tuple(self.values.unmasked(list(self._cheapest())))
+
+    def _cheapest(self) -> tuple[int, ...]:
         """The joined results with the fewest operations: by the fewest selects, selected as deep as can be, or at once."""
         plain = tuple(self._select(pair) for pair in self.roots)
         if self.fork.thin:
@@ -74,7 +79,7 @@ class _Join:
         return min((self._rebuilt(self._cut()), self._rebuilt(set()), plain), key=self._cost)
 
     def _select(self, pair: tuple[int, int]) -> int:
-        return self.values.select(self.fork.condition, *pair, self.fork.origin)
+        return self.values.select(self.fork.condition, *pair, self.fork.origin, self.own)
 
     def _cost(self, results: tuple[int, ...]) -> int:
         nodes = self.values.nodes
