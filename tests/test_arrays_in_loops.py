@@ -451,8 +451,68 @@ def while_under_a_condition(x):
     return np.sum(b * b) + np.sum(c)
 
 
+def pivoted(x):
+    u, d = np.sin(np.outer(x, np.arange(1.0, 9.0)) * 3), 1.0
+    for k in range(8):
+        p = k
+        for i in range(k + 1, 8):
+            if abs(u[i, k]) > abs(u[p, k]):
+                p = i
+        if p != k:
+            for j in range(8):
+                t = u[k, j]
+                u[k, j] = u[p, j]
+                u[p, j] = t
+            d = -d
+        for i in range(k + 1, 8):
+            f = u[i, k] / u[k, k]
+            for j in range(k, 8):
+                u[i, j] -= f * u[k, j]
+        d = d * u[k, k] * 2
+    return d
+
+
+def pivoted_rows(x):
+    b = np.sin(np.outer(x, np.arange(1.0, 9.0)) * 3)
+    for k in range(7):
+        p = k + np.argmax(np.abs(b[k:, k]))
+        q = k + np.argmin(b[k, k:])
+        if p != k:
+            b[[k, p]] = b[[p, k]]
+        for i in range(k + 1, 8):
+            b[i, k:] -= b[i, k] / b[k, k] * b[k, k:] * (1 + 0.1 * q)
+    return np.sum(np.log(np.abs(np.diag(b))))
+
+
+def behind_branches(x):
+    u, s = np.outer(x, np.cos(x)), 0.0
+    for k in range(8):
+        if u[k, 0] > 0.4:
+            s += u[k, k]
+        if u[k, 1] > 0.5:
+            u[k, k] *= 0.5
+        for i in range(k + 1, 8):
+            for j in range(k, 8):
+                u[i, j] -= 0.1 * u[i, k] * u[k, j]
+    return np.sum(u * u) + s
+
+
+def upwind(x):
+    c = np.outer(x - 0.7, x)
+    for _ in range(5):
+        d = c.copy()
+        for i in range(8):
+            for j in range(8):
+                if x[j] > 0.7:
+                    d[i, j] = c[i, j] - 0.1 * x[j] * (c[i, j] - c[i - 1, j])
+                else:
+                    d[i, j] = c[i, j] - 0.1 * x[j] * (c[(i + 1) % 8, j] - c[i, j])
+        c = d
+    return np.sum(c * c)
+
+
 IN_PLACE = [
-    all_rows_but_one, loops_either_way, while_under_a_condition,
+    pivoted, pivoted_rows, behind_branches, upwind, all_rows_but_one, loops_either_way, while_under_a_condition,
     cells_of_cells, rows_of_rows, read_before_and_behind, while_cells, complex_cells, three_axes, swept, shortest, sorted_cells,
     written_either_way,
 ]  # fmt: skip
@@ -495,6 +555,27 @@ def test_a_condition_on_a_loop_that_writes_selects_what_is_written(f):
         return inside + [b.shape for b in graph.bindings if b.op == "select"]
 
     assert set(shapes(sd.trace(f, VECTOR, loops="keep"))) == {()}
+
+
+def inner_loops(graph):
+    return [b for b in graph.bindings if b.op == "loop"]
+
+
+def test_loops_behind_branches_are_said_once():
+    (outer,) = inner_loops(sd.trace(behind_branches, VECTOR, loops="keep"))
+    assert len(inner_loops(outer.params.body)) == 1
+    (outer,) = inner_loops(sd.trace(pivoted, VECTOR, loops="keep"))
+    assert len(inner_loops(outer.params.body)) == 3
+
+
+@pytest.mark.parametrize("f", [pivoted, upwind], ids=lambda f: f.__name__)
+def test_inner_rounds_write_cells_only(f):
+    """No array of all cells is made in the inner rounds of a gradient."""
+    text = sd.grad(f, loops="keep").source(VECTOR, target="c")
+    depth = 0
+    for line in text.splitlines():
+        depth += line.count("{") - line.count("}")
+        assert depth < 3 or not re.search(r"double \w+\[64\]", line) or depth == 3, line
 
 
 def columns_by_columns(a):

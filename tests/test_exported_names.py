@@ -109,3 +109,14 @@ def test_loops_refuse_none_by_name(tmp_path):
 
 def test_the_names_are_names_of_python():
     assert {"bool", "float", "abs", "range"} <= set(NAMES) & set(vars(builtins))
+
+
+@pytest.mark.parametrize("target", ["numpy", "python"])
+@pytest.mark.parametrize("length", [80, 82, 120, 300])
+def test_names_longer_than_a_line(target, length):
+    name = "p" * length
+    space = {}
+    exec(f"def f({name}): return 2*{name}*{name}", space)
+    made = {}
+    exec(sd.grad(space["f"]).source(0.75, target=target), made)
+    assert made[made["__all__"][0]](0.75) == 3.0

@@ -175,3 +175,15 @@ def test_extremes_of_many_limited_cells(count):
 
     step = (f(x + 1e-7 * np.sin(x)) - f(x)) / 1e-7
     assert sd.grad(f)(x) @ np.sin(x) == pytest.approx(step, abs=1e-6)
+
+
+def test_conditions_on_conditions_are_asked_once():
+    def f(x):
+        a = np.sin(x)
+        for _ in range(40):
+            a[a > a[1]] *= 0.5
+        return a.sum() + 0.5 * abs(complex(x[1], 0.2))
+
+    x = np.array([0.47, 1.21, -0.23, -0.98])
+    slope = np.array([np.cos(x[0]), np.cos(x[1]) + 0.5 * x[1] / np.hypot(x[1], 0.2), np.cos(x[2]), np.cos(x[3])])
+    np.testing.assert_allclose(sd.grad(f)(x), slope, rtol=1e-12)

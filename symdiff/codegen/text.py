@@ -25,6 +25,7 @@ def wrapped_text(opening: str, parts: list[str], closing: str, indent: str = "")
     line = f"{indent}{opening}{', '.join(parts)}{closing}"
     if len(line) <= WIDTH:
         return [line]
+    end = "" if not opening and len(parts) == 1 else ","  # which would make a tuple
     if not opening:
         opening, closing = "(", f"){closing}"
     lines = [f"{indent}{opening}"]
@@ -33,7 +34,7 @@ def wrapped_text(opening: str, parts: list[str], closing: str, indent: str = "")
         if current and len(indent) + 5 + len(current) + len(part) + 2 > WIDTH:
             lines.append(f"{indent}    {current}")
             current = ""
-        current += f"{' ' if current else ''}{part},"
+        current += f"{' ' if current else ''}{part}{end}"
     if current:
         lines.append(f"{indent}    {current}")
     lines.append(f"{indent}{closing}")

@@ -64,6 +64,7 @@ class TextNests(Words):
         self.lines: list[str] = []
         self.top: list[str] = []  # before all else
         self.constants: dict[str, np.ndarray] = {}  # those outside, which the functions of a file share
+        self.inside: dict[str, np.ndarray] = {}  # the tables of this function alone
         self.fresh: dict[str, str] = {}  # the statements that make variables which have no value yet
         self.blocks: list[list[str]] = [[]]
         self.heads: list[tuple[int, str]] = []
@@ -189,12 +190,12 @@ class TextNests(Words):
 
     def table(self, value: np.ndarray) -> Buffer:
         code, outside = value.dtype.char, self.stands_outside(value)
-        alike = [name for name, known in self.constants.items() if outside and equal_bits(known, value)]
+        tables = self.constants if outside else self.inside
+        alike = [name for name, known in tables.items() if equal_bits(known, value)]
         name = alike[0] if alike else self.names.numbered(self.tables[outside])
-        if not outside:
-            self.top += self.constant_text(name, value, False)
-        elif not alike:
-            self.constants[name] = value
+        if not alike:
+            tables[name] = value
+            self.top += [] if outside else self.constant_text(name, value, False)
         return Buffer(name, value.shape, code)
 
     def _cell(self, buffer: Buffer, index: Index) -> str:

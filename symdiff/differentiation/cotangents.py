@@ -217,4 +217,15 @@ class Cotangents:
 
     def _sum(self, values: list[Atom]) -> Atom:
         values = self.arrays.by_region(values) if self.builder.structural and len(values) > 1 else values
-        return reduce(self.builder.add, values)
+        return reduce(self.builder.add, sorted(values, key=lambda v: bool(sparse_terms(v))))
+
+
+def sparse_terms(value: Atom) -> list[Atom]:
+    """The terms of a sum of arrays that are zero but for some cells, which are to be added to others; none of other arrays."""
+    terms = [sparse_terms(o) for o in value.operands] if value.op == "add" and value.shape else []
+    if terms:
+        return [t for found in terms for t in found] if all(terms) else []
+    held = value
+    while held.op in ("reshape", "transpose"):
+        held = held.operands[0]
+    return [value] if held.op == "scatter_at" else []

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from symdiff.differentiation.cotangents import Masked, Soft
+from symdiff.differentiation.cotangents import Masked, Soft, sparse_terms
 from symdiff.differentiation.forward import Forward
 from symdiff.differentiation.opening import Opened, typed
 from symdiff.differentiation.partials import ZERO
@@ -127,24 +127,26 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
             "(sd.jvp), and those of real results, take this"
         )
 
-    def bar_of(place: int) -> GraphOutput:
+    def bar_of(place: int, value: Atom | None) -> GraphOutput:
         leaf = whole.graph.inputs[place + 1]
-        value = found.get(leaf.node)
         if mirrored and value is not None and is_complex(leaf.dtype):  # twice the derivative by z, as sweeps carry it
             value = whole.builder.mul(Constant(2.0), value)
         return GraphOutput(f"{leaf.name}_bar", typed(whole.builder, value, leaf.shape, wide or leaf.dtype))
 
-    results: dict[int, tuple[list[Any], int]] = {}
+    results: dict[int, tuple[list[Any], range]] = {}
     for k, leaf in begins.items():
-        results[k] = rounds.carried, len(rounds.carried)
-        rounds.carried.append((leaf, typed(builder, given.get(k), leaf.shape, leaf.dtype), bar_of(k)))
+        results[k] = rounds.carried, range(len(rounds.carried), len(rounds.carried) + 1)
+        bar = bar_of(k, found.get(body.carried[k][0].node))
+        rounds.carried.append((leaf, typed(builder, given.get(k), leaf.shape, leaf.dtype), bar))
     for place in moving:
-        leaf = whole.graph.inputs[place + 1]
-        if leaf.node in found and place >= loop.carried:
+        value = found.get(whole.graph.inputs[place + 1].node)
+        if value is not None and place >= loop.carried:
             row = loop.places()[place]
             kind: list[Any] = rounds.sums if row is None else rounds.stacks
-            results[place] = kind, len(kind)
-            kind.append(bar_of(place) if row is None else (bar_of(place), Stack(row, binding.operands[place].shape[0])))
+            terms = [value] if row is not None else sparse_terms(value) or [value]
+            results[place] = kind, range(len(kind), len(kind) + len(terms))
+            bars = [bar_of(place, term) for term in terms]
+            kind += bars if row is None else [(b, Stack(row, binding.operands[place].shape[0])) for b in bars]
     both = whole.builder.graph("", (*rounds.outputs(), *body.outputs()))
     count = len(rounds.outputs())
     inside, forward = (
@@ -162,7 +164,10 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     made = _put(builder, rounds.bound(taped, inside, tested=False, limit=None, backward=backward))
     starts = (rounds.carried, 0), (rounds.stacks, len(rounds.carried)), (rounds.sums, len(rounds.carried) + len(rounds.stacks))
     first = {id(kind): start for kind, start in starts}
-    bars_of = {place: builder.part(made, first[id(kind)] + k) for place, (kind, k) in results.items()}
+    bars_of = {
+        place: reduce(builder.add, [builder.part(made, first[id(kind)] + k) for k in places])
+        for place, (kind, places) in results.items()
+    }
     ending = reverse.cotangents.anywhere(whole_bar.mask)
     if isinstance(loop.rounds, int) and loop.rounds:  # what the first round does not read has no cotangent
         bars_of = {place: bar for place, bar in bars_of.items() if whole.graph.inputs[place + 1].node in found}

@@ -88,10 +88,13 @@ class Reverse:
         if part is None:
             return
         where = where if is_complex(operand.dtype or "d") else self.bars
-        if operand in self.position and operand not in self.bars and operand not in self.conjugates:
-            heapq.heappush(self.pending, -self.position[operand])
         if part.value.shape != operand.shape:
             part = self.cotangents.fitted(part, operand.shape, self.slopes.steepness.is_behind(operand))
+        if operand.op == "reshape" and part.value.op == "scatter_at":  # cells of an array are added to it one by one
+            self._put(pulled(self, operand, 0, part, where is self.conjugates), operand.operands[0], where)
+            return
+        if operand in self.position and operand not in self.bars and operand not in self.conjugates:
+            heapq.heappush(self.pending, -self.position[operand])
         where.setdefault(operand, []).append(part)
 
     def _push_elementwise(self, binding: Node, bar: Masked | None, conjugate: Masked | None) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import Builder, dtype_of_atoms
-from symdiff.ir.graph import GraphOutput
+from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.joining import renamed_graph
 from symdiff.ir.loops import Loop
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
+from symdiff.vocabulary.extents import renamed_sizes
 from symdiff.vocabulary.heads import Static
 from symdiff.vocabulary.ops import OPS
 
@@ -291,9 +293,19 @@ def _static(params: Any) -> Any:
     if isinstance(params, CallSite):
         return id(params.rule), id(params.function) if params.graph is None else 0
     if isinstance(params, Loop):
-        known = params.rounds, params.carried, params.rows, params.stacks, params.sums, params.limit, params.backward
-        return ("loop", params.fingerprint(), params.tested, *known)
+        names = {name: f"#{n}" for n, name in enumerate(_counted(params.body))}
+        if params.tested and not params.stacks:  # nothing else has a size that it counts
+            names[params.counted or ""] = "#"
+        loop = replace(params, body=renamed_graph(params.body, names))
+        known = params.carried, params.rows, params.stacks, params.sums, params.limit, params.backward
+        return ("loop", loop.fingerprint(), params.tested, renamed_sizes(params.rounds, names), *known)
     return params
+
+
+def _counted(graph: Graph) -> list[str]:
+    """The names of the numbers of rounds that loops in a graph count."""
+    loops = [b.params for b in graph.bindings if b.op == "loop"]
+    return [name for loop in loops for name in (*filter(None, [loop.counted]), *_counted(loop.body))]
 
 
 def _frozen(value: Any) -> Any:

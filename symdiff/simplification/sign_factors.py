@@ -182,14 +182,16 @@ class SignFactors:
         return (x, y, above, below) if abs(above - below) > 0 and x is not y else None  # NaN is greater than nothing
 
     def _side(self, atom: Atom, at: dict[Atom, float]) -> float:
-        """What such a choice is where two values are these; NaN for anything else."""
+        """What such a choice is where some values are these, which are added to; NaN for anything else."""
         made = self.made.get(atom)
         if made is None or atom in at or not (made.op in _COMPARING or made.op in ("select", "fmax", "fmin")):
             return at.get(atom, atom.value if isinstance(atom, Constant) else math.nan)
         first = self._side(made.operands[0], at)
-        if made.op == "select":
-            return first if math.isnan(first) else self._side(made.operands[1 if first else 2], at)
-        return float(OPS[made.op].function()(first, self._side(made.operands[1], at)))
+        if made.op != "select":
+            at[atom] = float(OPS[made.op].function()(first, self._side(made.operands[1], at)))
+        else:
+            at[atom] = first if math.isnan(first) else self._side(made.operands[1 if first else 2], at)
+        return at[atom]
 
     def _direction(self, x: Atom, y: Atom) -> tuple[int, float]:
         """The number of the direction of x - y, and whether it points there (1.0) or back; (0, 0.0) where that is constant."""

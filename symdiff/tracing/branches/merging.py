@@ -15,7 +15,8 @@ from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.traits import operations
 
 _NUMERIC = operations("arithmetic", "compares") | {"array"}  # may take other constants
-_FIXED = frozenset({"const", "input", "item", "part"})
+_FIXED = frozenset({"const", "input", "item"})
+_ROUNDS = 100  # that are reckoned for a loop
 _UNCUT = 1 << 40  # the capacity of what cannot be selected
 
 
@@ -84,7 +85,7 @@ class _Join:
     def _cost(self, results: tuple[int, ...]) -> int:
         nodes = self.values.nodes
         cone = self.values.cone(list(results), self.fixed)
-        return sum(OPS[nodes[n].op].cost if nodes[n].op in OPS else prod(nodes[n].shape) for n in cone)
+        return sum(_work(nodes[n]) for n in cone)
 
     # -- pairs
 
@@ -108,6 +109,8 @@ class _Join:
         if pair[0] in self.fixed and pair[1] in self.fixed:
             return None
         pairs = tuple(zip(a.operands, b.operands, strict=True))
+        if a.op == "part" and pairs[0][0] != pairs[0][1] and self._operands(pairs[0]) is None:
+            return None
         if a.op in OPS and OPS[a.op].commutes:
             crossed = tuple(zip(a.operands, reversed(b.operands), strict=True))
             if self._likeness(crossed) > self._likeness(pairs):
@@ -181,6 +184,13 @@ class _Join:
                 else:
                     made[pair] = self.values.like(pair[0], tuple(made[p] for p in operands))
         return tuple(made[pair] for pair in self.roots)
+
+
+def _work(node: Node) -> int:
+    """About how much a binding costs, a loop by its body."""
+    if node.op == "loop":
+        return _ROUNDS * sum(map(_work, node.params.body.bindings))
+    return OPS[node.op].cost if node.op in OPS else prod(node.shape)
 
 
 class _Network:

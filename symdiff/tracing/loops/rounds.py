@@ -258,6 +258,7 @@ class KeptRounds(Carrying, Closing):
         apart.update(n for c in self.carried for n in c.originals)
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets}
+        self.unbinds: set[str] = set()
         for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing, Collected)]:
             self.states.take(value, True)
         for taker in self.takers():
@@ -282,7 +283,7 @@ class KeptRounds(Carrying, Closing):
         for _ in range(_TRIES):
             if self.states.found or not skeletons:
                 self.states.put_back()
-                skeletons = {name: self._begun(value, name) for name, value in entry.items()}
+                skeletons = {name: self._begun(value, name) for name, value in entry.items() if name not in self.unbinds}
                 skeletons |= {state: self._spread_parts(parts, "", ()) for state, parts in self.states.known.values()}
             skeletons |= {r: HandedOn("raised", False) for r in map(RaisedIn, self.errors) if r not in skeletons}
             for store in self._stores():

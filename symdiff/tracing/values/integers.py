@@ -61,6 +61,9 @@ class Integer(Tracer):
         if not (is_integer_value(left) and is_integer_value(right)) or found is NotImplemented:
             return found
         _check_exact(left, right)
+        for one, other in ((left, right), (right, left)) if op == "add" else ():
+            if isinstance(other, Integer) and other.atom.op == "sub" and getattr(one, "atom", None) is other.atom.operands[1]:
+                return Integer(found.builder, other.atom.operands[0], found.kind)  # whole numbers are exact
         if op == "pow":
             return self._power(left, right, found)
         if op == "div" or op in _DIVIDING:

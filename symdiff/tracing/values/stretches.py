@@ -458,6 +458,18 @@ def _cumulated(function: Function, nothing: float) -> Function:
     return cumulated
 
 
+def _placing(function: Function, nothing: float) -> Function:
+    """A function that gives the place of an extreme among the cells; where all are `nothing`, it is the first one."""
+
+    def placing(x: Any, axis: Any = None) -> Any:
+        if x.ndim != 1 or bool(np.less(x.count(), 1)):
+            x._unknown()
+        start = x.spans[0].start
+        return np.maximum(function(x.filled(nothing, (0,))), start) - start
+
+    return placing
+
+
 def _diff(x: Any, axis: int = -1) -> Any:
     if x.ndim != 1:
         x._unknown()
@@ -474,6 +486,7 @@ _REDUCTIONS: dict[str, Function] = {
     "inner": _inner, "vdot": lambda a, b: _inner(np.conj(a), b), "outer": _outer, "flip": _flip,
     "transpose": _transpose, "cumsum": _cumulated(np.cumsum, 0.0), "cumprod": _cumulated(np.cumprod, 1.0), "diff": _diff,
     "size": lambda x, axis=None: x.size if axis is None else x.count(axis), "ndim": lambda x: x.ndim,
+    "argmax": _placing(np.argmax, -math.inf), "argmin": _placing(np.argmin, math.inf),
     "copy": lambda x: x.copy(), "ravel": lambda x: x if x.ndim == 1 else x._unknown(),
 }  # fmt: skip
 
