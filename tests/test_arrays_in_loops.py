@@ -497,6 +497,19 @@ def behind_branches(x):
     return np.sum(u * u) + s
 
 
+def under_one_of_two_conditions(x):
+    u = np.outer(x, np.cos(x))
+    for k in range(8):
+        if x[k] > 0.7:
+            if u[k, 0] > 0.4:
+                for i in range(k):
+                    u[i, k] *= 0.9
+        elif u[k, 1] > 0.3:
+            for i in range(k):
+                u[i, k] *= 0.9
+    return np.sum(u * u)
+
+
 def upwind(x):
     c = np.outer(x - 0.7, x)
     for _ in range(5):
@@ -512,7 +525,8 @@ def upwind(x):
 
 
 IN_PLACE = [
-    pivoted, pivoted_rows, behind_branches, upwind, all_rows_but_one, loops_either_way, while_under_a_condition,
+    under_one_of_two_conditions, pivoted, pivoted_rows, behind_branches, upwind,
+    all_rows_but_one, loops_either_way, while_under_a_condition,
     cells_of_cells, rows_of_rows, read_before_and_behind, while_cells, complex_cells, three_axes, swept, shortest, sorted_cells,
     written_either_way,
 ]  # fmt: skip

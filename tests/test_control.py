@@ -385,3 +385,19 @@ def test_decorators_of_python_that_handle_are_followed(x):
     value, slope = sd.value_and_grad(around)(x)
     assert value == around(x)
     np.testing.assert_allclose(slope, (around(x + 1e-6) - around(x - 1e-6)) / 2e-6, rtol=1e-6)
+
+
+def bound_in_a_try(x):
+    s = x
+    try:
+        for k in range(3000):
+            s = 0.5 * s + np.sin(s + k) * x
+        t = s
+    finally:
+        t = t * 0.5
+    return t
+
+
+@pytest.mark.parametrize("x", [0.5, 1.7])
+def test_what_ends_a_trace_passes_a_finally_that_raises(x):
+    assert sd.value_and_grad(bound_in_a_try)(x)[0] == pytest.approx(bound_in_a_try(x), rel=1e-12)

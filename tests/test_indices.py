@@ -815,6 +815,7 @@ def test_powers_of_integers_are_integers_where_the_exponent_is_not_negative():
         lambda x: np.insert(np.arange(3.0), [0, 2], [x, 2 * x]) * np.arange(5.0),
         lambda x: np.piecewise(np.arange(3), [np.arange(3) > 0], [x, 2]) * np.arange(3.0),
         lambda x: np.piecewise(x > 5, [x > 0], [1.0, 2.0]) * 1,
+        lambda x: np.piecewise(np.array([x]), [np.array([True])], [1.0, lambda t: t * 2]) * x,
         lambda x: np.piecewise(x, [x > 0], [lambda t: t * 2.5, 2]),
     ],
 )
@@ -979,3 +980,37 @@ def test_a_table_of_one_value_in_a_file(scalarize):
     exec(df.source(x, target="numpy"), space)
     np.testing.assert_allclose(space["f_grad"](x), df(x))
     np.testing.assert_allclose(df(x), [0.6, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("loops", ["keep", "unroll"])
+def test_arrays_of_places_beside_traced_places_are_assigned_to(loops):
+    places = np.array([0, 2, -1])
+
+    def f(a):
+        u = a.copy()
+        for k in range(len(a)):
+            u[places, k] = u[places, k] * 0.5 + a[k, 0]
+            u[k, places] += np.array([1.0, 2.0, 3.0]) * a[0, k]
+        i, j = np.argmax(a[0]), np.argsort(a[1])[:3]
+        u[i, a[0] > 0] = 2.0 * u[0, a[0] > 0]
+        u[places, i] *= 3.0
+        u[j, i] = 0.25 * a[2, :3]
+        u[j, places] += a[3, 0]
+        return np.sum(u * u)
+
+    a = np.random.default_rng(5).normal(size=(6, 6))
+    a[0] = np.abs(a[0]) * [1, -1, 1, 1, -1, 1]
+    value, slope = sd.value_and_grad(f, loops=loops)(a)
+    assert value == pytest.approx(f(a), rel=1e-12)
+    d = np.random.default_rng(6).normal(size=a.shape)
+    assert np.sum(slope * d) == pytest.approx((f(a + 1e-6 * d) - f(a - 1e-6 * d)) / 2e-6, rel=1e-6)
+
+
+def test_arrays_of_places_beside_slices_are_refused_with_the_line():
+    def f(a):
+        a = a.copy()
+        a[np.array([0, 1]), :, np.argmax(a[0, 0])] = 1.0
+        return np.sum(a * a)
+
+    with pytest.raises(sd.TraceError, match=r"test_indices.py:\d+: arrays of places beside slices .* row by row"):
+        sd.grad(f)(np.arange(12.0).reshape(2, 2, 3))

@@ -5,6 +5,7 @@ and constants (by their bits) gave them, from whichever run they are; operands h
 nothing: what cannot be compared counts as different.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -124,6 +125,8 @@ class Values:
         more to one than write some rows of it.
         """
         loop = self.nodes[number].params
+        if loop.tested and loop.stacks:
+            return None  # others have the sizes that it counts
         values, builder = Values(), Builder()
         builder.inputs, builder.bindings = list(loop.body.inputs), list(loop.body.bindings)
         mask = builder.fresh_input("holds", (), "?").node
@@ -173,14 +176,14 @@ class Values:
     def _rows_within(self, condition: int, rows: int, holds: bool, origin: str) -> int:
         """The rows that one way writes; in the other way, where they might be beyond the array, as many within it."""
         node = self.nodes[rows]
-        if not node.shape or node.op == "const":
+        if not math.prod(node.shape) or not node.shape or node.op == "const":
             return rows
-        first, table = sorted((self.nodes[o].shape, o) for o in node.operands[-2:])[0][1], node.operands[-1]
-        known = node.op == "add" and self.nodes[first].shape == () and isinstance(self.nodes[table], ArrayConstant)
-        if known:  # from a number on
-            other = self.constant(Constant(float(-self.nodes[table].value.min())))  # type: ignore[attr-defined]
-            found = self.select(condition, *((first, other) if holds else (other, first)), origin)
-            return self.like(rows, (found, table))
+        if node.op == "add":
+            (shape, first), table = min((self.nodes[o].shape, o) for o in node.operands), self.nodes[node.operands[-1]]
+            if shape == () and isinstance(table, ArrayConstant):  # from a number on
+                other = self.constant(Constant(float(-table.value.min())))
+                found = self.select(condition, *((first, other) if holds else (other, first)), origin)
+                return self.like(rows, (found, node.operands[-1]))
         other = self.constant(ArrayConstant(np.arange(float(math.prod(node.shape))).reshape(node.shape)))
         return self.select(condition, *((rows, other) if holds else (other, rows)), origin)
 
@@ -236,14 +239,19 @@ class Values:
 
     def rebuilt(self, builder: Builder, symbols: dict[int, Atom], roots: list[int]) -> list[Atom]:
         """The roots bound on a builder; `symbols` are the inputs, by their numbers, and gather what is bound."""
+        counted: set[str] = set()
         for number in sorted(self.cone(roots, symbols.keys())):  # type: ignore[arg-type]
             node = self.nodes[number]
             if node.op == "const":
                 symbols[number] = node
                 continue
-            operands = tuple(symbols[o] for o in node.operands)
+            operands, params = tuple(symbols[o] for o in node.operands), node.params
+            if node.op == "loop" and params.tested:
+                name = next(n for k in itertools.count(1) if (n := f"{params.counted}{f'_{k}' * (k > 1)}") not in counted)
+                counted.add(name)
+                params = replace(params, rounds=renamed_sizes(params.rounds, {params.counted: name}))
             builder.primal = node.primal
-            symbols[number] = builder.bind(node.op, operands, node.shape, node.dtype or "d", node.params, node.origin)
+            symbols[number] = builder.bind(node.op, operands, node.shape, node.dtype or "d", params, node.origin)
         return [symbols[r] for r in roots]
 
 

@@ -452,7 +452,7 @@ def _traced(
                     result = structures.map_leaves(plain_list, result)
                 done = Run(builder, *traced_outputs(result, builder, name, where))
         except Exception as error:
-            kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else None)
+            kept = path.problem or (refusals[0] if refusals and not isinstance(error, SymdiffError) else _hidden(error))
             if kept is not None:
                 raise kept from None
             if isinstance(error, IndexError):
@@ -481,6 +481,14 @@ def _traced(
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds, attempt.compared)
+
+
+def _hidden(error: BaseException) -> BaseException | None:
+    """What ended the run, where the function's own `finally`, which it passed, has raised this in place of it."""
+    before = error.__context__
+    while before is not None and (isinstance(before, Exception) or not type(before).__module__.startswith("symdiff.")):
+        before = before.__context__
+    return before
 
 
 def _alone(f: Function, args: Arguments, kwargs: Keywords) -> Any:

@@ -108,6 +108,8 @@ class _Join:
             return None
         if pair[0] in self.fixed and pair[1] in self.fixed:
             return None
+        if a.op == "loop" and a.params.tested and a.params.stacks:
+            return None  # others have the sizes that it counts
         pairs = tuple(zip(a.operands, b.operands, strict=True))
         if a.op == "part" and pairs[0][0] != pairs[0][1] and self._operands(pairs[0]) is None:
             return None

@@ -194,7 +194,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -
     found = np.select(conditions[::-1], values[: len(conditions)][::-1], rest)  # the last condition that holds tells
     dtype = array_dtype(x)
     found = found if found.dtype == dtype and not isinstance(found, Integer) else found.astype(dtype)
-    return in_traced_order(found, (x,), copies=True)
+    return in_traced_order(found, (x,), copies=True) if isinstance(found, Tracer) else found
 
 
 def _number_type(kind: Any) -> Function:

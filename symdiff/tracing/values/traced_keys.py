@@ -234,12 +234,18 @@ class Grid(NamedTuple):
 
 
 def _grid(arrays: Arrays, bounded: list[Any], shape: Shape, axes: int = 0) -> Grid | None:
-    """The places that an index with traced ones tells, of `axes` at least; None where these come first, and are single."""
+    """The places that an index with traced ones tells, of `axes` at least; None where these come first, and are single, and
+    where it has arrays beside slices.
+    """
     parts = [p for p in bounded if p is not None]
     traced = [k for k, p in enumerate(parts) if isinstance(p, (Tracer, Span))]
     ahead = parts[: traced[-1] + 1]
     if any(isinstance(p, np.ndarray) or np.ndim(p) for p in parts if not isinstance(p, (Span, slice))):
-        return None
+        if not axes or any(isinstance(p, (Span, slice)) for p in parts[:axes]):
+            return None
+        own = [_places(p, n) for p, n in zip(parts, shape[:axes], strict=False)]
+        atoms = [traced_atom(p, arrays.builder, arrays.origin) if isinstance(p, Tracer) else p for p in own]
+        return Grid(flat_places(arrays, atoms, shape[:axes]), axes, math.prod(shape[:axes]), ())
     if not axes and all(isinstance(p, (Tracer, int, np.integer)) for p in ahead):
         return None
     axes = axes or len(ahead)
@@ -447,7 +453,8 @@ def _write_rows(target: Any, places: list[Any], axes: int, value: Any, origin: s
     builder = traced_builder([target, value, *places, *(p.start for p in places if isinstance(p, Span))])
     arrays, rest = Arrays(builder, origin), target.shape[axes:]
     grid = _grid(arrays, places, target.shape, axes)
-    assert grid is not None
+    if grid is None:
+        raise TraceError(f"{origin}: arrays of places beside slices and traced places are assigned to; assign row by row")
     _check_shown_once(target)
     cells = (*grid.at.shape, *rest)
     whole = isinstance(target, Integer) and is_integer_value(value)
