@@ -31,9 +31,7 @@ class Values:
         self.nodes: list[Node] = []
         self.statics: list[Any] = []
         self._seen: dict[tuple[Any, ...], int] = {}
-        self.masked: dict[
-            int, int
-        ] = {}  # by what one way writes, and its loops, the same where nothing is written in the other
+        self.masked: dict[int, int] = {}  # for loops and writes of one way those that change nothing in the other
 
     def put(
         self,
@@ -102,13 +100,12 @@ class Values:
                 node = self.nodes[number]
                 rest: tuple[int, ...] = node.operands[1:]
                 if node.op == "part":
-                    loop = self._masked(node.operands[0], condition if holds else self.negation(condition), origin)
-                    if loop is None:
+                    masked = self._masked(node.operands[0], condition if holds else self.negation(condition), origin)
+                    if masked is None:
                         return None
-                    operands = list(self.nodes[loop].operands)
-                    operands[node.params] = found
-                    self.masked[node.operands[0]] = loop = self.like(loop, tuple(operands))
-                    found = self.like(number, (loop,))
+                    first = self.nodes[masked].operands
+                    masked = self.like(masked, (*first[: node.params], found, *first[node.params + 1 :]))
+                    self.masked[node.operands[0]], found = masked, self.like(number, (masked,))
                     continue
                 if rest:
                     rows = self._rows_within(condition, rest[0], holds, origin)
@@ -121,40 +118,35 @@ class Values:
         return found
 
     def _masked(self, number: int, holds: int, origin: str) -> int | None:
-        """The loop that changes arrays where a condition holds, and hands them on as they are elsewhere; None where rounds do
-        more to one than write some rows of it.
+        """A loop as one that changes arrays only where a condition holds; None where rounds do more to one than write some rows
+        of it, or others have the sizes that it counts.
         """
-        loop = self.nodes[number].params
+        node, loop = self.nodes[number], self.nodes[number].params
         if loop.tested and loop.stacks:
-            return None  # others have the sizes that it counts
+            return None
         values, builder = Values(), Builder()
         builder.inputs, builder.bindings = list(loop.body.inputs), list(loop.body.bindings)
         mask = builder.fresh_input("holds", (), "?").node
         run = Numbered(values, builder)
         condition, outputs = run.of(mask), [run.of(o.atom) for o in loop.body.outputs]
-        masked = [k for k in range(loop.carried) if loop.body.outputs[k].shape]
-        leaves = [run.of(loop.body.inputs[k + 1].node) for k in masked]
+        arrays = {k: run.of(loop.body.inputs[k + 1].node) for k in range(loop.carried) if loop.body.outputs[k].shape}
         own = range(len(values.nodes))
-        for k, leaf in zip(masked, leaves, strict=True):
+        for k, leaf in arrays.items():
             found = outputs[k] if outputs[k] == leaf else values._written(condition, outputs[k], leaf, origin, own)
             if found is None:
                 return None
             outputs[k] = found
-        if loop.tested and not values.cone(outputs[-1:]).isdisjoint(leaves):
+        if loop.tested and not values.cone(outputs[-1:]).isdisjoint(arrays.values()):  # which would never change
             outputs[-1] = values.conjunction([(condition, True), (outputs[-1], True)])
         inside = Builder()
         inside.inputs = builder.inputs
-        atoms = values.rebuilt(inside, {run.of(leaf.node): leaf.node for leaf in inside.inputs}, values.unmasked(outputs))
-        body = inside.graph(
-            loop.body.name,
-            tuple(GraphOutput(o.name, atom) for o, atom in zip(loop.body.outputs, atoms, strict=True)),
-            origin=loop.body.origin,
-        )
-        node = self.nodes[number]
+        atoms = values.rebuilt(inside, {run.of(leaf.node): leaf.node for leaf in inside.inputs}, values.with_masks(outputs))
+        given = tuple(GraphOutput(o.name, atom) for o, atom in zip(loop.body.outputs, atoms, strict=True))
+        body = inside.graph(loop.body.name, given, origin=loop.body.origin)
         return self.put("loop", (*node.operands, holds), (), node.dtype, replace(loop, body=body), node.origin, node.primal)
 
-    def unmasked(self, roots: list[int]) -> list[int]:
-        """The roots with what is written under a condition in place of what one way writes."""
+    def with_masks(self, roots: list[int]) -> list[int]:
+        """The roots with what changes nothing in the other way in place of what one way writes."""
         made: dict[int, int] = {}
         stack = list(roots) if self.masked else []
         while stack:

@@ -67,7 +67,7 @@ class _Join:
 
     def results(self) -> tuple[int, ...]:
         """The joined results, in which loops of one way do nothing to arrays in the other."""
-        return tuple(self.values.unmasked(list(self._cheapest())))
+        return tuple(self.values.with_masks(list(self._cheapest())))
 
     def _cheapest(self) -> tuple[int, ...]:
         """The joined results with the fewest operations: by the fewest selects, selected as deep as can be, or at once."""
