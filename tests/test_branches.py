@@ -862,3 +862,23 @@ def test_a_spline_on_data_has_a_derivative():
     np.testing.assert_allclose(sd.grad(lambda x: np.sum(spline(x)))(x), differences, rtol=1e-8)
     with pytest.raises(sd.TraceError, match="sorter"):
         sd.grad(lambda x: values[np.searchsorted(knots, x, sorter=np.arange(11))] * x)(1.0)
+
+
+@pytest.mark.parametrize("count", [5, 8, 12, 40])
+def test_conditions_in_a_loop_are_one_trace_however_many_there_are(count):
+    def f(x):
+        t = 0.0
+        for k in range(len(x)):
+            if x[k] > 0:
+                t += x[k] ** 2 * np.sin(t)
+            else:
+                t -= 0.5 * x[k]
+        return t
+
+    rng = np.random.default_rng(count)
+    graph = sd.value_and_grad(f).graph(rng.normal(size=count))
+    for x in rng.normal(size=(5, count)):
+        value, slope = graph(x)
+        d = rng.normal(size=count)
+        assert value == pytest.approx(f(x), rel=1e-12)
+        assert slope @ d == pytest.approx((f(x + 1e-7 * d) - f(x - 1e-7 * d)) / 2e-7, rel=1e-5, abs=1e-6)

@@ -465,8 +465,12 @@ def _traced(
         finally:
             del stack[depth:]
 
+    def tired() -> None:
+        if attempt.looped:
+            raise Tired
+
     given = [leaves[place] for place in traced] + ([] if reading is None else reading.arrays)
-    found, notes = followed(run, mode, given, outer, outside)
+    found, notes = followed(run, mode, given, outer, outside, tired if attempt.patient else None)
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
     if attempt.keeping is not None:

@@ -256,17 +256,28 @@ def path_argument_values(sources: list[Any]) -> list[Any] | None:
 
 
 def followed(
-    run: Callable[[Path], Run], mode: str | None, sources: list[Any], parent: Builder | None, outside: Outside
+    run: Callable[[Path], Run],
+    mode: str | None,
+    sources: list[Any],
+    parent: Builder | None,
+    outside: Outside,
+    tired: Callable[[], None] | None,
 ) -> tuple[Run, dict[str, Any]]:
     """The function's run, or its paths made one, and the notes of the graph. `mode` is None, "merge" or "guard".
 
     `sources` are the arguments, whose values tell the path where paths are not merged. What a run changes `outside` the
-    function is put back before the next one.
+    function is put back before the next one. `tired` is called, if it is given, where paths are long, before anything else.
     """
     outer = None if parent is None else parent.path
     if mode is None and outer is not None and outer.is_given:
         mode = "guard"
     given = None if mode == "merge" else path_argument_values(sources)
+    if mode != "guard" and tired is not None:
+        try:
+            return _merged(run, outside, MERGED, mode == "merge")
+        except (Unmergeable, Endless):
+            outside.restore()
+            tired()
     if mode != "guard":
         try:
             return _merged(run, outside, math.inf if given is None else MERGED, mode == "merge")

@@ -271,7 +271,8 @@ def iterated(call: Lookup, values: Any) -> Any:
     attempt = current()
     if attempt is not None and attempt.keeping is not None:
         attempt.keeping.note_taken(values)
-    values = paced(values, attempt.patient) if attempt is not None and attempt.patient else values
+    if attempt is not None and attempt.patient:
+        attempt.looped, values = True, paced(values, attempt.patient)
     if attempt is not None and not attempt.thorough:
         return values
     method = _method(values, "__iter__")

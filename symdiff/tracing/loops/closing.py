@@ -32,6 +32,8 @@ from symdiff.tracing.values.spans import reach
 from symdiff.tracing.values.storage import root_of
 from symdiff.tracing.values.tracer import Tracer, raises_behind, traced_atom
 
+_CHOICES = 6  # conditions in a row, of which all paths are merged
+
 
 class Closing:
     """The part of a loop's rounds that ends them."""
@@ -40,7 +42,8 @@ class Closing:
         """The loop is bound, and the names are set to what it gives."""
         run, path, k, _, _ = found
         work = repeated_bindings(run.builder.bindings, lambda b: work_of(b) * work_of_binding(b))
-        operations = math.inf if count is None else count * work
+        many = count is None or (self.chooses and count > _CHOICES)  # paths, if the loop was written out
+        operations = math.inf if many else count * work
         self.keeping.open.append(self)
         symbols = {value: run.builder.inputs[1 + n].node for n, (value, _) in enumerate(self.symbols)}
         carried: list[Carried] = []

@@ -145,7 +145,10 @@ class RoundPath(Path):
         """How a condition turns out: as in all rounds, or on this path."""
         values = self.in_rounds(atom)
         if values is None:
-            return super().decide(atom, origin)
+            known = len(self.decisions)
+            found = super().decide(atom, origin)
+            self.loop.chooses |= len(self.decisions) > known
+            return found
         truths = values.astype(bool)
         turns = np.flatnonzero(truths[1:] != truths[:-1]) + 1
         if not turns.size:

@@ -105,6 +105,7 @@ class KeptRounds(Carrying, Closing):
         self.frame = frame
         self.origin = f"{place[0].rpartition('/')[2]}:{place[1]}"
         self.moved = False
+        self.chooses = False  # whether a round has conditions that its number does not tell
         self.values: dict[str, Any] = {}
         self.unbound: list[str] = []
         self._goes_on: Any = True

@@ -37,9 +37,9 @@ class Attempt:
     value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
     the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
     loops that may be kept, None where none may, `given` the arguments by the traced values that stand for them, `compared` what
-    was asked to be one of them, `patient` how much is written out before loops are kept, `modes` what NumPy and `warnings` do
-    about floating errors where it begins, see `raising`. `integers`: the dtypes that NumPy has for atoms of integers alone, of
-    which arguments are; None of others.
+    was asked to be one of them, `patient` how much is written out before loops are kept, `looped` whether there are any,
+    `modes` what NumPy and `warnings` do about floating errors where it begins, see `raising`. `integers`: the dtypes that NumPy
+    has for atoms of integers alone, of which arguments are; None of others.
     """
 
     rules: Any
@@ -47,6 +47,7 @@ class Attempt:
     reading: Any = None
     keeping: Any = None
     patient: int = 0
+    looped: bool = False
     stuck: bool = False
     kinds: int = 0
     opened: bool = False
