@@ -440,3 +440,17 @@ def test_loops_that_are_kept_are_written_out():
 
     with pytest.raises(sd.TraceError, match="its number must be known"):
         sd.taylor(newton, 2, loops="keep")(2.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "f, wanted",
+    [
+        (lambda x: (x - x) / (1 + np.abs(x - x)), [0.0, 0.0, 0.0, 0.0]),
+        (lambda x: (x - x) / (1 + (x - x)), [0.0, 0.0, 0.0, 0.0]),
+        (lambda x: (x - 0.75) / (1 + (x - x)), [0.0, 1.0, 0.0, 0.0]),
+        (lambda x: (x - 0.75) / (x - 0.5), [0.0, 4.0, -16.0, 64.0]),
+    ],
+)
+def test_numbers_that_are_given_have_no_error(f, wanted):
+    np.testing.assert_allclose(sd.taylor(f, 3)(0.75, 1.0), wanted, rtol=1e-14)
+    assert sd.derivative(f, order=3)(0.75) == pytest.approx(6 * wanted[3], rel=1e-14)

@@ -42,6 +42,7 @@ _FLAT = operations("flat")
 _LINEAR = operations("linear") & OPS.keys()
 _CELLWISE = operations("cellwise") | {"item", "array"}
 _SCALING = operations("scales")
+_EXACT = ("const", "input", "item")  # numbers that are given
 _DEPTH = 6  # operations whose rounding errors are followed
 _PRODUCTS = operations("bilinear")
 _POLES = operations("pole")
@@ -377,7 +378,10 @@ class Series:
         if op in _LINEAR:
             terms = [self._term(o, k) for o in operands]
             is_rounded = len(operands) == 2 and None not in terms
-            sizes = self._total([self._size(t) for t in terms if t is not None]) if is_rounded else None
+            rounded = [t for o, t in zip(operands, terms, strict=True) if o.op not in _EXACT]
+            if len(rounded) < len(terms):
+                rounded.append(self._term(atom, k))
+            sizes = self._total([self._size(t) for t in rounded if t is not None]) if is_rounded else None
             eps = (k + 1) * self._limits(atom)[0].params
             return [self._times(eps, sizes), *(self._error(o, k, depth) for o in operands)]
         if (parts := self._divided(binding)) is not None:
