@@ -16,6 +16,7 @@ from symdiff.errors import InvariantError
 from symdiff.ir.building import atom_dtype, dtype_of_atoms
 from symdiff.ir.evaluating import applied
 from symdiff.ir.graph import Graph, GraphOutput
+from symdiff.ir.loops import with_leaves
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
 from symdiff.ir.zeros import signed_zero_bindings
 from symdiff.lowering.cuts import CUTS
@@ -300,9 +301,21 @@ class _Numbering(_Folding):
         return self.put("broadcast_to", (value,), node.dtype, {"shape": shape}, node.origin, False, shape)
 
     def loop(self, binding: Node, lower: Callable[[Graph], Program]) -> int:
-        """A loop, whose body is a program of its own."""
-        loop = binding.params
-        leaves = zip(binding.operands, loop.body.inputs[1:], strict=True)
-        operands = tuple(self.spread(self.as_dtype(self.value_of(o, leaf.dtype), leaf.dtype), o.shape) for o, leaf in leaves)
-        params = replace(loop, body=lower(loop.body))
-        return self.put("loop", operands, binding.dtype, params, binding.origin, binding.primal)
+        """A loop, whose body is a program of its own; what it is given twice it takes once."""
+        loop, operands = binding.params, list[int]()
+        taken: dict[Any, Node] = {}
+        same: dict[Node, Atom] = {}
+        for n, (o, leaf, row) in enumerate(zip(binding.operands, loop.body.inputs[1:], loop.places(), strict=True)):
+            value = self.spread(self.as_dtype(self.value_of(o, leaf.dtype), leaf.dtype), o.shape)
+            first = taken.setdefault(n if n < loop.carried else (value, row), leaf.node)
+            if first is leaf.node:
+                operands.append(value)
+            else:
+                same[leaf.node] = first
+        rows = [
+            row for leaf, row in zip(loop.body.inputs[1 + loop.carried :], loop.rows, strict=False) if leaf.node not in same
+        ]
+        body = with_leaves(loop.body, same) if same else loop.body
+        body = replace(body, inputs=tuple(leaf for leaf in body.inputs if leaf.node not in same))
+        params = replace(loop, body=lower(body), rows=tuple(rows))
+        return self.put("loop", tuple(operands), binding.dtype, params, binding.origin, binding.primal)
