@@ -109,3 +109,57 @@ def test_single_precision():
     for f, differentiable in ((relu, False), (softplus, True), (np.floor, False)):
         assert sd.explain(f, np.float32(0)).differentiable is differentiable
     assert sd.explain(lambda z: z * np.abs(z), np.complex64(0)).differentiable
+
+
+def summed_moduli(x):
+    s = 0.0
+    for k in range(len(x)):
+        s = 0.999 * s + abs(x[k])
+    return s
+
+
+def choices_in_rounds(x):
+    y, s = np.zeros(len(x)), 0.0
+    for k in range(1, len(x)):
+        y[k] = 0.5 * y[k - 1] + np.sqrt(x[k] - 0.25)
+        if x[k] > 1:
+            y[k] += 1.0
+        for j in range(3):
+            s += max(x[k] - j, 0.0)
+    return np.sum(y) + s
+
+
+def until_small(x):
+    y, d = x[0], 1.0
+    while abs(d) > 1e-3:
+        d = 0.25 * y
+        y = y - d + 0.0 * abs(x[1])
+    return y * abs(x[2])
+
+
+@pytest.mark.parametrize("loops", [20, 1500])
+def test_rounds_of_loops_are_looked_at(loops):
+    x = np.full(loops, 0.5)
+    assert sd.explain(summed_moduli, x).differentiable
+    x[[5, 9]] = 0.0
+    found = sd.explain(summed_moduli, x)
+    assert not found.differentiable
+    assert {(kink.operation, kink.kind, kink.line.rpartition(":")[2]) for kink in found.entries} == {
+        ("abs", "kink", str(summed_moduli.__code__.co_firstlineno + 3))
+    }
+    assert sum(kink.cells for kink in found.entries) == 2
+
+
+@pytest.mark.parametrize("loops", [12, 900])
+def test_choices_in_rounds_are_told(loops):
+    x = np.linspace(0.3, 0.9, loops)
+    assert sd.explain(choices_in_rounds, x).differentiable
+    x[3], x[4], x[7] = 0.25, 1.0, 2.0
+    kinds = {(kink.operation, kink.kind) for kink in sd.explain(choices_in_rounds, x).entries}
+    assert ("sqrt", "edge") in kinds and {kind for _, kind in kinds} >= {"edge", "boundary", "kink"}
+
+
+def test_rounds_of_a_while_are_looked_at():
+    assert [k.kind for k in sd.explain(until_small, np.array([1.0, 2.0, 3.0])).entries] == []
+    found = sd.explain(until_small, np.array([1.0, 2.0, 0.0]))
+    assert not found.differentiable and [k.kind for k in found.entries] == ["kink"]

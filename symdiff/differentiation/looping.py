@@ -25,7 +25,7 @@ from symdiff.ir.building import Builder, is_constant
 from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Loop, Place, Rounds, Stack, pulled_through, pushed_through, trimmed_bindings, with_leaves
 from symdiff.ir.node import Atom, Constant, Node
-from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.activity import moving_in_rounds
 from symdiff.vocabulary.extents import Extent, Shape, names_in_extents
 from symdiff.vocabulary.ops import is_complex, join_dtype_codes
 
@@ -36,7 +36,7 @@ _MANY = 100  # cells along an axis whose length a call tells
 @pushed_through.written
 def tangents(builder: Builder, binding: Node, dots: dict[int, Atom], rules: Any) -> Atom:
     """The tangents of a loop's results, from those of operands by their places: a loop over values and tangents."""
-    moving, _ = _moving(binding.params, dots)
+    moving, _ = moving_in_rounds(binding.params, dots)
     opened = Opened(binding.params.body, [place + 1 for place in moving], False)
     opened.builder.in_round = True
     outputs = opened.graph.outputs
@@ -85,7 +85,7 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     """
     loop, builder, mirrored, bars = binding.params, reverse.builder, reverse.mirrored, whole_bar.value
     soft = soft or whole_bar.mask is not None or bool(whole_bar.soft)
-    moving, inside = _moving(loop, [p for p, o in enumerate(binding.operands) if o in reverse.active])
+    moving, inside = moving_in_rounds(loop, [p for p, o in enumerate(binding.operands) if o in reverse.active])
     given = {k: bar for k, bar in enumerate(bars.operands[: len(loop.body.outputs) - loop.tested]) if not is_constant(bar, 0)}
     carried = _asked(loop, given, inside).intersection(moving)
     asked = [k for k in sorted({*given, *carried}) if k in carried or loop.body.outputs[k].atom in inside]
@@ -177,18 +177,6 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
         )
         for place, bar in bars_of.items()
     }
-
-
-def _moving(loop: Loop, places: Iterable[int]) -> tuple[list[int], set[Atom]]:
-    """The places of operands of which the rounds depend on some of them, and what in the body does."""
-    inputs, outputs = loop.body.inputs, loop.body.outputs
-    moving = {p for p in places if inputs[p + 1].node.dtype not in "?l"}
-    while True:
-        active = active_symbols(loop.body.bindings, {inputs[p + 1].node for p in moving})
-        more = {k for k in range(loop.carried) if outputs[k].atom in active} - moving
-        if not more:
-            return sorted(moving), active
-        moving |= more
 
 
 def _asked(loop: Loop, results: Iterable[int], active: set[Atom]) -> set[int]:

@@ -5,19 +5,19 @@ in a branch that is not taken, and not in cells that nobody reads. Heads it does
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from symdiff.ir.evaluating import value_of
+from symdiff.ir.evaluating import rounds_of, value_of
 from symdiff.ir.graph import Graph
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.rulebooks.calls import extreme_by_rule
 from symdiff.rulebooks.columns import KINDS, formula_locus
 from symdiff.rulebooks.rule import evaluate_formula
 from symdiff.rulebooks.structural import moves_by_rule
-from symdiff.simplification.activity import active_symbols
+from symdiff.simplification.activity import active_symbols, moving_in_rounds
 from symdiff.simplification.equalities import Thinness, agree
 from symdiff.simplification.facts import Facts, known_column
 from symdiff.vocabulary.heads import HEADS
@@ -69,23 +69,54 @@ _PLACES = operations("tells_places")  # have no derivative, but jumps
 
 
 def kinks(graph: Graph, values: Values) -> list[Kink]:
-    """The places of a graph where it is not smooth, in order."""
-    made = {b: b for b in graph.bindings}
-    active = active_symbols(graph.bindings, {leaf.node for leaf in graph.inputs})
-    read = _read(graph, values)
-    facts = Facts(graph.bindings)
-    thinness = Thinness([leaf.node for leaf in graph.inputs])
-    thinness.include(graph.bindings)
-    found = []
-    with np.errstate(all="ignore"):
-        for binding in graph.bindings:
-            operands = [value_of(o, values) for o in binding.operands]
-            if binding.op == "select":
-                found += _boundaries(binding, operands, made, values, read, thinness)
-            elif binding in active or (binding.op in _PLACES and not active.isdisjoint(binding.operands)):
-                squares = bool(facts.of(binding.operands[0]).powers) if binding.op in ("sqrt", "pow") else False
-                found += _at(binding, operands, values, read, squares)
-    return found
+    """The places of a graph where it is not smooth, in order; those of a loop's rounds as one, with the first such round's
+    values.
+    """
+    return _Places(graph, {leaf.node for leaf in graph.inputs}).at(values, {})
+
+
+class _Places:
+    """Where a graph, or a round of a loop, is not smooth, by the symbols that it is a function of."""
+
+    def __init__(self, graph: Graph, moving: set[Atom]) -> None:
+        self.graph = graph
+        self.made = {b: b for b in graph.bindings}
+        self.active = active_symbols(graph.bindings, moving)
+        self.facts = Facts(graph.bindings)
+        self.thinness = Thinness([leaf.node for leaf in graph.inputs])
+        self.thinness.include(graph.bindings)
+        self.inside: dict[Node, _Places] = {}
+
+    def at(self, values: Values, sizes: dict[str, int]) -> list[Kink]:
+        """Those at the values of all symbols; `sizes` are known."""
+        read = _read(self.graph, values)
+        counted = {b.params.counted: int(values[b][-1]) for b in self.graph.bindings if b.op == "loop" and b.params.tested}
+        found = []
+        with np.errstate(all="ignore"):
+            for binding in self.graph.bindings:
+                operands = [value_of(o, values) for o in binding.operands]
+                if binding.op == "loop":
+                    found += self._in_rounds(binding, operands, sizes | counted) if binding in read else []
+                elif binding.op == "select":
+                    found += _boundaries(binding, operands, self.made, values, read, self.thinness)
+                elif binding.op == "part":
+                    pass
+                elif binding in self.active or (binding.op in _PLACES and not self.active.isdisjoint(binding.operands)):
+                    squares = bool(self.facts.of(binding.operands[0]).powers) if binding.op in ("sqrt", "pow") else False
+                    found += _at(binding, operands, values, read, squares)
+        return found
+
+    def _in_rounds(self, binding: Node, operands: list[Any], sizes: dict[str, int]) -> list[Kink]:
+        loop = binding.params
+        if binding not in self.inside:
+            moving, _ = moving_in_rounds(loop, [p for p, o in enumerate(binding.operands) if o in self.active])
+            self.inside[binding] = _Places(loop.body, {loop.body.inputs[p + 1].node for p in moving})
+        found: dict[tuple[str, str, str], Kink] = {}
+        for _, values, _ in rounds_of(loop, operands, sizes):
+            for kink in self.inside[binding].at(values, sizes):
+                key = kink.line, kink.operation, kink.kind
+                found[key] = replace(found[key], cells=found[key].cells + kink.cells) if key in found else kink
+        return [*found.values()]
 
 
 def _at(binding: Node, operands: list[Any], values: Values, read: dict[Atom, Any], squares: bool) -> list[Kink]:
@@ -220,7 +251,10 @@ def _read(graph: Graph, values: Values) -> dict[Atom, Any]:
         cells = read.get(binding)
         if cells is None or not np.any(cells):
             continue
-        if binding.op == "select":
+        if binding.op in ("loop", "part"):
+            for operand in binding.operands:
+                mark(operand, True)
+        elif binding.op == "select":
             condition = binding.operands[0]
             holds = np.asarray(value_of(condition, values), bool)
             mark(condition, _gathered(cells, condition.shape))

@@ -6,7 +6,7 @@ binding computed once. Refuses a wrong number of arguments with `ShapeError`.
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -126,19 +126,13 @@ def applied(
 
 def _run(loop: Loop, operands: list[Any], sizes: dict[str, int], steps: Steps) -> tuple[Any, ...]:
     """The results of a loop, round by round."""
-    body, results = loop.body, loop.results
+    results = loop.results
     sums = [np.zeros(numbers(o.shape, sizes), o.dtype)[()] for o in loop.terms]
-    carried = [np.asarray(v, leaf.node.dtype)[()] for v, leaf in zip(operands[: loop.carried], body.inputs[1:], strict=False)]
-    rounds = numbers(loop.limit if loop.tested else loop.rounds, sizes)
+    carried = [
+        np.asarray(v, leaf.node.dtype)[()] for v, leaf in zip(operands[: loop.carried], loop.body.inputs[1:], strict=False)
+    ]
     kept: list[tuple[int, list[Any]]] = []
-    for k in itertools.count() if rounds is None else reversed(range(rounds)) if loop.backward else range(rounds):
-        whole = [*carried, *operands[loop.carried :]]
-        given = [v if p is None else v[numbers(p.at(k), sizes)] for v, p in zip(whole, loop.places(), strict=True)]
-        values: dict[Atom, Any] = {leaf.node: v for leaf, v in zip(body.inputs, [float(k), *given], strict=True)}
-        _compute(body.bindings, values, dict(sizes), steps)
-        outputs = [np.asarray(value_of(o.atom, values), o.dtype)[()] for o in body.outputs]
-        if loop.tested and not outputs[-1]:
-            break
+    for k, _, outputs in rounds_of(loop, operands, sizes, steps):
         carried, rest = outputs[: loop.carried], outputs[loop.carried :]
         kept.append((k, rest))
         sums = [total + term for total, term in zip(sums, rest[len(loop.stacks) :], strict=False)]
@@ -150,3 +144,22 @@ def _run(loop: Loop, operands: list[Any], sizes: dict[str, int], steps: Steps) -
         for k, rest in kept:
             stacks[-1][numbers(stack.place.at(k), sizes)] = rest[place]
     return (*carried, *stacks, *sums, *([float(len(kept))] if loop.tested else []))
+
+
+def rounds_of(
+    loop: Loop, operands: list[Any], sizes: Mapping[str, int], steps: Steps | None = None
+) -> Iterator[tuple[int, dict[Atom, Any], list[Any]]]:
+    """The rounds of a loop at the values of its operands: which one, the values of the body's symbols, and what it gives."""
+    body, steps = loop.body, Steps() if steps is None else steps
+    carried = [np.asarray(v, leaf.node.dtype)[()] for v, leaf in zip(operands[: loop.carried], body.inputs[1:], strict=False)]
+    rounds = numbers(loop.limit if loop.tested else loop.rounds, sizes)
+    for k in itertools.count() if rounds is None else reversed(range(rounds)) if loop.backward else range(rounds):
+        whole = [*carried, *operands[loop.carried :]]
+        given = [v if p is None else v[numbers(p.at(k), sizes)] for v, p in zip(whole, loop.places(), strict=True)]
+        values: dict[Atom, Any] = {leaf.node: v for leaf, v in zip(body.inputs, [float(k), *given], strict=True)}
+        _compute(body.bindings, values, dict(sizes), steps)
+        outputs = [np.asarray(value_of(o.atom, values), o.dtype)[()] for o in body.outputs]
+        if loop.tested and not outputs[-1]:
+            return
+        yield k, values, outputs
+        carried = outputs[: loop.carried]

@@ -5,6 +5,7 @@ Assumes bindings in order. Guarantees that conditions, and places such as those 
 
 from collections.abc import Iterable
 
+from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.heads import HEADS
 
@@ -35,3 +36,15 @@ def active_symbols(bindings: Iterable[Node], seeds: Iterable[Atom]) -> set[Atom]
     for binding in bindings:
         activity.include(binding)
     return activity.symbols
+
+
+def moving_in_rounds(loop: Loop, places: Iterable[int]) -> tuple[list[int], set[Atom]]:
+    """The places of operands of which the rounds depend on some of them, and what in the body does."""
+    inputs, outputs = loop.body.inputs, loop.body.outputs
+    moving = {p for p in places if inputs[p + 1].node.dtype not in "?l"}
+    while True:
+        active = active_symbols(loop.body.bindings, {inputs[p + 1].node for p in moving})
+        more = {k for k in range(loop.carried) if outputs[k].atom in active} - moving
+        if not more:
+            return sorted(moving), active
+        moving |= more
