@@ -344,7 +344,7 @@ _ROWS = [
          unrolled=lambda s, i: 2 * math.prod(s) * math.prod(i), traits="takes_places gathers cellwise integral"),
     Head("scatter_at", head_scatter_at, lambda s, i, size: (size, *s[len(i):]), cost=_size,
          unrolled=lambda s, i, size: 3 * size * math.prod(s), traits="takes_places cellwise fills integral"),
-    Head("assign_at", head_assign_at, lambda s, i, y: s, cost=_size,
+    Head("assign_at", head_assign_at, lambda s, i, y: s, cost=lambda s, i, y: math.prod(y),
          unrolled=lambda s, i, y: 3 * math.prod(s) * math.prod(i),
          traits="takes_places cellwise moves_truths fills overwrites integral"),
     Head("argmax", lambda x, axis: np.argmax(x, axis=axis), lambda s, axis: _without(s, (axis,)),
