@@ -280,3 +280,47 @@ def test_a_diagonal_cotangent_needs_no_product_of_matrices(f, products):
     """Only the products that the value itself has, and those of the rule for cholesky."""
     graph = sd.grad(f, scalarize=False).graph(SQUARE)
     assert [b.op for b in graph.bindings].count("matmul") == products
+
+
+def filtered(x):
+    y, s = np.zeros(len(x)), 0.0
+    for k in range(len(x)):
+        s = 0.5 * np.sin(s) + x[k]
+        y[k] = s
+    return y
+
+
+def chained(x):
+    s = 0.0
+    for k in range(len(x) - 1):
+        s = 0.5 * np.sin(s) * x[k + 1] + x[k]
+    return s
+
+
+def valley(x):
+    s = 0.0
+    for i in range(len(x) - 1):
+        s += 100 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2
+    return s
+
+
+@pytest.mark.parametrize("transform, f", [(sd.jacobian, filtered), (sd.hessian, chained)])
+def test_derivatives_without_zeros_keep_their_rounds(transform, f):
+    x = np.linspace(0.1, 1.0, 120)
+    df = transform(f)
+    found = df(x)
+    assert found.shape == (120, 120) and "for (" in df.source(x, target="c") and len(df.source(x, target="c")) < 20_000
+    np.testing.assert_allclose(found[:, 7], _differences(transform, f, x, 7), rtol=1e-6, atol=1e-8)
+
+
+def _differences(transform, f, x, k):
+    g, e = (f if transform is sd.jacobian else sd.grad(f)), np.zeros(len(x))
+    e[k] = 1e-6
+    return (g(x + e) - g(x - e)) / 2e-6
+
+
+def test_derivatives_of_which_most_is_zero_are_written_out():
+    x = np.linspace(0.1, 1.0, 60)
+    df = sd.hessian(valley)
+    assert df.cost(x).derivative.total < 60 * 20
+    np.testing.assert_allclose(df(x)[:, 7], _differences(sd.hessian, valley, x, 7), rtol=1e-6, atol=1e-6)

@@ -62,7 +62,7 @@ class Jacobian(Function):
 
 class Hessian(Function):
     suffix = "hessian"
-    has_columns = True
+    has_columns = is_second = True
 
     def derive(self, graph: Graph, wrt: list[int]) -> Graph:
         return transforming.hessian(graph, wrt, self._rules())

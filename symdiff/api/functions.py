@@ -62,6 +62,7 @@ from symdiff.runtime import engine
 from symdiff.runtime.fastcall import Machine
 from symdiff.runtime.guards import Door, Given, Guard, guarded, machine_guards_fit
 from symdiff.runtime.vectorcall import direct_vectorcall, vectorcall_table_offset, with_vectorcall, without_vectorcall
+from symdiff.simplification.activity import work_of_columns
 from symdiff.tracing.captures.watching import Moved, Watch
 from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.loops.keeping import IN_FILES
@@ -85,6 +86,8 @@ exported_source = Seam("the file of a derivative")
 stored = Seam("a file on the disk")
 REPLACED = 100  # calls that are begun anew because another thread replaces what the function captures
 COLUMNS = 16  # of a Jacobian up to which zeros among them are not worth rounds that are written out
+LONGEST = 20_000  # operations of a derivative by many columns, from which on they are
+LONG = "long"  # a note of graphs
 _OF_PROCESS = "_lock _threads _door _near _recent _forms _watch _machines _guards _guard".split()
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 _OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
@@ -112,6 +115,7 @@ class Function:
     hides = True  # larger arrays that the function captures are inputs
     keeps_loops = True  # of long functions, by themselves
     has_columns = False  # for each differentiated number, which all pass through the rounds of loops that are kept
+    is_second = False  # whether these are second derivatives
     keeps_signature = True
     extra = 0
 
@@ -361,7 +365,7 @@ class Function:
         kept = self.loops is None and has_loops(graph.bindings)
         try:
             derived = self._derived(call, graph)
-            if not kept or loops_pay(derived[0]):
+            if not kept or LONG in graph.notes or loops_pay(derived[0]):
                 compiled = compiled_of(*derived, self.options, self.backend)
                 if not kept or compiled.has_code:
                     return compiled
@@ -535,6 +539,9 @@ class Function:
             in_file = mode == "merge" and backend in TARGETS
             loops = self._loops_for(backend, call, in_file)
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
+            is_long = loops is None and self._may_keep(call, backend) and self._is_long(traced, call)
+            if is_long:  # the derivative, with its rounds written out
+                traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, "keep")
         except Exception as error:
             if watch is not None and isinstance(error, (NameError, AttributeError)):
                 watch.incomplete = True
@@ -544,7 +551,9 @@ class Function:
         self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
         differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
         written = traced.graph
-        most = IN_FILES if in_file and has_loops(written.bindings) else UNROLLED
+        most = 0 if is_long else IN_FILES if in_file and has_loops(written.bindings) else UNROLLED
+        if is_long:
+            written.notes[LONG] = True
         traced.graph = settled(written, False if call.whole else self.scalarize, differentiated, most)
         if call.whole:
             traced.graph.notes[WHOLE] = True
@@ -553,13 +562,24 @@ class Function:
 
     def _loops_for(self, backend: str, call: Call, in_file: bool) -> str | None:
         """Which loops are kept, see `trace_leaves`."""
-        if self.options.exact or self.scalarize or self.loops == "unroll" or not (call.whole or backend in LOOPING):
+        if not self._may_keep(call, backend):
             return None
         if call.whole:
             return "keep"
         columns = sum(math.prod(getattr(call.leaves[i], "shape", ())) for i in call.wrt) if self.has_columns else 0
         kept = "file" if in_file else "auto"
         return self.loops or (kept if self.keeps_loops and columns <= COLUMNS else None)
+
+    def _may_keep(self, call: Call, backend: str) -> bool:
+        written_out = self.options.exact or self.scalarize or self.loops == "unroll"
+        return not written_out and (call.whole or backend in LOOPING)
+
+    def _is_long(self, traced: Any, call: Call) -> bool:
+        """Whether a derivative by many columns would be long, written out."""
+        if not self.has_columns or not self.keeps_loops:
+            return False
+        wrt = [traced.graph.inputs[call.traced.index(i)].node for i in call.wrt]
+        return work_of_columns(traced.graph, wrt, self.is_second) > LONGEST
 
     def _rules(self) -> Any:
         return rules_in_force(self.rules)

@@ -3,12 +3,18 @@
 Assumes bindings in order. Guarantees that conditions, and places such as those that `argmax` gives, count as constant.
 """
 
+import math
 from collections.abc import Iterable
 
+from symdiff.ir.graph import Graph
 from symdiff.ir.loops import Loop
 from symdiff.ir.node import Atom, Node
 from symdiff.vocabulary.heads import HEADS
+from symdiff.vocabulary.traits import operations
 
+_LINEAR = operations("linear")
+_SECOND = 6  # operations of a second derivative for one of the function
+_ZEROS = 100  # cells of a result that are as much as an operation
 _PLACES = frozenset(head.name for head in HEADS.values() if head.result == "count")
 
 
@@ -48,3 +54,27 @@ def moving_in_rounds(loop: Loop, places: Iterable[int]) -> tuple[list[int], set[
         if not more:
             return sorted(moving), active
         moving |= more
+
+
+def work_of_columns(graph: Graph, wrt: list[Node], second: bool) -> float:
+    """About how many operations the derivative by each cell of some inputs has, written out; `second`: the second one, in
+    which what is linear has no part. What does not depend on a cell is no operation.
+    """
+    reached: dict[Atom, int] = {}  # the cells that a value depends on, as the bits of an integer
+    first: dict[Atom, int] = {}
+    count, work = 0, 0.0
+    for leaf in wrt:
+        first[leaf], size = count, math.prod(leaf.shape)
+        reached[leaf], count = ((1 << size) - 1) << count, count + size
+    for b in graph.bindings:
+        if b.op == "item" and b.operands[0] in first:
+            reached[b] = 1 << (first[b.operands[0]] + b.params)
+            continue
+        found = 0
+        for o in b.operands:
+            found |= reached.get(o, 0)
+        if found:
+            reached[b] = found
+            if not (second and b.op in _LINEAR) and b.dtype not in "?l":
+                work += found.bit_count() * math.prod(b.shape) * (_SECOND if second else 1)
+    return work + count * (count if second else sum(math.prod(o.shape) for o in graph.outputs)) / _ZEROS
