@@ -399,3 +399,20 @@ def test_results_are_of_the_dtype_of_the_path_that_is_taken(name, paths):
     found = v(np.stack([x, x + 5]))
     np.testing.assert_array_equal(found, wanted)
     assert found.dtype == wanted.dtype
+
+
+def test_a_function_sees_its_own_names():
+    def f(x):
+        inner = 2
+        found = [name in seen for seen in (dir(), locals(), vars()) for name in ("x", "inner", "other")]
+        return x * sum(k * truth for k, truth in enumerate(found))
+
+    def looped(x):
+        s = 0.0
+        for k in range(40):
+            s = s * 0.5 + x * ("late" in dir())
+            late = k
+        return s + 0 * late
+
+    for function in (f, looped):
+        assert sd.value_and_grad(function, loops="keep")(0.5) == pytest.approx((function(0.5), 2 * function(0.5)))

@@ -8,6 +8,7 @@ are one condition, and that `isinstance` and `type` answer for the number or arr
 import decimal
 import fractions
 import operator
+import sys
 from typing import Any
 
 import numpy as np
@@ -206,7 +207,9 @@ def attribute_of(value: Tracer, name: str) -> Any:
 
 @replaces(dir)
 def _dir(*args: Any) -> list[str]:
-    return args[0].asked(dir) if args and isinstance(args[0], Tracer) else dir(*args)
+    if not args:
+        return sorted(sys._getframe(1).f_locals)
+    return args[0].asked(dir) if isinstance(args[0], Tracer) else dir(*args)
 
 
 @replaces(np.isscalar)

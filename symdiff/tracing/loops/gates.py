@@ -38,7 +38,7 @@ _CHANGING = frozenset(
     "save savez savez_compressed savetxt load loadtxt genfromtxt fromfile tofile put put_along_axis place putmask copyto "
     "fill_diagonal seterr seterrcall setbufsize set_printoptions printoptions errstate vectorize frompyfunc nditer shuffle at "
     "apply_along_axis apply_over_axes fromfunction piecewise fromiter memmap setflags itemset resize rvs "
-    "setattr delattr exec eval anext print input open globals locals vars breakpoint exit quit setitem delitem call iadd "
+    "setattr delattr exec eval anext print input open globals locals vars dir breakpoint exit quit setitem delitem call iadd "
     "iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor sumprod".split()
 )
 _READING = frozenset("copy count get index items keys values".split())
