@@ -385,3 +385,20 @@ def test_hessians_by_real_numbers_of_what_a_complex_slope_softens():
     df = sd.grad(f)
     wanted = [(df(x + step * e) - df(x - step * e)) / (2 * step) for e in np.eye(3)]
     np.testing.assert_allclose(sd.hessian(f)(x), wanted, atol=1e-7)
+
+
+def summed_real_parts(x):
+    s = 0.5
+    for _ in range(1, len(x)):
+        s = 0.6 * s + np.sum(np.real(np.exp(1j * x))) * s
+        s = s - 0.1 * np.sum((x * (1 + 2j)).imag) * s
+    return s
+
+
+@pytest.mark.parametrize("target", ["numpy", "python", "c"])
+def test_parts_of_what_a_round_makes_of_arrays_from_before(target):
+    x = np.linspace(0.1, 0.9, 7)
+    value, slope = sd.value_and_grad(summed_real_parts, loops="keep")(x)
+    assert value == pytest.approx(summed_real_parts(x), rel=1e-12)
+    np.testing.assert_allclose(slope, sd.grad(summed_real_parts, loops="unroll")(x), rtol=1e-12)
+    assert sd.value_and_grad(summed_real_parts).source(x, target=target)

@@ -104,9 +104,10 @@ class Members(Operators):
 
     def _part(self, name: str) -> Any:
         """The real or imaginary part: of an array a view."""
-        found = self._unary(name)
         if not self.has_memory():
-            return found
+            return self._unary(name)
+        shared = self.shared()  # in a round it is the round's from now on
+        found = self._unary(name)
 
         def save(atom: Any) -> None:
             part = found.like(atom)
@@ -114,7 +115,7 @@ class Members(Operators):
 
         of = self._place()
         layout = storage_memory(of.shape, [2 * step for step in of.strides])
-        lens = Lens(self.shared(), (name,), self.shape, found.dtype.char, lambda: self._unary(name).atom, save, layout)
+        lens = Lens(shared, (name,), self.shape, found.dtype.char, lambda: self._unary(name).atom, save, layout)
         return found.like(View.over(lens))
 
     @property
