@@ -324,3 +324,20 @@ def test_derivatives_of_which_most_is_zero_are_written_out():
     df = sd.hessian(valley)
     assert df.cost(x).derivative.operations < 60 * 20
     np.testing.assert_allclose(df(x)[:, 7], _differences(sd.hessian, valley, x, 7), rtol=1e-6, atol=1e-6)
+
+
+def test_terms_of_single_cells_under_conditions_are_cells():
+    def banded(a):
+        u, n = a.copy(), len(a)
+        for k in range(n - 1):
+            for i in range(k + 1, min(k + 3, n)):
+                f = u[i, k] / u[k, k]
+                for j in range(k, min(k + 3, n)):
+                    u[i, j] -= f * u[k, j]
+        return np.sum(np.log(np.abs(np.diag(u))))
+
+    a = np.random.default_rng(3).normal(size=(30, 30)) * 0.3 + 3 * np.eye(30)
+    df = sd.grad(banded, loops="unroll")
+    assert sum(b.shape == (30, 30) for b in df.graph(a).bindings) < 12  # not one for each cell
+    d = np.random.default_rng(4).normal(size=a.shape)
+    assert np.sum(df(a) * d) == pytest.approx((banded(a + 1e-6 * d) - banded(a - 1e-6 * d)) / 2e-6, rel=1e-6)

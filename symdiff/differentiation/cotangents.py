@@ -91,7 +91,11 @@ class Cotangents:
         part = self.hard(part)
         if part.mask is None or part.clean:
             return part.value
-        return self.builder.select(part.mask, part.value, ZERO)
+        value, mask = (self.arrays.made_by(x, "put") for x in (part.value, part.mask))
+        if value is None or mask is None or value.params.params != mask.params.params:
+            return self.builder.select(part.mask, part.value, ZERO)
+        within = self.builder.select(mask.operands[0], value.operands[0], ZERO)  # a region of zeros, which others may share
+        return self.arrays.put(within, value.params.params["key"], value.shape)
 
     def hard(self, part: Masked) -> Masked:
         """A derivative with zeros where a factor is zero and another one infinite."""
