@@ -541,7 +541,9 @@ class Function:
             traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
             is_long = loops is None and self._may_keep(call, backend) and self._is_long(traced, call)
             if is_long:  # the derivative, with its rounds written out
-                traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, "keep")
+                shorter = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, "keep")
+                is_long = has_loops(shorter.graph.bindings)
+                traced = shorter if is_long else traced
         except Exception as error:
             if watch is not None and isinstance(error, (NameError, AttributeError)):
                 watch.incomplete = True

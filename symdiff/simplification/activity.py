@@ -76,5 +76,5 @@ def work_of_columns(graph: Graph, wrt: list[Node], second: bool) -> float:
         if found:
             reached[b] = found
             if not (second and b.op in _LINEAR) and b.dtype not in "?l":
-                work += found.bit_count() * math.prod(b.shape) * (_SECOND if second else 1)
+                work += found.bit_count() * (_SECOND if second else 1)  # arrays by their cells, each of which is of one column
     return work + count * (count if second else sum(math.prod(o.shape) for o in graph.outputs)) / _ZEROS
