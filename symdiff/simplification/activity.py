@@ -63,9 +63,11 @@ def work_of_columns(graph: Graph, wrt: list[Node], second: bool) -> float:
     reached: dict[Atom, int] = {}  # the cells that a value depends on, as the bits of an integer
     first: dict[Atom, int] = {}
     count, work = 0, 0.0
+    results = sum(math.prod(o.shape) for o in graph.outputs)
     for leaf in wrt:
         first[leaf], size = count, math.prod(leaf.shape)
         reached[leaf], count = ((1 << size) - 1) << count, count + size
+    most = count if second else results  # cotangents of so many results do, too
     for b in graph.bindings:
         if b.op == "item" and b.operands[0] in first:
             reached[b] = 1 << (first[b.operands[0]] + b.params)
@@ -76,5 +78,5 @@ def work_of_columns(graph: Graph, wrt: list[Node], second: bool) -> float:
         if found:
             reached[b] = found
             if not (second and b.op in _LINEAR) and b.dtype not in "?l":
-                work += found.bit_count() * (_SECOND if second else 1)  # arrays by their cells, each of which is of one column
-    return work + count * (count if second else sum(math.prod(o.shape) for o in graph.outputs)) / _ZEROS
+                work += min(found.bit_count(), most) * (_SECOND if second else 1)  # of an array each cell is of one column
+    return work + count * most / _ZEROS
