@@ -338,20 +338,20 @@ def _problem(program: Program | Fused, backend: str) -> str:
     return ""
 
 
-def _unsettled(program: Program) -> str:
-    """Why there is no machine code for a program with loops; "" where there is."""
+def _unsettled(program: Program, called: bool = False) -> str:
+    """Why there is no machine code for a program with loops, from which NumPy may be `called` or not; "" where there is."""
     if not is_nest(program):
         return ""
     if any(True for leaf in program.leaves for _ in extents_in(leaf.shape)):
         return f"{program.name}: arguments and results whose sizes a call tells are for the python target"
     from symdiff.codegen.nest_heads import refuse_heads
 
-    return refuse_heads(program, "machine code")
+    return refuse_heads(program, "machine code", called)
 
 
 def machine_problem(program: Program) -> str:
     """Why there is no machine code for a program; "" where there is."""
-    if problem := engine.supported() or _unsettled(program):
+    if problem := engine.supported() or _unsettled(program, True):
         return problem
     if not is_native(program):
         return f"{program.name}: machine code takes up to {ARGUMENTS} floating-point arguments and results, real and complex"
@@ -417,7 +417,9 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
 
             looped = looped_function(program, "kernel", together, exact)
             effort, passes = _effort(looped.text)
-            return Machine(program, looped.text, effort, looped.memory, True, result, passes, looped.grows)
+            return Machine(
+                program, looped.text, effort, looped.memory, True, result, passes, looped.grows, called=looped.called
+            )
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
             text, workspace = llvm.point_function(program, "kernel", together), 0

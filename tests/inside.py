@@ -14,6 +14,7 @@ NAMES = {
     "symdiff.codegen.cuda.points": "point_kernel",
     "symdiff.codegen.cuda.wide": "wide_kernel",
     "symdiff.codegen.llvm.nests": "looped_function",
+    "symdiff.vocabulary.numpy_kernels": "GUFUNCS gufunc_addresses numpy_gufunc",
     "symdiff.codegen.llvm.batch": "BatchModule",
     "symdiff.codegen.llvm.scalar": "point_function",
     "symdiff.codegen.llvm.functions": "FUNCTIONS llvm_vector_functions",

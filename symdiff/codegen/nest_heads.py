@@ -149,6 +149,12 @@ def _rows(nest: Values, indices: np.ndarray, size: Count) -> Callable[[Index], C
     return row
 
 
+def _formula_take_along(nest: Values, node: Node) -> Formula:
+    source, axis = nest.operand(node), node.params["axis"]
+    place = nest.row_number(node.operands[1], source.shape[axis])
+    return lambda index: source.at((*index[:axis], place(index), *index[axis + 1 :]))
+
+
 def _formula_searchsorted(nest: Values, node: Node) -> Formula:
     """The place among sorted numbers by halves, each step kept where all before it are less; NaN is the largest."""
     rows, (code, other) = nest.in_memory(nest.operand(node)), (nest.program.nodes[o].dtype for o in node.operands)
@@ -366,6 +372,16 @@ def _embed(nest: Values, node: Node, write: Write, add: bool = False) -> None:
     nest.words.each(node.shape[:-1], lambda index: write((*index, index[-1]), nest.value_at(node.operands[0], index), add))
 
 
+def _put_along(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    axis = node.params["axis"]
+    place = nest.row_number(node.operands[1], node.shape[axis])
+
+    def one(index: Index) -> None:
+        write((*index[:axis], place(index), *index[axis + 1 :]), nest.value_at(node.operands[0], index), add)
+
+    nest.words.each(node.shape, one)
+
+
 def _set(nest: Values, node: Node, write: Write) -> None:
     region = HEADS["getitem"].shape(node.shape, key=node.params["key"])
     moved = _region(node.params["key"], node.shape)
@@ -430,7 +446,7 @@ FORMULAS: dict[str, Head] = {
     "getitem": _formula_getitem, "transpose": _formula_transpose, "broadcast_to": _formula_broadcast, "take": _formula_gather,
     "diagonal": _formula_diagonal, "amax": _joining("max"), "amin": _joining("min"), "prod": _joining("mul", 1.0),
     "any": _joining("or", False), "all": _joining("and", True), "searchsorted": _formula_searchsorted,
-    "argmax": _placing("gt"), "argmin": _placing("lt"),
+    "argmax": _placing("gt"), "argmin": _placing("lt"), "take_along": _formula_take_along,
 }  # fmt: skip
 ADDING: dict[str, Part] = {"put": _put, "scatter_at": _scatter, "scatter": _scatter, "embed": _embed}
 REPLACING: dict[str, Callable[[Values, Node, Write], None]] = {"set": _set, "set_at": _set_at, "assign_at": _assign_at}
@@ -445,32 +461,53 @@ PLACED = {op: _onto_zeros(placed) for op in ADDING} | {op: _onto_first(placed) f
 PICKING = operations("picks", "gathers")
 VIEWS = PICKING | operations("rearranges") | {"broadcast_to", "diagonal"}
 _PARTS: dict[str, Part] = {
-    "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, **ADDING,
+    "matmul": _matmul, "concatenate": _concatenate, "cells": _cells, "put_along": _put_along, **ADDING,
     **{op: _onto_first(part) for op, part in REPLACING.items()},
     "cumsum": _running("add", 0.0), "cumprod": _running("mul", 1.0),
 }  # fmt: skip
+
+
+def _called(nest: Values, node: Node, write: Writer, add: bool = False) -> None:
+    """What NumPy writes."""
+    operands: list[Buffer] = []
+    for o in node.operands:
+        value = nest.values[o]
+        if isinstance(value, Cells):
+            memory = nest.in_memory(value).buffer
+            assert memory is not None
+        else:
+            memory = nest.words.buffer("", (), nest.program.nodes[o].dtype)
+            nest.words.store(memory, (), value)
+        operands.append(memory)
+    nest.words.call(nest.program, node, write.buffer, operands)
 
 
 def part_of_array(program: Program, node: Node) -> Part | None:
     """What writes an array part by part, None where it has a formula for a cell."""
     if node.op == "matmul" and len(program.nodes[node.operands[1]].shape) < 2:
         return None
-    return _PARTS.get(node.op)
+    return _called if is_called(node.op) else _PARTS.get(node.op)
 
 
-_HEADS = FORMULAS.keys() | _PARTS.keys()
 _REORDERED = operations("picks", "rearranges") | {"broadcast_to"}
 _MOVING = operations("picks", "rearranges", "gathers") | {"broadcast_to"}
 COSTLY = (operations("libm", "slow") - operations("cheap")) | (FORMULAS.keys() - _MOVING)  # elementary functions, and sums
 
 
-def refuse_heads(program: Program, shown: str) -> str:
-    """Which operation on whole arrays has no formula for a cell in `shown`; "" where all have one."""
+def is_called(op: str) -> bool:
+    """Whether an operation is one on whole arrays that has neither a formula for a cell nor parts."""
+    return op in HEADS and op not in FORMULAS and op not in _PARTS
+
+
+def refuse_heads(program: Program, shown: str, called: bool = False) -> str:
+    """Which operation on whole arrays has no formula for a cell in `shown`, which may call NumPy's where these are `called`; ""
+    where all have one.
+    """
     for node in program.nodes:
         if node.op == "loop":
-            if found := refuse_heads(node.params.body, shown):
+            if found := refuse_heads(node.params.body, shown, called):
                 return found
-        elif node.op in HEADS and node.op not in _HEADS:
+        elif is_called(node.op) and not called:
             instead = (
                 "scalarize=True (--scalarize) writes them out"
                 if HEADS[node.op].cells

@@ -6,7 +6,7 @@ A target gives a class of `Words`. Guarantees that cells lie in C order.
 import functools
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -198,6 +198,10 @@ class Words:
     def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
         """Add a product of matrices to an array in memory, where the target has a function for it."""
         return False
+
+    def call(self, program: Program, node: Any, target: Buffer, operands: Sequence[Buffer]) -> None:
+        """Write what NumPy's function of a head gives."""
+        raise NotImplementedError
 
     def row(self, array: Cells, k: Count) -> Any:
         """A row of an array, a number where it has one axis."""

@@ -192,9 +192,10 @@ class Nest(Values):
                 return self.words.cells(memory)
             buffer = self.targets.get(position) or self.new(node, self.first.get(position, ""))
             self.words.note(lambda: f"{buffer.name} = {self._shown(position)}")
-            self.words.reserve(buffer, node.shape[0])
+            if node.shape:
+                self.words.reserve(buffer, node.shape[0])
             part(self, node, Writer(self.words, buffer))
-            return self.words.cells(buffer)
+            return self.words.cells(buffer) if node.shape else self.words.load(buffer, ())
         formula = FORMULAS[node.op](self, node)
         return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
 

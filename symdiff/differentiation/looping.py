@@ -26,9 +26,11 @@ from symdiff.ir.graph import Graph, GraphInput, GraphOutput
 from symdiff.ir.loops import Loop, Place, Rounds, Stack, pulled_through, pushed_through, trimmed_bindings, with_leaves
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import moving_in_rounds
-from symdiff.vocabulary.extents import Extent, Shape, names_in_extents
+from symdiff.vocabulary.extents import Extent, Shape, has_extents, names_in_extents
+from symdiff.vocabulary.heads import HEADS, Head
 from symdiff.vocabulary.ops import is_complex, join_dtype_codes
 
+_AGAIN = 8  # operations for each cell read or made, from which on an array is stacked rather than computed again
 _LARGER = 4  # times the cells of what is read of an array, from which on the array is not stacked itself
 _MANY = 100  # cells along an axis whose length a call tells
 
@@ -153,7 +155,10 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
         replace(both, inputs=whole.graph.inputs, outputs=o) for o in (both.outputs[:count], both.outputs[count:])
     )
     own = {leaf.node for leaf in whole.graph.inputs}
-    reads = [] if binding in builder.wider else _reads(inside, [leaf.node for leaf, *_ in body.carried], own)
+    reads = []
+    if binding not in builder.wider:
+        reads = _reads(inside, [leaf.node for leaf, *_ in body.carried], own)
+        reads += _costly(inside, own, reads)
     leaves = [whole.builder.fresh_input(f"{b.name}_read", b.shape, b.dtype) for b in reads]
     taped, tapes = _taped(builder, binding, forward, reads)
     kept = [leaf for leaf, *_ in body.carried] + leaves
@@ -203,7 +208,7 @@ def _reads(inside: Graph, carried: list[Node], primal: set[Node]) -> list[Node]:
     told = {b.params.counted for b in inside.bindings if b.op == "loop"}  # sizes that each round has its own of
     needed = {o.atom for o in inside.outputs}
     for b in inside.bindings:
-        if any(o in bars or (o.op == "input" and o not in primal) for o in b.operands):
+        if _is_of_bars(b, bars, primal):
             bars.add(b)
             needed.update(b.operands)
             continue
@@ -219,6 +224,37 @@ def _reads(inside: Graph, carried: list[Node], primal: set[Node]) -> list[Node]:
     found = [b for b in reads if sources[b].isdisjoint(whole)]
     gone = {leaf for b in found for leaf in sources[b]}
     return found if sum(reads[b] for b in found) * _LARGER <= sum(large[leaf] for leaf in gone) else []
+
+
+def _is_of_bars(binding: Node, bars: set[Node], primal: set[Node]) -> bool:
+    """Whether a binding depends on more than rounds took."""
+    return any(o in bars or (o.op == "input" and o not in primal) for o in binding.operands)
+
+
+def _costly(inside: Graph, primal: set[Node], reads: list[Node]) -> list[Node]:
+    """What takes longer to compute again, of what rounds made, than to stack."""
+    bars = set[Node]()
+    for b in inside.bindings:
+        if _is_of_bars(b, bars, primal):
+            bars.add(b)
+    needed = {o.atom for o in inside.outputs}
+    found = []
+    for b in reversed(inside.bindings):
+        if b not in needed or b in reads:
+            continue
+        if b not in bars and b.op in HEADS and _is_costly(b, HEADS[b.op]):
+            found.append(b)
+        else:
+            needed.update(b.operands)
+    return found[::-1]
+
+
+def _is_costly(binding: Node, head: Head) -> bool:
+    shapes = [o.shape for o in binding.operands]
+    if any(map(has_extents, (binding.shape, *shapes))):
+        return False
+    cost = head.cost(*shapes, **(binding.params.params if binding.params else {}))
+    return not head.cells or cost > _AGAIN * sum(map(_size, (binding.shape, *shapes)))
 
 
 def _size(shape: Shape) -> int:

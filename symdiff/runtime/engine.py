@@ -39,7 +39,7 @@ if hasattr(os, "register_at_fork"):  # a fork waits for what other threads compi
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 LIBM = """
 exp sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh log log10 cbrt exp2 expm1 log2 log1p pow atan2 hypot
-nextafter fmod sqrt erf erfc fma feclearexcept
+nextafter fmod sqrt erf erfc fma feclearexcept fetestexcept
 """.split()
 _SCIPYS = re.compile(rf"^declare [^@\n]*@{re.escape(PREFIX)}(\w+)\(", re.MULTILINE)
 LARGEST = 20_000  # instructions of one function; beyond, LLVM takes much more than linear time

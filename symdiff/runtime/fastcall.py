@@ -10,12 +10,14 @@ import functools
 import math
 import re
 import sys
+import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from symdiff.codegen.llvm.head_calls import ARRAY_TYPE, HeadCall
 from symdiff.codegen.source import MISS
 from symdiff.lowering.arrays.fusing import Fused
 from symdiff.lowering.program import Input, Output, Program
@@ -33,12 +35,13 @@ from symdiff.runtime.engine import (
     python_api_address,
 )
 from symdiff.runtime.working import GIVE, KEPT_FROM, TAKE, name_memory
+from symdiff.vocabulary.numpy_kernels import gufunc_addresses
 from symdiff.vocabulary.ops import bytes_of_code, dtype_of_code
 from symdiff.vocabulary.plain import READABLE, WRITTEN
 from symdiff.vocabulary.seams import TRACES
 
 _METH_FASTCALL_KEYWORDS = 0x0082
-_ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76}  # slots of NumPy's C interface
+_ARRAY_FUNCTIONS = {"array_empty": 184, "array_return": 76, "array_new": 93}  # slots of NumPy's C interface
 Leaf = Input | Output
 Nested = int | tuple["Nested", ...] | list["Nested"] | dict[str, "Nested"]
 Place = tuple[str, str | int]  # memory and an offset in it, or a dictionary and its key
@@ -67,6 +70,10 @@ FUNCTIONS = (
     "declare void @PyEval_RestoreThread(ptr)",
     "declare ptr @array_empty(i32, ptr, ptr, i32)",
     "declare ptr @array_return(ptr)",
+    "declare ptr @array_new(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)",
+    "declare ptr @PyErr_Occurred()",
+    "declare i32 @PyGILState_Ensure()",
+    "declare void @PyGILState_Release(i32)",
 )
 # Offsets in objects: the type; the length of a tuple, a list or a dictionary; a tuple's items, a list's; a number's value.
 _TYPE, _SIZE, _ITEMS, _LISTED, _VALUE = 8, 16, tuple.__basicsize__, 24, 16
@@ -113,6 +120,7 @@ class Machine:
         grows: bool = False,
         later: int = 0,
         points: Points | None = None,
+        called: Sequence[HeadCall] = (),
     ) -> None:
         """Compile the function "kernel" of the IR text `kernel`, which computes `program`; `effort` and `passes` as in `Code`.
 
@@ -120,14 +128,19 @@ class Machine:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
         places of the outputs in nested tuples, lists and dictionaries, where they are not in a single tuple. `grows`: it
         returns true where it found no more memory. After `OFTEN` calls it is compiled again with the effort `later`, unless
-        that is 0. Over `points` it takes their number, too.
+        that is 0. Over `points` it takes their number, too. `called`: what it calls for heads; it returns true where that
+        raises.
         """
         for key in keys_of(result):
             _keys.setdefault(key, sys.intern(key))
             add_machine_symbol(f"symdiff.key.{key}", id(_keys[key]))
+        self.called = called
+        self._objects = _named_heads(called)
         for symbol in _DECLARED.findall(kernel):
             _elementary(symbol, effort)
-        text = with_python_functions(f"{kernel}\n{_entry(program, workspace, apart, result, grows, points)}\n{COUNTED}")
+        text = with_python_functions(
+            f"{kernel}\n{_entry(program, workspace, apart, result, grows, points, bool(called))}\n{COUNTED}"
+        )
         self._code = self._better = Code(text, effort, passes)
         if later:
             self._again = functools.partial(_compile_again, weakref.ref(self), text, later, passes)
@@ -149,6 +162,26 @@ class Machine:
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         return make(ctypes.addressof(self._definition), (self, otherwise, MISS), None)
+
+
+_heads = weakref.WeakValueDictionary[str, Any]()
+_naming = threading.Lock()
+
+
+def _named_heads(called: Iterable[HeadCall]) -> list[Any]:
+    """The objects that machine code calls for heads, which have to live as long as it; LLVM knows them by their names then."""
+    found = []
+    with _naming:
+        for call in called:
+            function = _heads.get(call.name)
+            if function is None:
+                function = _heads[call.name] = call.function()
+                add_machine_symbol(call.name, id(function))
+                if (gufunc := call.gufunc) is not None:
+                    for name, address in zip((gufunc.name, gufunc.data), gufunc_addresses(gufunc.name), strict=True):
+                        add_machine_symbol(name, address)
+            found.append(function)
+    return found
 
 
 def _compile_again(whose: "weakref.ref[Machine]", text: str, effort: int, passes: Passes) -> None:
@@ -282,7 +315,8 @@ def _argument(t: Text, place: int) -> str:
 
 
 def _entry(
-    program: Program | Fused, workspace: int, apart: bool, result: Nested | None, grows: bool, points: Points | None
+    program: Program | Fused, workspace: int, apart: bool, result: Nested | None, grows: bool, points: Points | None,
+    calls: bool,
 ) -> str:  # fmt: skip
     """The IR of the function that Python calls.
 
@@ -338,15 +372,21 @@ def _entry(
     if len(outputs) > PAIRED:
         _require_all_apart(t, made)
     checked = bool(machine_checks(program))
+    ended = "miss" if checked else "memory" if grows else ""
+    stopped = "stopped" if calls else ended
     pointers = [f"ptr {pointer}" for pointer, _ in taken]
     last = [f"i64 {count}"] if points is not None else []
     given_to = [*pointers, *(f"ptr {place}" for place in places), *last]
-    _compute(t, given_to, workspace, "memory", "miss" if checked else "memory" if grows else "")
+    _compute(t, given_to, workspace, "memory", stopped)
     t.run(f"call void @Py_IncRef(ptr {filled})", f"ret ptr {filled}", "fresh:")
-    dropped = "dropped" if checked else "exhausted" if grows else ""
+    dropped = "dropped" if checked or calls else "exhausted" if grows else ""
     whole = _compute_fresh(t, pointers, outputs, shapes, last, workspace, shape, dropped)
-    if checked:
-        t.run("dropped:", f"call void @Py_DecRef(ptr {whole})", "br label %miss")
+    if checked or calls:
+        t.run("dropped:", f"call void @Py_DecRef(ptr {whole})", f"br label %{stopped}")
+    if calls:
+        t.run("stopped:")
+        raised = t.put(f"icmp ne ptr {t.put('call ptr @PyErr_Occurred()')}, null")
+        t.run(f"br i1 {raised}, label %nothing, label %{ended}")
     t.run("miss:")
     bound = t.put(f"icmp eq i64 {t.field('%self', _TYPE, 'i64')}, {_whole('tuple')}")
     t.run(f"br i1 {bound}, label %builtin, label %object", "builtin:")
@@ -613,6 +653,7 @@ def name_addresses() -> None:
     """Tell LLVM the addresses behind the names, so that compiled objects hold none and serve other processes."""
     for name, thing in _objects().items():
         add_machine_symbol(f"symdiff.{name}", id(thing))
+    add_machine_symbol(ARRAY_TYPE, id(np.ndarray))
     add_machine_symbol("symdiff.traces", ctypes.addressof(TRACES))
     for line in FUNCTIONS:
         name = _SYMBOL.findall(line)[0].lstrip("@")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
+from symdiff.codegen.llvm.head_calls import HeadCall, declared_loops, head_call, head_function, lying_code
 from symdiff.codegen.llvm.outlining import PART, Outlining
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emitted_constant
 from symdiff.codegen.math.lines import PAIRS, TYPES, VECTORS, Lines, Value
@@ -92,12 +93,14 @@ class LoopLines(Lines):
 
 class Looped(NamedTuple):
     """The IR of a function, the bytes of memory that it is given, and whether it returns true where it finds no more; that of
-    a program with checks does so where one of them holds, and has written no result then.
+    a program with checks does so where one of them holds, and has written no result then; one that calls Python objects, where
+    these raise.
     """
 
     text: str
     memory: int
     grows: bool
+    called: Sequence[HeadCall]
 
 
 def looped_function(program: Program, name: str, together: int = 0, ordered: bool = False) -> Looped:
@@ -128,11 +131,12 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     parameters += ["ptr noalias %memory"] * bool(words.memory) + [f"i64 %size{k}" for k in range(len(sizes))]
     kind = "i1" if words.stops else "void"
     text = [
-        *{**words.lines.declared, **needed}.values(), *words.tables, *bodies, *lines.kept(), *parted.functions,
+        *{**words.lines.declared, **needed}.values(), *words.tables, *words.callable(), *bodies, *lines.kept(),
+        *parted.functions,
         f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables, *parted.lines,
         *ending, "}",
     ]  # fmt: skip
-    return Looped("\n".join(text) + "\n", words.memory, words.stops)
+    return Looped("\n".join(text) + "\n", words.memory, words.stops, [call for _, call in words.called.values()])
 
 
 class LoopWords(Words):
@@ -160,13 +164,21 @@ class LoopWords(Words):
         self.seen = 0
         self.exits: list[str] = []
         self.checked = False
+        self.called: dict[str, tuple[str, HeadCall]] = {}
         self.loops = 0
         self.rolled: list[int] = []  # where loops go on that are not to be written out
 
     @property
     def stops(self) -> bool:
         """Whether the function may return true."""
-        return bool(self.grown) or self.checked
+        return bool(self.grown or self.called) or self.checked
+
+    def callable(self) -> list[str]:
+        """The functions that call Python objects."""
+        if not self.called:
+            return []
+        functions = (line for symbol, call in self.called.values() for line in head_function(call, symbol))
+        return [*declared_loops(call for _, call in self.called.values()), *functions]
 
     # -- instructions
 
@@ -239,7 +251,7 @@ class LoopWords(Words):
         return Buffer(name, value.shape, value.dtype.char)
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
-        place = f"%b{next(self.names)}"
+        place, code = f"%b{next(self.names)}", lying_code(code)
         self.places.append(place)
         if self.is_small(shape):
             count = math.prod(shape) * bytes_of_code(code) * self.lanes
@@ -337,6 +349,15 @@ class LoopWords(Words):
         given = ", ".join([*(f"ptr {place}" for place in places), *(f"i64 {n}" for n in sizes)])
         self.lines.run(f"call void @{name}({given})")
         return True
+
+    def call(self, program: Program, node: Node, target: Buffer, operands: Sequence[Buffer]) -> None:
+        called = head_call(program, node)
+        symbol = self.called.setdefault(called.name, (f"head{len(self.called)}", called))[0]
+        label = f"c{next(self.names)}"
+        own = [self.buffer("", shape, code) for shape, code in called.own]
+        given = ", ".join(f"ptr {self._pointer(b, self._text(b.start))}" for b in (target, *operands, *own))
+        failed = self.lines.put(f"call i1 @{symbol}({given})")
+        self.lines.run(f"br i1 {failed}, label %short, label %{label}", f"{label}:")
 
     def _base(self, buffer: Buffer) -> str:
         return self.lines.put(f"load ptr, ptr {buffer.name}") if buffer.name in self.grown else buffer.name
