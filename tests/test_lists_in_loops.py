@@ -987,3 +987,63 @@ def filled_to_a_length(x):
 def test_rounds_that_append_by_the_length_are_right_where_no_probe_can_run(f):
     points = np.array([0.3, -0.7, 1.1])
     np.testing.assert_allclose(sd.vmap(sd.value_and_grad(f, loops="keep"))(points)[0], [f(x) for x in points], rtol=1e-13)
+
+
+def aligned(x):
+    n = len(x)
+    cost = [[math.inf] * (n + 1) for _ in range(n + 1)]
+    cost[0][0] = 0.0
+    for i in range(1, n + 1):
+        for j in range(1, n + 1):
+            least = min(cost[i - 1][j], cost[i][j - 1], cost[i - 1][j - 1])
+            cost[i][j] = (x[i - 1] - 0.3 * x[j - 1]) ** 2 + least
+    return cost[n][n]
+
+
+def attracted(x):
+    n = len(x) // 2
+    places = [[x[2 * i], x[2 * i + 1]] for i in range(n)]
+    speeds = [[0.0, 0.0] for _ in range(n)]
+    for _ in range(2):
+        for i in range(n):
+            for j in range(n):
+                if i != j:
+                    away = [places[j][k] - places[i][k] for k in range(2)]
+                    far = math.sqrt(sum(d * d for d in away) + 0.1)
+                    for k in range(2):
+                        speeds[i][k] += 0.01 * away[k] / far**3
+        for i in range(n):
+            for k in range(2):
+                places[i][k] += 0.1 * speeds[i][k]
+    return sum(v * v for row in speeds for v in row)
+
+
+def attracted_by_tuples(x):
+    n = len(x) // 2
+    places = [(x[2 * i], x[2 * i + 1]) for i in range(n)]
+    speeds = [[0.0, 0.0] for _ in range(n)]
+    for _ in range(2):
+        for i in range(n):
+            for j in range(n):
+                if i != j:
+                    away = [places[j][k] - places[i][k] for k in range(2)]
+                    far = math.sqrt(sum(d * d for d in away) + 0.1)
+                    for k in range(2):
+                        speeds[i][k] += 0.01 * away[k] / far**3
+        places = [tuple(p + 0.1 * v for p, v in zip(places[i], speeds[i])) for i in range(n)]
+    return sum(v * v for row in speeds for v in row)
+
+
+@pytest.mark.parametrize("f", [aligned, attracted, attracted_by_tuples])
+def test_lists_of_lists_in_loops_one_after_the_other(f):
+    """Numbers of Python's and NumPy's in one list, rounds that bind more or fewer names, lists that loops before have read."""
+    df = sd.grad(f)
+    for n in (14, 24):
+        x = np.random.default_rng(n).normal(size=n)
+        found = df(x)
+        along = np.random.default_rng(1).normal(size=n)
+        nearby = [f(x + k * 1e-4 * along) for k in (-2, -1, 1, 2)]
+        assert found @ along == pytest.approx(np.dot([1, -8, 8, -1], nearby) / 12e-4, rel=1e-6)
+    reasons = sd.trace(f, x, loops="keep").notes["loops"].values()
+    assert all(reason in ("kept", "written out: it is short") for reason in reasons)
+    assert len(sd.trace(f, x, loops="keep").bindings) < 150

@@ -11,7 +11,7 @@ Steps = tuple[Count, tuple[int, ...]]  # the first number, and the steps along t
 
 def steps_of_table(table: np.ndarray) -> Steps | None:
     """The steps of a constant; None where it has none."""
-    if table.dtype.kind not in "fiu" or not table.size or not np.array_equal(table, np.trunc(table)):
+    if table.dtype.kind not in "fiu" or not table.size or not np.isfinite(table).all() or (table != np.trunc(table)).any():
         return None
     first = int(table.flat[0])
     steps = tuple(int(np.take(table, 1, axis).flat[0]) - first if n > 1 else 0 for axis, n in enumerate(table.shape))

@@ -349,9 +349,8 @@ class Carrying:
         for name in [n for n in skeletons if n not in self._spreads]:
             if not isinstance(name, str):
                 raise self.keeping.refuse("a round deletes a name")
-            self.unbinds.add(name)  # as what an inner loop binds, of which there may be no round
+            self._unbind(name)  # as what an inner loop binds, of which there may be no round
             del skeletons[name]
-            self.keeping.unsure[self.place] = f"a round may leave {name} unbound, which is read elsewhere"
             agrees = False
         if self.tested and self.given:
             within = self.outer.path is None or self.outer.path.is_round

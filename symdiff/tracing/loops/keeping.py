@@ -186,7 +186,7 @@ class Keeping:
 
     def check_lengths(self) -> None:
         """A loop that is short whenever it runs is not kept."""
-        short = {place for place in self.kept if self.lengths[place] <= self.least}
+        short = {place for place in self.kept & self.lengths.keys() if self.lengths[place] <= self.least}
         self.reasons.update(dict.fromkeys(short, "it is short"))
         self.kept -= short
         if short:

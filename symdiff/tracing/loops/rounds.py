@@ -276,6 +276,8 @@ class KeptRounds(Carrying, Closing):
             self.tested = self.endless = self.leaves = self.decides = False
             self.begins = self.decided = True
             yield from self._rounds_of(entry, first)
+        self.read.clear()  # or others would not find these lists alone
+        self.numbered.clear()
 
     def _rounds_of(self, entry: dict[str, Any], first: int) -> Iterator[Any]:
         """Rounds of symbols, and the loop that is made of them."""
@@ -397,7 +399,8 @@ class KeptRounds(Carrying, Closing):
                 active_builders().pop()
                 self.keeping.open.pop()
                 return None
-            after: dict[Any, Any] = {n: v for n, v in self._bound().items() if n in skeletons or n in self.behind}
+            kept = (set(self.behind) - self.unbinds) | skeletons.keys()
+            after: dict[Any, Any] = {n: v for n, v in self._bound().items() if n in kept}
             after.update({state: state.owner for state, _ in self.states.known.values()})
             for store in self._stores():
                 after.update({GivenItem(store, n): value for n, value in enumerate(store.given(self.nothing))})
@@ -423,7 +426,10 @@ class KeptRounds(Carrying, Closing):
                 leaves += [self._goes_on if where is True else np.logical_and(where, self._goes_on), not self._left]
                 for truth in truths.values():
                     leaves[-1] = truth is not True and np.logical_and(leaves[-1], np.logical_not(truth))
-            if given and spread.keys() != self._spreads.keys():  # another way through the round gives or raises more
+            if given and spread.keys() != self._spreads.keys():  # another way through the round gives, raises or binds more
+                for name in (spread.keys() ^ self._spreads.keys()) - skeletons.keys():
+                    if isinstance(name, str):
+                        self._unbind(name)
                 active_builders().pop()
                 self.keeping.open.pop()
                 return None
@@ -458,6 +464,11 @@ class KeptRounds(Carrying, Closing):
         self._ranges = dict(zip((o.atom for o in run.outputs), ranges, strict=True))
         forms = [[traced_form(v) for v in column] for column in zip(*given, strict=True)]
         return run, path, run.builder.inputs[0].node, forms, [list(c) for c in zip(*given, strict=True)]
+
+    def _unbind(self, name: str) -> None:
+        """A round may leave a name unbound."""
+        self.unbinds.add(name)
+        self.keeping.unsure[self.place] = f"a round may leave {name} unbound, which is read elsewhere"
 
     # -- cells that rounds give
 

@@ -268,9 +268,7 @@ class Listed:
             return
         if not isinstance(key, (int, Integer)) or _sort(value) != self.holds or self.holds_lists:
             self._unknown()
-        kind = traced_form(value).kind
-        others = {f.kind for f in kind.several.forms} if kind.several else {kind}
-        if others := others.difference(self.kinds):
+        if others := traced_form(value).kind.each.difference(self.kinds):
             raise self.loop.also_of(self, others)
         self.cells[(*self.row, key)] = value
 
@@ -328,7 +326,7 @@ class _Numbers(NamedTuple):
 
     def kinds(self, others: Iterable[Any]) -> tuple[Any, ...]:
         """What they are for Python, and what others are."""
-        return tuple(dict.fromkeys([*(traced_form(v).kind for v in self.values), *others]))
+        return tuple(dict.fromkeys([*(kind for v in self.values for kind in traced_form(v).kind.each), *others]))
 
 
 def _numbers_of(items: Sequence[Any], admits: Callable[[Sequence[Any]], bool]) -> _Numbers | None:

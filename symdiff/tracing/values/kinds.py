@@ -40,6 +40,11 @@ class Kind(NamedTuple):
     given: bool = False
     several: Any = None
 
+    @property
+    def each(self) -> "set[Kind]":
+        """The kinds that it is one of."""
+        return {form.kind for form in self.several.forms} if self.several else {self}
+
 
 class Form(NamedTuple):
     """What a number or an array is for Python: its dtype, NumPy's dtype of integers, "" for others, its kind, its shape."""
