@@ -1030,7 +1030,7 @@ def attracted_by_tuples(x):
                     far = math.sqrt(sum(d * d for d in away) + 0.1)
                     for k in range(2):
                         speeds[i][k] += 0.01 * away[k] / far**3
-        places = [tuple(p + 0.1 * v for p, v in zip(places[i], speeds[i])) for i in range(n)]
+        places = [tuple(p + 0.1 * v for p, v in zip(places[i], speeds[i], strict=True)) for i in range(n)]
     return sum(v * v for row in speeds for v in row)
 
 
