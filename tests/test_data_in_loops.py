@@ -468,3 +468,68 @@ def test_long_loops_of_integers_stay_loops():
 
     assert sd.grad(f)(1.0) == f(1.0) == 150_000.0
     assert [*sd.trace(f, 1.0, loops="keep").notes["loops"].values()] == ["kept"]
+
+
+SMALL = np.random.default_rng(0).integers(0, 255, 6000).astype(np.uint8)
+SHORT = SMALL.astype(np.int16) * 100
+
+
+def differences(x):
+    s = 0.0
+    for j in range(len(SMALL)):
+        s = 0.99 * s + (SMALL[j] - SMALL[0]) * x
+    return s
+
+
+def squares(x):
+    s = 0.0
+    for t in SMALL:
+        s = 0.99 * s + (t * t) * x
+    return s
+
+
+def sums_of_items(x):
+    s, items = 0.0, list(SMALL)
+    for j in range(len(SMALL)):
+        s = 0.99 * s + (items[j] + items[j - 1]) * x
+    return s
+
+
+def products_of_rows(x):
+    s = 0.0
+    for a, b in zip(SHORT, SHORT[1:], strict=False):
+        s = 0.99 * s + (a * b - a) * x
+    return s
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("f", [differences, squares, sums_of_items, products_of_rows])
+def test_small_integers_of_tables_wrap_round_in_loops_too(f):
+    assert sd.value_and_grad(f, loops="keep")(0.3)[0] == pytest.approx(f(0.3), rel=1e-12)
+
+
+def weighted(x, i):
+    s = 0.0
+    for j in range(len(i)):
+        s += (i[j] - i[0]) * x[j] + (i[j] * i[j]) * x[0]
+    return s
+
+
+def carried(x, i):
+    s, total = 0.0, i[0]
+    for j in range(len(i)):
+        total = total + i[j]
+        s += total * x[j]
+    return s
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+@pytest.mark.parametrize("f", [weighted, carried])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_small_integers_of_arguments_wrap_round_in_loops_too(f, dtype):
+    df = sd.value_and_grad(f, loops="keep")
+    x, limits = np.linspace(0.5, 1.5, 30), np.iinfo(dtype)
+    for seed in range(4):
+        i = np.random.default_rng(seed).integers(limits.min // 4 if dtype == "int64" else limits.min, limits.max // 4, 30)
+        i = i.astype(dtype) // (2**34 if dtype == "int64" else 1)
+        assert df(x, i)[0] == pytest.approx(f(x, i), rel=1e-12)

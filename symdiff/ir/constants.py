@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.ir.evaluating import applied
+from symdiff.ir.evaluating import applied, value_of
 from symdiff.ir.node import Atom
 from symdiff.vocabulary.steps import steps_of_table
 from symdiff.vocabulary.walking import worked_out
@@ -28,7 +28,7 @@ def data_of(atom: Atom, known: dict[Atom, Data | None]) -> Data | None:
 
     def made(a: Atom) -> Data | None:
         if a.op == "const":
-            return Data(a.params, bool(a.shape) and steps_of_table(a.params) is None)
+            return Data(value_of(a, {}), bool(a.shape) and steps_of_table(a.params) is None)
         given = [known[o] for o in a.operands]
         if a.op in _UNKNOWN or not given or None in given:
             return None

@@ -68,8 +68,10 @@ def binding_values(graph: Graph, args: tuple[Any, ...]) -> dict[Atom, Any]:
 
 
 def value_of(atom: Atom, values: dict[Atom, Any]) -> Any:
-    """The value of an atom, be it a constant."""
-    return values[atom] if atom.op != "const" else atom.params
+    """The value of an atom, be it a constant; arrays of integers are floating-point numbers, as everywhere in a graph."""
+    if atom.op != "const":
+        return values[atom]
+    return atom.params.astype(float) if isinstance(atom.params, np.ndarray) and atom.params.dtype.kind in "iu" else atom.params
 
 
 def _compute(bindings: list[Node], values: dict[Atom, Any], sizes: dict[str, int], steps: "Steps") -> None:

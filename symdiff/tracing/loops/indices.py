@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symdiff.ir.building import Builder
-from symdiff.ir.evaluating import applied
+from symdiff.ir.evaluating import applied, value_of
 from symdiff.ir.loops import MOST
 from symdiff.ir.node import ArrayConstant, Atom
 from symdiff.simplification.conditions import Conditions
@@ -132,7 +132,7 @@ class RoundPath(Path):
     def _evaluated(self, atom: Atom) -> Any:
         if atom.op == "gather" and isinstance(atom.operands[0], ArrayConstant) and not atom.shape:
             places = self._indices.get(atom.operands[1])
-            return None if places is None else atom.operands[0].value[places.astype(int)]
+            return None if places is None else value_of(atom.operands[0], {})[places.astype(int)]
         if atom.op not in OPS or atom.shape or any(o.shape for o in atom.operands):
             return None
         given = [o.params if o.op == "const" else self._indices[o] for o in atom.operands]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.ir.evaluating import Steps, applied
+from symdiff.ir.evaluating import Steps, applied, value_of
 from symdiff.ir.loops import Loop, narrowed_binding
 from symdiff.ir.node import Atom, Node
 from symdiff.tracing.loops.assembling import STAYING, Carried
@@ -76,9 +76,6 @@ class OfData:
         values.update([(c.symbol, _of_dtype(self.begins[n], c.symbol)) for n, c in zip(kept, carried, strict=True)])
         steps = Steps(MOST)
 
-        def value(atom: Atom) -> Any:
-            return atom.params if atom.op == "const" else values[atom]
-
         rounds = 0
         try:
             with np.errstate(all="ignore"):
@@ -90,13 +87,13 @@ class OfData:
                             values[b] = values[b.operands[0]][smaller[b.operands[0]][1][b.params]]
                         else:
                             node = smaller[b][0] if b.op == "loop" else b
-                            values[b] = applied(node, [value(o) for o in node.operands], {}, steps)
-                    if test is not None and not value(test):
+                            values[b] = applied(node, [value_of(o, values) for o in node.operands], {}, steps)
+                    if test is not None and not value_of(test, values):
                         break
                     rounds += 1
                     for atom, column in columns.items():
                         column.append(values[atom])
-                    values.update([(c.symbol, _of_dtype(value(c.end), c.symbol)) for c in carried])
+                    values.update([(c.symbol, _of_dtype(value_of(c.end, values), c.symbol)) for c in carried])
         except Steps.Spent:
             rounds = 0
         if not rounds:

@@ -28,6 +28,7 @@ from symdiff.vocabulary.traits import operations
 _CLOSED = operations("whole")
 _UFUNCS = frozenset(getattr(np, OPS[op].numpy).__name__ for op in _CLOSED)
 _LARGEST = 2.0**63
+_WRAPS = "which wraps round in NumPy"
 _INEXACT = "traced integers are computed as doubles, exact below 2**53; keep it smaller, or compute it outside"
 _POLYNOMIAL = operations("polynomial") - {"div", "neg"}
 _MOVING = frozenset().union(*map(operations, ("picks", "rearranges", "gathers", "overwrites", "tells_places")))
@@ -231,7 +232,7 @@ def _exact(found: Any, op: str) -> Any:
     known, dtype = traced_range(found), found.own_dtype()
     if dtype.itemsize < 8 or dtype.kind == "u":
         low, high = max(np.iinfo(dtype).min, -EXACT), min(np.iinfo(dtype).max, EXACT)
-        wrapped = OverflowError(f"{user_line()}: an integer beyond {dtype}, which wraps round in NumPy; give n.astype(int)")
+        wrapped = OverflowError(f"{user_line()}: an integer beyond {dtype}, {_WRAPS}; give n.astype(int)")
         if known.high > high:
             raises_behind(Tracer._binary(found, "gt", found, high), wrapped)
         if known.low < low:
@@ -243,8 +244,8 @@ def _exact(found: Any, op: str) -> Any:
 
 
 def is_inexact(error: BaseException) -> bool:
-    """Whether an exception says that an integer is larger than what doubles hold, which is ours and not Python's."""
-    return isinstance(error, OverflowError) and _INEXACT in str(error)
+    """Whether an exception says that an integer is larger than what doubles or its dtype hold, which is ours, not Python's."""
+    return isinstance(error, OverflowError) and (_INEXACT in str(error) or _WRAPS in str(error))
 
 
 def _growing(name: str, found: Any) -> str:
@@ -264,6 +265,11 @@ def check_traced_power(kind: Kind, exponent: Any) -> None:
     asked(kind)
     if not kind.python and np.any(np.less(exponent, 0)):
         raise ValueError(f"{user_line()}: Integers to negative integer powers are not allowed.")
+
+
+def dtype_of_integer(value: Any) -> Any:
+    """The dtype that NumPy has for an integer, or an array of them, traced or not; that of its own for Python's."""
+    return value.own_dtype() if isinstance(value, Integer) else np.dtype(int) if type(value) is int else value.dtype
 
 
 def is_integer_value(value: Any) -> bool:

@@ -16,7 +16,7 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_item, flat_places, is_basic, normal_key
 from symdiff.ir.building import active_builders
-from symdiff.tracing.values.integers import Integer, is_integer_value, traced_range
+from symdiff.tracing.values.integers import Integer, dtype_of_integer, integers_of, is_integer_value, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.layouts import lying_as
 from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
@@ -55,7 +55,10 @@ def item_of(cells: Any, key: Integer) -> Any:
     objects = np.empty(len(cells), dtype=object)
     objects[:] = cells
     found = read(objects, key, user_line()).of_kind(kind_of_several([traced_form(c) for c in cells], key.decided))
-    return Integer.of(found) if all(map(is_integer_value, cells)) and found.dtype.kind != "b" else found
+    if not all(map(is_integer_value, cells)) or found.dtype.kind == "b":
+        return found
+    dtypes = {dtype_of_integer(c) for c in cells}
+    return integers_of(found, dtypes.pop(), "") if len(dtypes) == 1 else cells[key.decided()]
 
 
 def value_of(table: dict[Any, Any], key: Integer) -> Any:
@@ -183,7 +186,7 @@ def read(x: Any, key: Any, origin: str) -> Any:
 
     found = Tracer(builder, load())
     if isinstance(x, Integer) or (isinstance(x, np.ndarray) and x.dtype.kind in "iu"):
-        found = Integer.of(found)
+        found = integers_of(found, dtype_of_integer(x), "")
     if found.ndim > 1 and not any(map(is_span, parts)):
         lying_as(found, (x._place() if isinstance(x, Tracer) else x)[tuple(map(_first_place, parts))])
     single = all(not isinstance(p, (Tracer, np.ndarray)) or p.ndim == 0 for p in parts)

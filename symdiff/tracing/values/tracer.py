@@ -145,6 +145,7 @@ def _captured(tracer: "Tracer", builder: Builder, origin: str) -> Node:
             f"captured{len(builder.captures)}", tracer.shape, tracer.atom.dtype
         )
         builder.captured.append(Tracer(tracer.builder, tracer.atom))
+        note_integers(symbol, tracer.integers_held())
         if tracer.atom in tracer.builder.fixed:
             builder.fixed.add(symbol)
     return symbol
