@@ -153,8 +153,8 @@ def _moves_cells(binding: Node) -> bool:
 def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph | None = None) -> Program | Fused:
     """The Program of a Graph that a backend calls, `checks` as those of `program_of`. In machine code loops in loops stay,
     since arrays of all their rounds would be made and read again; NumPy has those. Plain Python has no arrays. Small arrays
-    that NumPy would take a part in are one function of machine code, too, but for small matrices, of which it tells singular
-    ones.
+    that NumPy would take a part in are one function of machine code, too, if it is no long one, but for small matrices, of
+    which it tells singular ones.
     """
     if backend == "python":
         return program_of(graph, options, checks=checks, loops=True)
@@ -167,7 +167,7 @@ def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph 
     found = program_of(graph, options, checks=checks)
     if machine and isinstance(found, Fused) and _waits_for_calls(found) and with_small_matrices_as_cells(graph) is graph:
         looped = program_of(graph, options, checks=checks, loops=True)
-        if isinstance(looped, Program) and not machine_problem(looped):
+        if isinstance(looped, Program) and len(looped.nodes) <= WHOLE and not machine_problem(looped):
             return looped
     return found
 
