@@ -36,16 +36,17 @@ class Growing:
     """Stands for a list in a round; `owner` is the list, or what stands for it in a round of an enclosing loop."""
 
     __slots__ = (
-        "_cells", "_counts", "_holders", "_length", "before", "behind", "collects", "counted", "depth", "items", "key", "loop",
+        "_cells", "_counts", "_holders", "_length", "alone", "before", "behind", "collects", "counted", "depth", "items", "key", "loop",
         "owner", "rate", "slots", "stale", "table",
     )  # fmt: skip
     __iter__ = None
     __contains__ = None
     __hash__ = object.__hash__
 
-    def __init__(self, loop: Any, owner: Any, key: Any) -> None:
+    def __init__(self, loop: Any, owner: Any, key: Any, alone: bool) -> None:
         self.loop = loop
         self.owner = owner
+        self.alone = alone  # whether a name of the loop's frame holds it, and nothing else
         self.depth = 0  # how far back a round reads
         self.stale = False  # what a round read was not known to be so then
         self.rate: int | None = 1  # items of a round; None where conditions tell it
@@ -82,7 +83,8 @@ class Growing:
     def begin(self, before: dict[int, Any]) -> None:
         """Begin a round."""
         if self._holders is None:
-            self._holders = [holder for holder in gc.get_referrers(self.owner) if replaced_in(holder, self.owner, self)]
+            found = () if self.alone else gc.get_referrers(self.owner)  # which looks at all objects that there are
+            self._holders = [holder for holder in found if replaced_in(holder, self.owner, self)]
             self.loop.keeping.standing[id(self)] = self
             self._told[:] = [Unknown(self)]
         self._length = before.pop(-1, None)

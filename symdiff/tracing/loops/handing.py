@@ -114,9 +114,9 @@ def given_to(call: Callable[[Any], Any], function: Any, *source: Any) -> Any:
     if attempt is not None and attempt.keeping is not None:
         fold = next((fold for fold in _FOLDS if fold.function is function), None)
         if fold is not None:
-            return _folded(call, file, fold, fold.begin, *source)
+            return _folded(call, file, fold, fold.begin, source)
         if any(function is f for f in _WHOLE):
-            return call(function)(_folded(call, file, _LIST, attempt.keeping.made([]), *source))
+            return call(function)(_folded(call, file, _LIST, attempt.keeping.made([]), source))
     return call(function)(_generated(call, *source))
 
 
@@ -125,7 +125,7 @@ def listed(call: Callable[[Any], Any], *source: Any) -> Any:
     attempt = current()
     if attempt is None or attempt.keeping is None:
         return [*_generated(call, *source)]
-    return _folded(call, sys._getframe(1).f_code.co_filename, _LIST, attempt.keeping.made([]), *source)
+    return _folded(call, sys._getframe(1).f_code.co_filename, _LIST, attempt.keeping.made([]), source)
 
 
 def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, read: Any, place: Any) -> Any:
@@ -134,8 +134,9 @@ def _generated(call: Callable[[Any], Any], depth: int, terms: Any, values: Any, 
     return found if depth < 2 else (item for inner in found for item in _generated(call, depth - 1, *inner))
 
 
-def _folded(call: Any, file: str, fold: Fold, found: Any, depth: int, terms: Any, values: Any, read: Any, place: Any) -> Any:
+def _folded(call: Any, file: str, fold: Fold, found: Any, source: tuple[Any, ...]) -> Any:
     """What `found` becomes with all items, the inner loops for each of the outer one's."""
+    depth, terms, values, read, place = source  # one argument: a tuple of all of them would hold what is found, too
     grown = ("found",) if fold.grows else ()
     told = Told(("found",), (), grown, (), (), (), ("found",), False, False, read, place)
     loop = _rounds(call, values, told, "", sys._getframe(), file, terms)
@@ -144,7 +145,7 @@ def _folded(call: Any, file: str, fold: Fold, found: Any, depth: int, terms: Any
     for item in loop:
         found = loop.values.pop("found", found)
         for term in terms([item]):
-            found = fold.join(found, term) if depth < 2 else _folded(call, file, fold, found, depth - 1, *term)
+            found = fold.join(found, term) if depth < 2 else _folded(call, file, fold, found, (depth - 1, *term))
     return loop.values.pop("found", found)
 
 

@@ -249,6 +249,7 @@ class KeptRounds(Carrying, Closing):
     def _kept(self, first: int, count: int | None) -> Iterator[Any]:
         """Rounds of symbols until they say the same, and names set to what the loop gives."""
         outer = active_builders()[-1]
+        alone = {n for n in self.appended if n in self.frame.f_locals and self._is_alone(n)}
         self._check_reach()
         self.outer, self.count = outer, count
         self.stores: dict[Storage, ArrayStore] = {}
@@ -260,8 +261,9 @@ class KeptRounds(Carrying, Closing):
         self.names = tuple(n for n in self.names if n not in apart)
         entry = {n: v for n, v in self._bound().items() if n not in self.targets}
         self.unbinds: set[str] = set()
-        for value in [v for n, v in self._bound().items() if n in self.appended and type(v) in (list, Growing, Collected)]:
-            self.states.take(value, True)
+        for name, value in [item for item in self._bound().items() if item[0] in self.appended]:
+            if type(value) in (list, Growing, Collected):
+                self.states.take(value, True, name in alone)
         for taker in self.takers():
             self.states.take(held := Held(taker))
             code = taker.frame.f_code
@@ -310,6 +312,11 @@ class KeptRounds(Carrying, Closing):
             self.keeping.open.append(self)
             raise self.keeping.refuse("a round changes a list of which it takes items by number")
         self._finish(outer, count, found, skeletons)
+
+    def _is_alone(self, name: str) -> bool:
+        """Whether nothing else holds what a name does, but for what notes that rounds have made it."""
+        noted = sum(id(self.frame.f_locals[name]) in loop.fresh for loop in self.keeping.open)
+        return references(self.frame, name) <= ALONE + noted
 
     def takers(self) -> Iterator[Taker]:
         """The loops that take what this one yields, and those that take what these yield."""

@@ -148,14 +148,16 @@ class States:
     def __contains__(self, value: Any) -> bool:
         return id(value) in self.known
 
-    def take(self, owner: Any, grows: bool = False) -> bool:
-        """Whether something may be changed, which is looked at before it is; `grows`: items are appended to a list."""
+    def take(self, owner: Any, grows: bool = False, alone: bool = False) -> bool:
+        """Whether something may be changed, which is looked at before it is; `grows`: items are appended to a list, which a name
+        of the loop's frame holds `alone`.
+        """
         if id(owner) in self.growing:
             self.growing[id(owner)].refuse()
             return True
         key = self.loop.place, len(self.known) + len(self.growing)
         if grows and type(owner) in (list, Growing, Collected) and owner not in self and key not in self.loop.keeping.growing:
-            self.growing[id(owner)] = Growing(self.loop, owner, key)
+            self.growing[id(owner)] = Growing(self.loop, owner, key, alone)
             self.found = True
             return True
         parts = None if owner in self else parts_in(owner)
