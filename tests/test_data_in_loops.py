@@ -1,5 +1,6 @@
 """What rounds compute of data alone: places, conditions and ends are constants; the rest is computed round by round."""
 
+import itertools
 import math
 from collections import Counter
 
@@ -497,7 +498,7 @@ def sums_of_items(x):
 
 def products_of_rows(x):
     s = 0.0
-    for a, b in zip(SHORT, SHORT[1:], strict=False):
+    for a, b in itertools.pairwise(SHORT):
         s = 0.99 * s + (a * b - a) * x
     return s
 

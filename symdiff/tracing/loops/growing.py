@@ -36,8 +36,8 @@ class Growing:
     """Stands for a list in a round; `owner` is the list, or what stands for it in a round of an enclosing loop."""
 
     __slots__ = (
-        "_cells", "_counts", "_holders", "_length", "alone", "before", "behind", "collects", "counted", "depth", "items", "key", "loop",
-        "owner", "rate", "slots", "stale", "table",
+        "_cells", "_counts", "_holders", "_length", "alone", "before", "behind", "collects", "counted", "depth", "items",
+        "key", "loop", "owner", "rate", "slots", "stale", "table",
     )  # fmt: skip
     __iter__ = None
     __contains__ = None

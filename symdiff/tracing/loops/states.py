@@ -149,8 +149,8 @@ class States:
         return id(value) in self.known
 
     def take(self, owner: Any, grows: bool = False, alone: bool = False) -> bool:
-        """Whether something may be changed, which is looked at before it is; `grows`: items are appended to a list, which a name
-        of the loop's frame holds `alone`.
+        """Whether something may be changed, which is looked at before it is; `grows`: items are appended to a list, which a
+        name of the loop's frame holds `alone`.
         """
         if id(owner) in self.growing:
             self.growing[id(owner)].refuse()
