@@ -275,8 +275,10 @@ def followed(
     if mode != "guard" and tired is not None:
         try:
             return _merged(run, outside, MERGED, mode == "merge")
-        except (Unmergeable, Endless):
+        except (Unmergeable, Endless) as problem:
             outside.restore()
+            if isinstance(problem, Endless) and not problem.asked:
+                raise  # each trace inside would be made again, too
             tired()
     if mode != "guard":
         try:

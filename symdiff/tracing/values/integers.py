@@ -269,7 +269,7 @@ def check_traced_power(kind: Kind, exponent: Any) -> None:
 
 def dtype_of_integer(value: Any) -> Any:
     """The dtype that NumPy has for an integer, or an array of them, traced or not; that of its own for Python's."""
-    return value.own_dtype() if isinstance(value, Integer) else np.dtype(int) if type(value) is int else value.dtype
+    return value.own_dtype() if isinstance(value, Integer) else np.dtype(int) if isinstance(value, int) else value.dtype
 
 
 def is_integer_value(value: Any) -> bool:
