@@ -171,3 +171,46 @@ def test_loops_beside_decompositions_stay_loops():
         assert found[k] == pytest.approx((likelihood(at + step) - likelihood(at - step)) / 2e-5, rel=1e-6)
     compiled = next(iter(df._compiled.values()))
     assert compiled.machine is not None and len(compiled.program.nodes) < 500
+
+
+def rows_of_solutions(x):
+    rows, v = np.zeros((30, 6)), np.ones(6)
+    for k in range(30):
+        v = np.linalg.solve(SQUARE + x * np.outer(v, v), v + k)
+        rows[k] = v
+    return np.sum(rows * rows)
+
+
+def matrices_of_inverses(x):
+    rows, p = np.zeros((30, 6, 6)), SQUARE
+    for k in range(30):
+        p = 0.1 * p + SQUARE * x
+        rows[k] = np.linalg.inv(p)
+    return np.sum(rows * rows)
+
+
+def determinants(x):
+    found, p = np.zeros(30), SQUARE
+    for k in range(30):
+        p = 0.1 * p + SQUARE * x
+        found[k] = np.linalg.det(p)
+    return np.sum(found * found)
+
+
+def sorted_and_added(x):
+    s = np.zeros(6)
+    for k in range(30):
+        s += np.sort(SQUARE[k % 6] * x + 0.1 * s)
+    return np.sum(s * s)
+
+
+@pytest.mark.parametrize("f", [rows_of_solutions, matrices_of_inverses, determinants, sorted_and_added])
+def test_rows_sums_and_second_derivatives(f):
+    df = sd.value_and_grad(f, loops="keep")
+    value, slope = df(1.1)
+    assert value == pytest.approx(f(1.1), rel=1e-12)
+    nearby = [f(1.1 + k * 1e-4) for k in (-2, -1, 1, 2)]
+    assert slope == pytest.approx(np.dot([1, -8, 8, -1], nearby) / 12e-4, rel=1e-7)
+    assert called(df)
+    slopes = [sd.grad(f, loops="unroll")(1.1 + k * 1e-5) for k in (-1, 1)]
+    assert sd.hessian(f, loops="keep")(1.1) == pytest.approx((slopes[1] - slopes[0]) / 2e-5, rel=1e-6)

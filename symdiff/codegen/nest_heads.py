@@ -467,8 +467,8 @@ _PARTS: dict[str, Part] = {
 }  # fmt: skip
 
 
-def _called(nest: Values, node: Node, write: Writer, add: bool = False) -> None:
-    """What NumPy writes."""
+def _called(nest: Values, node: Node, write: Write, add: bool = False) -> None:
+    """What NumPy writes, into memory of its own where it is not a whole array that is written."""
     operands: list[Buffer] = []
     for o in node.operands:
         value = nest.values[o]
@@ -479,7 +479,11 @@ def _called(nest: Values, node: Node, write: Writer, add: bool = False) -> None:
             memory = nest.words.buffer("", (), nest.program.nodes[o].dtype)
             nest.words.store(memory, (), value)
         operands.append(memory)
-    nest.words.call(nest.program, node, write.buffer, operands)
+    is_whole = isinstance(write, Writer) and not write.before and not add and write.buffer.shape == node.shape
+    target = write.buffer if is_whole else nest.words.buffer("", node.shape, node.dtype)  # type: ignore[attr-defined]
+    nest.words.call(nest.program, node, target, operands)
+    if not is_whole:
+        nest.fill(nest.words.cells(target) if node.shape else nest.words.load(target, ()), write, add)
 
 
 def part_of_array(program: Program, node: Node) -> Part | None:

@@ -251,7 +251,7 @@ def _costly(inside: Graph, primal: set[Node], reads: list[Node]) -> list[Node]:
 
 def _is_costly(binding: Node, head: Head) -> bool:
     shapes = [o.shape for o in binding.operands]
-    if any(map(has_extents, (binding.shape, *shapes))):
+    if any(map(has_extents, (binding.shape, *shapes))) or head.result == "index":  # places stay in their round
         return False
     cost = head.cost(*shapes, **(binding.params.params if binding.params else {}))
     return not head.cells or cost > _AGAIN * sum(map(_size, (binding.shape, *shapes)))

@@ -57,7 +57,7 @@ def _wrong(program: Program, node: Node) -> str:
         return "unknown operation"
     if row is not None and row.arity not in (-1, len(node.operands)):
         return f"{len(node.operands)} operands"
-    if node.dtype not in ("?", "f", "d", "F", "D", *("l" if row is None or node.op in ("cast", "input") else "")):
+    if node.dtype not in ("?", "f", "d", "F", "D", *("l" if row is None or node.op == "cast" else "")):
         return f"dtype {node.dtype!r}"
     if node.op == "cast":
         check_dtype_cast(program.nodes[node.operands[0]].dtype, node.dtype)

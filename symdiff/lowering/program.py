@@ -21,6 +21,7 @@ from symdiff.vocabulary.literals import stem_of_steps
 from symdiff.vocabulary.ops import OPS, is_complex
 
 ASSEMBLE = "assemble"  # zeros to which parts are added, each in its own region
+_PLACES = np.dtype(np.intp).char
 CLEARED = 16  # cells of zeros from which on an output is cleared before the others are written
 
 
@@ -92,6 +93,23 @@ class Program:
 
     def __str__(self) -> str:
         return program_listing(self)
+
+
+def with_places_as_numbers(program: Program) -> Program:
+    """The program in which places among rows are whole numbers of float64; in loops, too."""
+
+    def code(dtype: str) -> str:
+        return "d" if dtype == _PLACES else dtype
+
+    def made(node: Node) -> Node:
+        params = replace(node.params, body=with_places_as_numbers(node.params.body)) if node.op == "loop" else node.params
+        return Node(node.op, node.operands, node.shape, code(node.dtype), params, node.origin, node.primal, node.name)
+
+    if not any(node.op == "loop" or node.dtype == _PLACES for node in program.nodes):
+        return program
+    inputs = tuple(Input(leaf.name, leaf.shape, code(leaf.dtype)) for leaf in program.inputs)
+    outputs = tuple(Output(o.name, o.shape, code(o.dtype), o.cells) for o in program.outputs)
+    return replace(program, inputs=inputs, outputs=outputs, nodes=[*map(made, program.nodes)])
 
 
 @functools.cache

@@ -21,7 +21,6 @@ from symdiff.vocabulary.numpy_kernels import Gufunc, numpy_gufunc
 from symdiff.vocabulary.ops import dtype_of_code
 
 PREFIX, ARRAY_TYPE = "symdiff.head.", "symdiff.array_type"  # the names of the objects
-_PLACES = np.dtype(np.intp).char
 _INVALID = 1  # the flag of invalid operations, FE_INVALID of C, on all processors that there is machine code for
 _PLAIN = int, float, str, tuple, type(None)  # what is the same in other processes
 _READ, _WRITTEN = 0x101, 0x501  # NumPy's flags of arrays in C order, aligned, that may be read, and written
@@ -67,12 +66,7 @@ class HeadCall(NamedTuple):
 def head_call(program: Program, node: Node) -> HeadCall:
     """What a node calls."""
     arrays = [node, *(program.nodes[o] for o in node.operands)]
-    return HeadCall(node.op, node.params, tuple((a.shape, lying_code(a.dtype)) for a in arrays))
-
-
-def lying_code(code: str) -> str:
-    """The dtype in which arrays lie in memory: places among rows are whole numbers of float64."""
-    return "d" if code == _PLACES else code
+    return HeadCall(node.op, node.params, tuple((a.shape, a.dtype) for a in arrays))
 
 
 def head_function(call: HeadCall, symbol: str) -> list[str]:

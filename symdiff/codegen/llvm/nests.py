@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.llvm.calls import Calls
-from symdiff.codegen.llvm.head_calls import HeadCall, declared_loops, head_call, head_function, lying_code
+from symdiff.codegen.llvm.head_calls import HeadCall, declared_loops, head_call, head_function
 from symdiff.codegen.llvm.outlining import PART, Outlining
 from symdiff.codegen.llvm.scalar import LINE, called, emit_instruction, emit_joint, emitted_constant
 from symdiff.codegen.math.lines import PAIRS, TYPES, VECTORS, Lines, Value
 from symdiff.codegen.nest_words import Buffer, Index, Matrix, Words
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, with_places_as_numbers
 from symdiff.vocabulary.extents import Count, Extent, Shape, extent, has_extents, names_in_extents
 from symdiff.vocabulary.ops import bytes_of_code, is_complex, part_of_code
 
@@ -107,6 +107,7 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     """A function over pointers to contiguous inputs and outputs, and to memory, and over the sizes that a call tells, by their
     names; `ordered`: sums are taken round by round.
     """
+    program = with_places_as_numbers(program)
     lines = LoopLines(together)
     words = LoopWords(lines, ordered)
     inputs, outputs = program.inputs, program.outputs
@@ -251,7 +252,7 @@ class LoopWords(Words):
         return Buffer(name, value.shape, value.dtype.char)
 
     def buffer(self, name: str, shape: Shape, code: str) -> Buffer:
-        place, code = f"%b{next(self.names)}", lying_code(code)
+        place = f"%b{next(self.names)}"
         self.places.append(place)
         if self.is_small(shape):
             count = math.prod(shape) * bytes_of_code(code) * self.lanes
