@@ -154,11 +154,11 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
     inside, forward = (
         replace(both, inputs=whole.graph.inputs, outputs=o) for o in (both.outputs[:count], both.outputs[count:])
     )
-    own = {leaf.node for leaf in whole.graph.inputs}
     reads = []
     if binding not in builder.wider:
-        reads = _reads(inside, [leaf.node for leaf, *_ in body.carried], own)
-        reads += _costly(inside, own, reads)
+        bars = _bars(inside, {leaf.node for leaf in whole.graph.inputs})
+        reads = _reads(inside, [leaf.node for leaf, *_ in body.carried], bars)
+        reads += _costly(inside, bars, reads)
     leaves = [whole.builder.fresh_input(f"{b.name}_read", b.shape, b.dtype) for b in reads]
     taped, tapes = _taped(builder, binding, forward, reads)
     kept = [leaf for leaf, *_ in body.carried] + leaves
@@ -199,17 +199,24 @@ def _asked(loop: Loop, results: Iterable[int], active: set[Atom]) -> set[int]:
         carried |= more
 
 
-def _reads(inside: Graph, carried: list[Node], primal: set[Node]) -> list[Node]:
+def _bars(inside: Graph, primal: set[Node]) -> set[Node]:
+    """What depends on more than rounds took."""
+    bars: set[Node] = set()
+    for b in inside.bindings:
+        if any(o in bars or (o.op == "input" and o not in primal) for o in b.operands):
+            bars.add(b)
+    return bars
+
+
+def _reads(inside: Graph, carried: list[Node], bars: set[Node]) -> list[Node]:
     """What rounds read of arrays that are handed on, where they need no more of them: it is stacked in place of the arrays."""
     large = {leaf: _size(leaf.shape) for leaf in carried if leaf.shape}  # and what is as large, by the cells
     sources: dict[Node, set[Node]] = {leaf: {leaf} for leaf in large}
-    bars: set[Node] = set()  # what depends on more than the round took
     reads: dict[Node, int] = {}
     told = {b.params.counted for b in inside.bindings if b.op == "loop"}  # sizes that each round has its own of
     needed = {o.atom for o in inside.outputs}
     for b in inside.bindings:
-        if _is_of_bars(b, bars, primal):
-            bars.add(b)
+        if b in bars:
             needed.update(b.operands)
             continue
         cells = max((large[o] for o in b.operands if o in large), default=0)
@@ -226,17 +233,8 @@ def _reads(inside: Graph, carried: list[Node], primal: set[Node]) -> list[Node]:
     return found if sum(reads[b] for b in found) * _LARGER <= sum(large[leaf] for leaf in gone) else []
 
 
-def _is_of_bars(binding: Node, bars: set[Node], primal: set[Node]) -> bool:
-    """Whether a binding depends on more than rounds took."""
-    return any(o in bars or (o.op == "input" and o not in primal) for o in binding.operands)
-
-
-def _costly(inside: Graph, primal: set[Node], reads: list[Node]) -> list[Node]:
+def _costly(inside: Graph, bars: set[Node], reads: list[Node]) -> list[Node]:
     """What takes longer to compute again, of what rounds made, than to stack."""
-    bars = set[Node]()
-    for b in inside.bindings:
-        if _is_of_bars(b, bars, primal):
-            bars.add(b)
     needed = {o.atom for o in inside.outputs}
     found = []
     for b in reversed(inside.bindings):

@@ -105,11 +105,15 @@ def with_places_as_numbers(program: Program) -> Program:
         params = replace(node.params, body=with_places_as_numbers(node.params.body)) if node.op == "loop" else node.params
         return Node(node.op, node.operands, node.shape, code(node.dtype), params, node.origin, node.primal, node.name)
 
-    if not any(node.op == "loop" or node.dtype == _PLACES for node in program.nodes):
+    if not _has_places(program):
         return program
     inputs = tuple(Input(leaf.name, leaf.shape, code(leaf.dtype)) for leaf in program.inputs)
     outputs = tuple(Output(o.name, o.shape, code(o.dtype), o.cells) for o in program.outputs)
     return replace(program, inputs=inputs, outputs=outputs, nodes=[*map(made, program.nodes)])
+
+
+def _has_places(program: Program) -> bool:
+    return any(n.dtype == _PLACES or (n.op == "loop" and _has_places(n.params.body)) for n in program.nodes)
 
 
 @functools.cache

@@ -178,8 +178,10 @@ def _named_heads(called: Iterable[HeadCall]) -> list[Any]:
                 function = _heads[call.name] = call.function()
                 add_machine_symbol(call.name, id(function))
                 if (gufunc := call.gufunc) is not None:
-                    for name, address in zip((gufunc.name, gufunc.data), gufunc_addresses(gufunc.name), strict=True):
-                        add_machine_symbol(name, address)
+                    function_at, data_at = gufunc_addresses(gufunc.name)
+                    add_machine_symbol(gufunc.name, function_at)
+                    if gufunc.data:
+                        add_machine_symbol(gufunc.data, data_at)
             found.append(function)
     return found
 

@@ -72,8 +72,8 @@ def numpy_gufunc(head: str, result: _Array, given: list[_Array], axis: int | Non
     numbers = [part_of_code(given[0][1])] * (len(ins) - len(given))
     taken = "".join([code for _, code in given] + numbers)
     made = {types.partition("->")[0]: types.partition("->")[2] for types in found.types}.get(taken, "")
-    leads = {shape[: len(shape) - len(core)] for (shape, _), core in zip(given, ins, strict=False)}
     told = [(shape, core) for (shape, _), core in zip(given, ins, strict=False)]
+    leads = {shape[: len(shape) - len(core)] for shape, core in told}
     sizes = _sizes([*told, (result[0], outs[wanted[0]])] if len(wanted) == 1 else told)
     if len(leads) > 1 or sizes is None or any(made[place : place + 1] != result[1] for place in wanted):
         return None

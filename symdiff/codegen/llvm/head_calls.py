@@ -6,13 +6,16 @@ Assumes contiguous, aligned memory that does not overlap. Guarantees NumPy's num
 an exception is set, with the interpreter's lock as it was.
 """
 
+import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.llvm.scalar import emitted_constant
 from symdiff.codegen.math.lines import TYPES
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Program
@@ -26,14 +29,15 @@ _PLAIN = int, float, str, tuple, type(None)  # what is the same in other process
 _READ, _WRITTEN = 0x101, 0x501  # NumPy's flags of arrays in C order, aligned, that may be read, and written
 
 
-class HeadCall(NamedTuple):
+@dataclass(frozen=True)
+class HeadCall:
     """A head on operands, with the shapes and dtypes of its result and of these."""
 
     head: str
     params: dict[str, Any] | None
     arrays: tuple[tuple[Shape, str], ...]
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """The name of the object that is called."""
         known = [(k, v if isinstance(v, _PLAIN) else (v.shape, v.tobytes()) if isinstance(v, np.ndarray) else id(v))
@@ -42,6 +46,11 @@ class HeadCall(NamedTuple):
         return PREFIX + hashlib.sha256(key.encode()).hexdigest()[:24]
 
     @property
+    def symbol(self) -> str:
+        """The name of the function that calls it."""
+        return f"call.{self.name}"
+
+    @functools.cached_property
     def gufunc(self) -> Gufunc | None:
         """NumPy's loop for it."""
         return numpy_gufunc(self.head, self.arrays[0], [*self.arrays[1:]], (self.params or {}).get("axis"))
@@ -69,9 +78,9 @@ def head_call(program: Program, node: Node) -> HeadCall:
     return HeadCall(node.op, node.params, tuple((a.shape, a.dtype) for a in arrays))
 
 
-def head_function(call: HeadCall, symbol: str) -> list[str]:
+def head_function(call: HeadCall) -> list[str]:
     """The IR of a function over pointers to the result, the operands, and arrays of its own."""
-    count = len(call.arrays)
+    count, symbol = len(call.arrays), call.symbol
     outside, inside = ([], ["  br label %object"]) if call.gufunc is None else _loop(call.gufunc, symbol, count)
     lines = [
         f"@{call.name} = external global i8",
@@ -102,10 +111,9 @@ def head_function(call: HeadCall, symbol: str) -> list[str]:
     return lines
 
 
-def _words(name: str, words: Iterable[int]) -> str:
+def _words(name: str, words: Sequence[int]) -> str:
     """Whole numbers in memory."""
-    texts = [f"i64 {n}" for n in words]
-    return f"@{name} = private constant [{len(texts)} x i64] [{', '.join(texts)}]"
+    return emitted_constant(f"@{name}", np.array(words, np.int64))
 
 
 def _loop(gufunc: Gufunc, symbol: str, count: int) -> tuple[list[str], list[str]]:

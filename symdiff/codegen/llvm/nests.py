@@ -132,12 +132,12 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     parameters += ["ptr noalias %memory"] * bool(words.memory) + [f"i64 %size{k}" for k in range(len(sizes))]
     kind = "i1" if words.stops else "void"
     text = [
-        *{**words.lines.declared, **needed}.values(), *words.tables, *words.callable(), *bodies, *lines.kept(),
+        *{**words.lines.declared, **needed}.values(), *words.tables, *words.callers(), *bodies, *lines.kept(),
         *parted.functions,
         f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables, *parted.lines,
         *ending, "}",
     ]  # fmt: skip
-    return Looped("\n".join(text) + "\n", words.memory, words.stops, [call for _, call in words.called.values()])
+    return Looped("\n".join(text) + "\n", words.memory, words.stops, [*words.called.values()])
 
 
 class LoopWords(Words):
@@ -165,7 +165,7 @@ class LoopWords(Words):
         self.seen = 0
         self.exits: list[str] = []
         self.checked = False
-        self.called: dict[str, tuple[str, HeadCall]] = {}
+        self.called: dict[str, HeadCall] = {}
         self.loops = 0
         self.rolled: list[int] = []  # where loops go on that are not to be written out
 
@@ -174,12 +174,12 @@ class LoopWords(Words):
         """Whether the function may return true."""
         return bool(self.grown or self.called) or self.checked
 
-    def callable(self) -> list[str]:
+    def callers(self) -> list[str]:
         """The functions that call Python objects."""
         if not self.called:
             return []
-        functions = (line for symbol, call in self.called.values() for line in head_function(call, symbol))
-        return [*declared_loops(call for _, call in self.called.values()), *functions]
+        functions = (line for call in self.called.values() for line in head_function(call))
+        return [*declared_loops(self.called.values()), *functions]
 
     # -- instructions
 
@@ -353,11 +353,11 @@ class LoopWords(Words):
 
     def call(self, program: Program, node: Node, target: Buffer, operands: Sequence[Buffer]) -> None:
         called = head_call(program, node)
-        symbol = self.called.setdefault(called.name, (f"head{len(self.called)}", called))[0]
+        called = self.called.setdefault(called.name, called)
         label = f"c{next(self.names)}"
         own = [self.buffer("", shape, code) for shape, code in called.own]
         given = ", ".join(f"ptr {self._pointer(b, self._text(b.start))}" for b in (target, *operands, *own))
-        failed = self.lines.put(f"call i1 @{symbol}({given})")
+        failed = self.lines.put(f"call i1 @{called.symbol}({given})")
         self.lines.run(f"br i1 {failed}, label %short, label %{label}", f"{label}:")
 
     def _base(self, buffer: Buffer) -> str:

@@ -151,7 +151,7 @@ class Closing:
         self._stand_in(False)
         for name, cells in self.listed.items():
             cells.into(self.items_of[name])
-            self.values[name] = self.items_of.pop(name)
+            self.values[name] = self.items_of[name]
         self.moved = True
         self.unbound = [name for name in self.names if name not in self.values]
         self.keeping.keep(self.place, operations)

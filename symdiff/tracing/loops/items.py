@@ -21,7 +21,7 @@ from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.iterators import written_in_python
 from symdiff.tracing.loops.parts import is_cell, leaves_of, parts_of
 from symdiff.tracing.loops.stores import Listed
-from symdiff.tracing.values.integers import Integer, dtype_of_integer, integers_of, is_integer_value, traced_range
+from symdiff.tracing.values.integers import Integer, integers_among, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
 from symdiff.tracing.values.selecting import is_same_mask
@@ -236,12 +236,10 @@ def _one_of(values: Sequence[Any], k: Any) -> Any:
     """One of several numbers, truths or arrays, which the run around the rounds has as one array."""
     builder, origin = k.builder.parent, user_line()
     found = traced_result(Arrays(builder, origin), as_atom(values, builder, origin))
-    if all(map(is_integer_value, values)) and found.dtype.kind != "b":
-        dtypes = {dtype_of_integer(v) for v in values}
-        if len(dtypes) > 1:
-            return values[k.decided()]
-        found = integers_of(found, dtypes.pop(), "")
-    one = read(found, k, origin)
+    numbers = integers_among(found, values)
+    if numbers is None:
+        return values[k.decided()]
+    one = read(numbers, k, origin)
     if not np.shape(values[0]):
         return one.of_kind(kind_of_several([traced_form(v) for v in values], k.decided))
     view = View.over(Storage(one.builder, one.atom, one.dtype.char, "a round changes an array that is an item of a list"))

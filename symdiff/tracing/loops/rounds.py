@@ -278,8 +278,8 @@ class KeptRounds(Carrying, Closing):
             self.tested = self.endless = self.leaves = self.decides = False
             self.begins = self.decided = True
             yield from self._rounds_of(entry, first)
-        self.read.clear()  # or others would not find these lists alone
-        self.numbered.clear()
+        for held in (self.items_of, self.read, self.numbered):
+            held.clear()  # or others would not find these lists alone
 
     def _rounds_of(self, entry: dict[str, Any], first: int) -> Iterator[Any]:
         """Rounds of symbols, and the loop that is made of them."""

@@ -6,6 +6,7 @@ Refuses, with `TraceError`, integers that must be known and are not.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -270,6 +271,14 @@ def check_traced_power(kind: Kind, exponent: Any) -> None:
 def dtype_of_integer(value: Any) -> Any:
     """The dtype that NumPy has for an integer, or an array of them, traced or not; that of its own for Python's."""
     return value.own_dtype() if isinstance(value, Integer) else np.dtype(int) if isinstance(value, int) else value.dtype
+
+
+def integers_among(found: Any, values: Sequence[Any]) -> Any:
+    """What is one of several values, as an integer where all are; None where these have different dtypes for NumPy."""
+    if not all(map(is_integer_value, values)) or found.dtype.kind == "b":
+        return found
+    dtypes = {dtype_of_integer(v) for v in values}
+    return integers_of(found, dtypes.pop(), "") if len(dtypes) == 1 else None
 
 
 def is_integer_value(value: Any) -> bool:

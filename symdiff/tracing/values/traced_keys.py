@@ -16,7 +16,14 @@ from symdiff.errors import TraceError
 from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_item, flat_places, is_basic, normal_key
 from symdiff.ir.building import active_builders
-from symdiff.tracing.values.integers import Integer, dtype_of_integer, integers_of, is_integer_value, traced_range
+from symdiff.tracing.values.integers import (
+    Integer,
+    dtype_of_integer,
+    integers_among,
+    integers_of,
+    is_integer_value,
+    traced_range,
+)
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.layouts import lying_as
 from symdiff.tracing.values.selecting import Selected, is_same_mask, pattern
@@ -55,10 +62,8 @@ def item_of(cells: Any, key: Integer) -> Any:
     objects = np.empty(len(cells), dtype=object)
     objects[:] = cells
     found = read(objects, key, user_line()).of_kind(kind_of_several([traced_form(c) for c in cells], key.decided))
-    if not all(map(is_integer_value, cells)) or found.dtype.kind == "b":
-        return found
-    dtypes = {dtype_of_integer(c) for c in cells}
-    return integers_of(found, dtypes.pop(), "") if len(dtypes) == 1 else cells[key.decided()]
+    one = integers_among(found, cells)
+    return cells[key.decided()] if one is None else one
 
 
 def value_of(table: dict[Any, Any], key: Integer) -> Any:
