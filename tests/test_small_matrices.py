@@ -149,3 +149,18 @@ def test_a_singular_matrix_raises_where_numpy_does():
     space = {}
     exec(sd.grad(f).source(np.ones(2), target="python"), space)
     assert np.isnan(space["f_grad"]([1.0, 1.0])).all()
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_determinants_of_singular_matrices_in_loops_are_zero(n):
+    def f(a):
+        s = 0.0
+        for k in range(20):
+            s = np.sin(0.1 * s + np.linalg.det(a * k / 20) + 0.1)
+        return s, np.linalg.det(a), np.linalg.slogdet(a)[0]
+
+    singular = [np.zeros((n, n)), np.outer(np.arange(n), np.ones(n)), np.eye(n), *RNG.integers(-1, 2, (40, n, n)).astype(float)]
+    for target in (sd.vmap(f), sd.vmap(f, backend="numpy")):
+        found = target(np.array(singular))
+        for k, a in enumerate(singular):
+            np.testing.assert_allclose([part[k] for part in found], f(a), rtol=1e-9, atol=1e-12)

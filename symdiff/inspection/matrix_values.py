@@ -207,7 +207,8 @@ class Values:
         tested = binding.operands[0]
         if condition.number is not None:
             return yes if condition.number else no
-        if no.number is sp.nan:
+        is_masked = not binding.primal and isinstance(binding.operands[2], ArrayConstant)  # what is decomposed in one way
+        if no.number is sp.nan or is_masked:
             return yes
         plain = all(o.op == "const" for o in binding.operands[1:])
         if not binding.primal and not plain:

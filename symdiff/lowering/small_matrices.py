@@ -1,7 +1,8 @@
 """Inverses, solutions and determinants of small matrices as operations on their cells, which machine code has.
 
 Assumes square matrices without further axes. Guarantees elimination with the pivots of LAPACK's `getrf`, the largest cell of a
-column; of singular matrices the quotients by 0, as for numbers. Cofactors are sums of products, of singular matrices, too.
+column, and nothing done below a column of zeros; of singular matrices the quotients by 0, as for numbers. Cofactors are sums of
+products, of singular matrices, too.
 """
 
 import itertools
@@ -62,8 +63,9 @@ def _eliminated(b: Builder, rows: list[list[Atom]]) -> tuple[list[list[Atom]], A
             rows[k] = [b.emit("select", (larger, v, u)) for u, v in zip(upper, lower, strict=True)]
             rows[i] = [b.emit("select", (larger, u, v)) for u, v in zip(upper, lower, strict=True)]
             sign = b.emit("select", (larger, b.neg(sign), sign))
+        pivot = b.select(b.emit("eq", (rows[k][k], Constant(0.0))), Constant(1.0), rows[k][k]) if k + 1 < n else rows[k][k]
         for i in range(k + 1, n):
-            ratio = b.emit("div", (rows[i][k], rows[k][k]))
+            ratio = b.emit("div", (rows[i][k], pivot))
             rows[i] = [b.sub(v, b.mul(ratio, u)) for u, v in zip(rows[k], rows[i], strict=True)]
             rows[i][: k + 1] = [Constant(0.0)] * (k + 1)
     return rows, sign

@@ -20,7 +20,7 @@ from symdiff.ir.loops import Loop
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Known, Node
 from symdiff.rulebooks.calls import CallSite
 from symdiff.vocabulary.extents import renamed_sizes
-from symdiff.vocabulary.heads import Static
+from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.ops import OPS
 
 
@@ -31,7 +31,7 @@ class Values:
         self.nodes: list[Node] = []
         self.statics: list[Any] = []
         self._seen: dict[tuple[Any, ...], int] = {}
-        self.masked: dict[int, int] = {}  # for loops and writes of one way those that change nothing in the other
+        self.masked: dict[int, int] = {}  # for what one way does that which does nothing in the other
 
     def put(
         self,
@@ -100,7 +100,7 @@ class Values:
                 node = self.nodes[number]
                 rest: tuple[int, ...] = node.operands[1:]
                 if node.op == "part":
-                    masked = self._masked(node.operands[0], condition if holds else self.negation(condition), origin)
+                    masked = self._masked(node.operands[0], condition if holds else self.negation(condition), True, origin)
                     if masked is None:
                         return None
                     first = self.nodes[masked].operands
@@ -117,9 +117,49 @@ class Values:
                     self.masked[number] = found
         return found
 
-    def _masked(self, number: int, holds: int, origin: str) -> int | None:
-        """A loop as one that changes arrays only where a condition holds; None where rounds do more to one than write some rows
-        of it, or others have the sizes that it counts.
+    def mask_decompositions(self, numbers: Iterable[int], holds: int, thin: bool, origin: str) -> None:
+        """What raises for some matrices is done, where a condition does not hold, to one with 1, 2, ... on its diagonal. With
+        `thin`, where both ways may be the function's, see `equalities`, it is that of its own matrix, or NaN where it has none.
+        """
+        for number in numbers:
+            node = self.nodes[number]
+            if node.op in HEADS and HEADS[node.op].defined:
+                matrix = self.nodes[node.operands[0]]
+                *_, rows, columns = matrix.shape
+                regular = np.broadcast_to(np.eye(rows, columns) * np.arange(1.0, columns + 1), matrix.shape)
+                other = self.constant(ArrayConstant(regular.astype(matrix.dtype)))
+                own = self.put("or", (holds, self._defined(node)), (), "?", None, origin, False) if thin else holds
+                found = self.put("select", (own, node.operands[0], other), matrix.shape, matrix.dtype, None, origin, False)
+                found = self.like(number, (found, *node.operands[1:]))
+                if thin:
+                    missing = self.constant(Constant(math.nan, node.dtype))
+                    found = self.put("select", (own, found, missing), node.shape, node.dtype, None, origin, False)
+                self.masked[number] = found
+            elif number not in self.masked and _decomposes(node):
+                masked = self._masked(number, holds, origin, thin, writes=False)
+                if masked is not None:
+                    self.masked[number] = masked
+
+    def _defined(self, node: Node) -> int:
+        """Whether a matrix has the decomposition that a node makes of it; false of several matrices, which may differ."""
+        matrix, how = self.nodes[node.operands[0]], HEADS[node.op].defined
+        if len(matrix.shape) > 2:
+            return self.constant(Constant(False))
+
+        def told(op: str, operands: tuple[int, ...], code: str, params: Any = None) -> int:
+            return self.put(op, operands, (), code, params, node.origin, False)
+
+        code = matrix.dtype or "d"
+        total = told("sum", node.operands[:1], code, Static("sum", {"axes": (0, 1)}))
+        found = told("isfinite", (total,), "?")
+        if how == "isfinite":
+            return found
+        value = told(how, node.operands[:1], "d" if HEADS[how].result == "count" else code, Static(how, {}))
+        return told("and", (found, told("ne", (value, self.constant(Constant(0.0))), "?")), "?")
+
+    def _masked(self, number: int, holds: int, origin: str, thin: bool, writes: bool = True) -> int | None:
+        """A loop as one that changes arrays, if it `writes`, and does decompositions only where a condition holds; None if
+        rounds do more to an array than write some rows of it, or others have the sizes that it counts.
         """
         node, loop = self.nodes[number], self.nodes[number].params
         if loop.tested and loop.stacks:
@@ -129,13 +169,15 @@ class Values:
         mask = builder.fresh_input("holds", (), "?").node
         run = Numbered(values, builder)
         condition, outputs = run.of(mask), [run.of(o.atom) for o in loop.body.outputs]
-        arrays = {k: run.of(loop.body.inputs[k + 1].node) for k in range(loop.carried) if loop.body.outputs[k].shape}
+        carried = [k for k in range(loop.carried) if writes and loop.body.outputs[k].shape]
+        arrays = {k: run.of(loop.body.inputs[k + 1].node) for k in carried}
         own = range(len(values.nodes))
         for k, leaf in arrays.items():
             found = outputs[k] if outputs[k] == leaf else values._written(condition, outputs[k], leaf, origin, own)
             if found is None:
                 return None
             outputs[k] = found
+        values.mask_decompositions(own, condition, thin, origin)
         if loop.tested and not values.cone(outputs[-1:]).isdisjoint(arrays.values()):  # which would never change
             outputs[-1] = values.conjunction([(condition, True), (outputs[-1], True)])
         inside = Builder()
@@ -208,6 +250,8 @@ class Values:
         node = self.nodes[number]
         if node.op == "not" and self.nodes[node.operands[0]].dtype == "?":
             return node.operands[0]
+        if node.op in ("eq", "ne"):
+            return self.put("ne" if node.op == "eq" else "eq", node.operands, (), "?", None, node.origin)
         return self.put("not", (number,), (), "?", None, node.origin)
 
     def conjunction(self, facts: Iterable[tuple[int, bool]]) -> int:
@@ -284,6 +328,13 @@ class Numbered:
             operands = tuple([self._number(o) for o in b.operands])
             self.numbers[b.result] = self.values.put(b.op, operands, b.shape, b.dtype, b.params, b.origin, b.primal)
         self._bindings = len(builder.bindings)
+
+
+def _decomposes(node: Node) -> bool:
+    """Whether a loop has operations that raise for some matrices."""
+    return node.op == "loop" and any(
+        _decomposes(b) or (b.op in HEADS and HEADS[b.op].defined) for b in node.params.body.bindings
+    )
 
 
 def _static(params: Any) -> Any:

@@ -38,7 +38,8 @@ class Head:
     files have the source of `function`. `result` is "same" (the operands'
     common dtype), "real" or "complex" (its counterparts), "index" (integers) or "count" (whole numbers as doubles). `out`: the
     code takes `out=`. `view`: the result is a view of the operand. `cells`: `function` works on arrays of traced cells, so that
-    the head can be unrolled, which takes `unrolled` operations where these are not its `cost`. `traits`: words of `TRAITS`.
+    the head can be unrolled, which takes `unrolled` operations where these are not its `cost`. `defined`: for what raises
+    `LinAlgError` for some first operands, what is not 0 of others, or "isfinite". `traits`: words of `TRAITS`.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Head:
     cells: bool = True
     cost: Callable[..., int] = lambda *shapes, **params: 0
     unrolled: Callable[..., int] | None = None
+    defined: str = ""
     traits: str = ""
 
 
@@ -359,9 +361,10 @@ _ROWS = [
     Head("searchsorted", np.searchsorted, lambda a, v, side: v, "{np}.searchsorted({0}, {1}, {side}).astype(float)",
          result="count", cost=lambda a, v, side: math.prod(v) * a[0].bit_length(),
          unrolled=lambda a, v, side: 2 * math.prod(v) * a[0], traits="flat tells_places"),
-    Head("inv", np.linalg.inv, _first, "{np}.linalg.inv({0})", cells=False, cost=_cubic, traits="of_last_axes"),
+    Head("inv", np.linalg.inv, _first, "{np}.linalg.inv({0})", cells=False, cost=_cubic,
+         traits="of_last_axes", defined="det_sign"),
     Head("solve", np.linalg.solve, lambda a, b: (*broadcast_extents(a[:-2], b[:-2]), *b[-2:]),
-         "{np}.linalg.solve({0}, {1})", cells=False, cost=_cubic),
+         "{np}.linalg.solve({0}, {1})", cells=False, cost=_cubic, defined="det_sign"),
     Head("det", np.linalg.det, lambda s: s[:-2], "{np}.linalg.det({0})", cells=False, cost=_cubic,
          traits="of_last_axes analytic"),
     Head("cofactors", cofactors, _first, "_cofactors({0})", cells=False, cost=_cubic, traits="of_last_axes"),
@@ -373,29 +376,33 @@ _ROWS = [
          cost=_cubic, traits="flat of_last_axes"),
     Head("log_abs_det", lambda x: np.linalg.slogdet(x)[1], lambda s: s[:-2], "{np}.linalg.slogdet({0})[1]", result="real",
          cells=False, cost=_cubic, traits="of_last_axes"),
-    Head("cholesky", np.linalg.cholesky, _first, "{np}.linalg.cholesky({0})", cells=False, cost=_cubic, traits="of_last_axes"),
+    Head("cholesky", np.linalg.cholesky, _first, "{np}.linalg.cholesky({0})", cells=False, cost=_cubic,
+         traits="of_last_axes", defined="is_definite"),
     Head("is_definite", is_definite, lambda s: s[:-2], "_is_definite({0})", result="count", cells=False, cost=_cubic,
          traits="flat of_last_axes"),
     Head("eigenvalues", np.linalg.eigvalsh, lambda s: s[:-1], "{np}.linalg.eigvalsh({0})", cells=False, cost=_cubic,
-         traits="of_last_axes decomposes"),
+         traits="of_last_axes decomposes", defined="isfinite"),
     Head("eigenvectors", lambda x: np.linalg.eigh(x)[1], _first, "{np}.linalg.eigh({0})[1]", cells=False, cost=_cubic,
-         traits="of_last_axes decomposes"),
+         traits="of_last_axes decomposes", defined="isfinite"),
     Head("general_eigenvalues", lambda x: np.linalg.eigvals(x) + 0j, lambda s: s[:-1], "{np}.linalg.eigvals({0}) + 0j",
-         result="complex", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
+         result="complex", cells=False, cost=_cubic, traits="of_last_axes decomposes", defined="isfinite"),
     Head("general_eigenvectors", lambda x: np.linalg.eig(x)[1] + 0j, _first, "{np}.linalg.eig({0})[1] + 0j",
-         result="complex", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
+         result="complex", cells=False, cost=_cubic, traits="of_last_axes decomposes", defined="isfinite"),
     Head("singular_values", lambda x: np.linalg.svd(x, compute_uv=False), lambda s: (*s[:-2], min(s[-2:])),
-         "{np}.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
+         "{np}.linalg.svd({0}, compute_uv=False)", cells=False, cost=_cubic,
+         traits="of_last_axes decomposes", defined="isfinite"),
     Head("with_eigenvalues", with_eigenvalues, _with_values, cells=False, cost=_cubic, traits="spectral decomposes"),
     Head("with_singular_values", with_singular_values, _with_values, cells=False, cost=_cubic, traits="spectral decomposes"),
     Head("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], _left,
-         "{np}.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
+         "{np}.linalg.svd({0}, full_matrices=False)[0]", cells=False, cost=_cubic,
+         traits="of_last_axes decomposes", defined="isfinite"),
     Head("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2], _right,
-         "{np}.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic, traits="of_last_axes decomposes"),
+         "{np}.linalg.svd({0}, full_matrices=False)[2]", cells=False, cost=_cubic,
+         traits="of_last_axes decomposes", defined="isfinite"),
     Head("left_rest", lambda x, count: np.linalg.svd(x)[0][..., count:], lambda s, count: (*s[:-1], s[-2] - count),
-         "{np}.linalg.svd({0})[0][..., {count}:]", cells=False, cost=_cubic, traits="of_last_axes"),
+         "{np}.linalg.svd({0})[0][..., {count}:]", cells=False, cost=_cubic, traits="of_last_axes", defined="isfinite"),
     Head("right_rest", lambda x, count: np.linalg.svd(x)[2][..., count:, :], lambda s, count: (*s[:-2], s[-1] - count, s[-1]),
-         "{np}.linalg.svd({0})[2][..., {count}:, :]", cells=False, cost=_cubic, traits="of_last_axes"),
+         "{np}.linalg.svd({0})[2][..., {count}:, :]", cells=False, cost=_cubic, traits="of_last_axes", defined="isfinite"),
     Head("orthogonal", lambda x: np.linalg.qr(x)[0], _left, "{np}.linalg.qr({0})[0]", cells=False, cost=_cubic,
          traits="of_last_axes"),
     Head("triangular", lambda x: np.linalg.qr(x)[1], _right, "{np}.linalg.qr({0})[1]", cells=False, cost=_cubic,
@@ -412,13 +419,13 @@ _ROWS = [
     Head("qr", lambda x, lead: packed(np.linalg.qr(x), lead), lambda s, lead: (*s[:-2], min(s[-2:]) * (s[-1] + s[-2])),
          "{np}.concatenate([p.reshape({lead}) for p in {np}.linalg.qr({0})], -1)", cells=False, cost=_cubic),
     Head("pinv", lambda x, rcond: np.linalg.pinv(x, rcond), lambda s, rcond: (*s[:-2], s[-1], s[-2]),
-         "{np}.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic, traits="of_last_axes"),
+         "{np}.linalg.pinv({0}, {rcond})", cells=False, cost=_cubic, traits="of_last_axes", defined="isfinite"),
     Head("expm", expm, _first, "_expm({0})", cells=False, cost=lambda *shapes, **params: 12 * _cubic(*shapes),
          traits="of_last_axes"),
     Head("site", lambda *arrays, site: site(*arrays), lambda *shapes, site: site.shape, "{site}({operands})", out=True,
          cells=False, cost=lambda *shapes, site: sum(map(math.prod, shapes))),
     Head("lstsq", lambda a, b: np.linalg.lstsq(a, b, rcond=None)[0], lambda a, b: (a[1], b[1]),
-         "{np}.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic),
+         "{np}.linalg.lstsq({0}, {1}, rcond=None)[0]", cells=False, cost=_cubic, defined="isfinite"),
 ]  # fmt: skip
 
 HEADS: dict[str, Head] = {row.name: row for row in _ROWS}

@@ -62,12 +62,17 @@ class _Join:
         self.fork = fork
         self.roots = list(zip(yes, no, strict=True))
         self.fixed = values.cone(list(decided))  # computed in any case
-        self.own = values.cone(list(yes), self.fixed) ^ values.cone(list(no), self.fixed)
+        ways = values.cone(list(yes), self.fixed), values.cone(list(no), self.fixed)
+        self.yes, self.no = ways[0] - ways[1], ways[1] - ways[0]
+        self.own = self.yes | self.no
         self.below: dict[tuple[int, int], tuple[tuple[int, int], ...] | None] = {}
 
     def results(self) -> tuple[int, ...]:
-        """The joined results, in which loops of one way do nothing to arrays in the other."""
-        return tuple(self.values.with_masks(list(self._cheapest())))
+        """The joined results, in which what one way does changes nothing and does not raise in the other."""
+        found = self._cheapest()
+        for own, holds in ((self.yes, self.fork.condition), (self.no, self.values.negation(self.fork.condition))):
+            self.values.mask_decompositions(own, holds, self.fork.thin, self.fork.origin)
+        return tuple(self.values.with_masks(list(found)))
 
     def _cheapest(self) -> tuple[int, ...]:
         """The joined results with the fewest operations: by the fewest selects, selected as deep as can be, or at once."""
