@@ -9,7 +9,7 @@ import copy
 import functools
 import gc
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,11 +49,6 @@ class Collected:
     ) -> None:
         """It has these items now; `whole` gives those behind the head."""
         self.loop, self._head, self._whole, self._rows, self._length, self.ends = loop, head, whole, rows, length, ends
-
-    def end(self) -> None:
-        """All have the list itself again."""
-        for holder in gc.get_referrers(self):
-            replaced_in(holder, self, self.owner)
 
     def whole(self) -> list[Any]:
         """The list itself."""
@@ -131,6 +126,16 @@ class Collected:
 
     __class__ = property(lambda self: list)  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
+
+
+def end_all(collected: Iterable[Collected]) -> None:
+    """Whoever has one of these has the list itself again; all objects that there are are looked at once."""
+    kept = tuple(collected)
+    known = frozenset(map(id, kept))
+    for holder in gc.get_referrers(*kept) if kept else ():
+        for part in gc.get_referents(holder):
+            if id(part) in known:
+                replaced_in(holder, part, part.owner)
 
 
 def _delegated(name: str) -> Callable[..., Any]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from symdiff.ir.building import active_builders
 from symdiff.ir.node import Node
+from symdiff.tracing.loops.collected import end_all
 from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.state.attempt import Contents
 from symdiff.tracing.state.raising import is_defect
@@ -360,8 +361,7 @@ class Keeping:
         finally:
             for grown in reversed([*self.standing.values()]):
                 grown.end()
-            for collected in self.collected.values():
-                collected.end()
+            end_all(self.collected.values())
             self.collected.clear()
         if self.open:
             raise self.refuse("an exception of a round was caught")
