@@ -67,7 +67,7 @@ from symdiff.tracing.library.making import fresh_numpy_array
 from symdiff.tracing.library.ordering import sort_list
 from symdiff.tracing.library.shaping import instead_of_vectorize
 from symdiff.tracing.loops.collected import with_lists
-from symdiff.tracing.loops.gates import check_kept_call, must_show
+from symdiff.tracing.loops.gates import FILLING, check_kept_call, must_show
 from symdiff.tracing.loops.handing import given_to, listed, made, rounds, storing
 from symdiff.tracing.loops.items import header
 from symdiff.tracing.loops.iterators import WRITTEN, written_in_python
@@ -115,12 +115,21 @@ def follow(f: Any) -> Any:
         return f
     keeping = attempt.keeping
     if keeping is not None:
+        if keeping.open and type(f) is type(np.copyto) and f in FILLING:
+            return functools.partial(_filling, keeping, f, _followed(f, attempt))
         check_kept_call(keeping, f)
         tells = type(f) is _Cached or getattr(f, "__name__", "") in _TELLING
         if tells and keeping.stands and not _is_users_own(getattr(f, "__func__", f)):
             check = keeping.check_identity if f in (id, operator.is_, operator.is_not) else keeping.check_told_apart
             return functools.partial(_telling, check, _followed(f, attempt))
     return _followed(f, attempt)
+
+
+def _filling(keeping: Any, f: Any, found: Any, *args: Any, **kwargs: Any) -> Any:
+    """A call of what fills an array: in a round one that shows its changes."""
+    if not isinstance(next(iter((*args, *kwargs.values())), None), Tracer):
+        raise keeping.refuse(f"a round calls {f.__name__}")
+    return found(*args, **kwargs)
 
 
 def _telling(check: Any, found: Any, *args: Any, **kwargs: Any) -> Any:

@@ -177,6 +177,8 @@ class Carrying:
         """A value as nested `Parts`, of `HandedOn`s, and anything else as it is, or as what stands for it."""
         if id(value) in self.states.growing:
             return self.states.growing[id(value)]
+        if self.is_carried(value):
+            return value
         found = self._opened(value, above)
         if found is not None:
             return self._spread_parts(found._replace(own=value), name, (*above, id(value)))
@@ -304,6 +306,8 @@ class Carrying:
 
     def _flat(self, value: Any, leaves: list[Any], whole: bool = False, above: tuple[int, ...] = ()) -> Any:
         """The structure of what a name holds behind a round, its numbers and arrays to the leaves; `whole`: of a state."""
+        if self.is_carried(value):
+            return Same(value)
         if is_handed_value(value):
             leaves.append(value)
             return LEAF

@@ -130,8 +130,7 @@ class Closing:
         self._watch()
         behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}
         for c in self.carried:
-            c.close(traced_atom(behind[c.value], outer, self.origin))
-            self.values.update(c.originals)
+            self.values.update(c.close(traced_atom(behind[c.value], outer, self.origin)))
         self.keeping.open.pop()
         whole = iter(stacks)
         rows: dict[GivenItem, list[tuple[Any, list[Form]]]] = {}

@@ -41,8 +41,9 @@ _CHANGING = frozenset(
     "setattr delattr exec eval anext print input open globals locals vars dir breakpoint exit quit setitem delitem call iadd "
     "iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor sumprod".split()
 )
+FILLING = frozenset({np.put, np.put_along_axis, np.place, np.putmask, np.copyto, np.fill_diagonal})
 _READING = frozenset("copy count get index items keys values".split())
-_IN_PLACE = frozenset("sort partition fill put resize setflags itemset".split())
+_REMAKING = frozenset("resize setflags itemset".split())
 _OWNERS = (str, bytes, int, float, complex, tuple, np.generic)
 _WAITING = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _ARRAYS = frozenset(
@@ -77,7 +78,7 @@ def _is_pure(f: Any) -> bool:
         return any("O" not in loop for loop in f.types)  # of numbers
     if isinstance(f, types.MethodType):
         if isinstance(f.__self__, (Growing, Tracer)):
-            return isinstance(f.__self__, Growing) or f.__name__ not in _IN_PLACE
+            return isinstance(f.__self__, Growing) or f.__name__ not in _REMAKING
         return _is_pure(f.__func__)
     if isinstance(f, functools.partial):
         return _is_pure(f.func)

@@ -19,6 +19,7 @@ from symdiff.tracing.loops.rounds import KeptRounds, Told
 from symdiff.tracing.loops.states import Taker
 from symdiff.tracing.loops.stores import Listed
 from symdiff.tracing.state.attempt import current
+from symdiff.tracing.values.flat import Flat
 from symdiff.tracing.values.tracer import Tracer
 
 _WHOLE = (list, tuple, max, min, sorted, math.fsum)  # which take all that a generator gives
@@ -164,7 +165,7 @@ if sum([1e16, 1.0, 1.0]) == 1e16:  # as long as the running Python's keeps nothi
 def storing(owner: Any, grows: bool = False) -> Any:
     """What is assigned to an item or attribute of, or, with `grows`, a list to which items are appended."""
     attempt = current()
-    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Listed)):
+    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Flat, Listed)):
         attempt.keeping.check_change(owner, grows)
     return owner
 

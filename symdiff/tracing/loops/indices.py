@@ -168,3 +168,9 @@ class RoundPath(Path):
         """What is to be raised where a round changes an array that was made outside."""
         owner = next((loop for loop in self.keeping.open if loop.outer is storage.builder), self.loop)
         return owner.carry(storage, reason)  # type: ignore[no-any-return]
+
+    def changed_inside(self, storage: Any, reason: str) -> BaseException:
+        """What is to be raised where a round changes an array that it was handed."""
+        if self.keeping.open[-1] is not self.loop:
+            self.keeping.open.append(self.loop)
+        return self.loop.carry(storage, reason)  # type: ignore[no-any-return]

@@ -103,6 +103,7 @@ class Keeping:
         self.long: set[Place] = set()  # loops of few rounds that make much code for arrays
         self.peels: dict[Place, tuple[int, int]] = {}
         self.carrying: set[tuple[Place, str]] = set()  # loops that hand on a whole array, by its name
+        self.holding: dict[Place, list[Any]] = {}  # the ways from names to arrays that loops hand on as a whole
         self.kinds: dict[tuple[Place, str], set[Any]] = {}  # of numbers that loops assign to items of lists, by their names
         self.growing: set[tuple[Place, int]] = set()  # lists with which rounds do more than append, by their numbers there
         self.uneven: set[tuple[Place, str]] = set()  # integers that rounds do not count on by one step, by their names

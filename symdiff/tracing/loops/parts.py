@@ -7,7 +7,7 @@ together again has the class, the keys in their order and the attributes of what
 
 import types
 from collections import deque
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from symdiff.tracing.values.tracer import PLAIN_NUMBERS, Tracer
 from symdiff.vocabulary.libraries import is_users, module_of
 
 _KEYS = (str, int, bytes, type(None))
+_LOOKED_AT = 2_000  # things in which an array is looked for
 _WITHOUT_STATE = ("abc", "typing")  # modules of classes to inherit from
 
 
@@ -35,7 +36,8 @@ class Parts(NamedTuple):
             return deque(parts, *self.names)
         if issubclass(self.kind, (list, tuple)):
             return self.kind(parts) if self.kind in (list, tuple) else tuple.__new__(self.kind, parts)
-        return self.into(object.__new__(self.kind), parts)
+        plain = types.SimpleNamespace if issubclass(self.kind, types.SimpleNamespace) else object
+        return self.into(plain.__new__(self.kind), parts)
 
     def into(self, owner: Any, parts: Iterable[Any]) -> Any:
         """A list, a deque, a dict, an object or the cell of a variable, which has these parts from now on."""
@@ -71,7 +73,8 @@ def parts_of(value: Any) -> Parts | None:
         return Parts(kind, (), (value.cell_contents,)) if value != types.CellType() else None
     if kind is dict:
         return Parts(kind, tuple(value), tuple(value.values())) if all(type(k) in _KEYS for k in value) else None
-    if not all(cls is object or is_users(cls) or module_of(cls) in _WITHOUT_STATE for cls in kind.__mro__):
+    plain = (object, types.SimpleNamespace)
+    if not all(cls in plain or is_users(cls) or module_of(cls) in _WITHOUT_STATE for cls in kind.__mro__):
         return None
     own = getattr(value, "__dict__", {})
     slots = [name for cls in kind.__mro__ for name in vars(cls) if _is_slot(cls, name) and hasattr(value, name)]
@@ -92,6 +95,35 @@ def leaves_of(value: Any, beside: Container[Any] = ()) -> Iterator[Any]:
         elif id(part) not in seen:
             seen[id(part)] = part
             stack += reversed(found.parts)
+
+
+def ways_to(values: dict[str, Any], wanted: Callable[[Any], bool]) -> list[tuple[Any, ...]]:
+    """The ways to where lists, deques, dicts and objects have a wanted value: a name, and the places of parts in parts."""
+    found: list[tuple[Any, ...]] = []
+    waiting: deque[tuple[tuple[Any, ...], Any]] = deque(((name,), value) for name, value in values.items())
+    seen = dict[int, Any]()
+    while waiting and len(seen) < _LOOKED_AT:
+        way, value = waiting.popleft()
+        parts = None if is_cell(value) or id(value) in seen else parts_of(value)
+        if parts is not None:
+            seen[id(value)] = value
+            for place, part in enumerate(parts.parts):
+                if wanted(part) and not isinstance(value, tuple):
+                    found.append((*way, place))
+                waiting.append(((*way, place), part))
+    return found
+
+
+def at_way(values: dict[Any, Any], way: tuple[Any, ...]) -> Any:
+    """What is where a way leads; None where there is nothing."""
+    name, *places = way
+    value = values.get(name)
+    for place in places:
+        parts = parts_of(value)
+        if parts is None or place >= len(parts.parts):
+            return None
+        value = parts.parts[place]
+    return value
 
 
 def is_cell(value: Any) -> bool:

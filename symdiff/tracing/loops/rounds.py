@@ -30,7 +30,7 @@ from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_stepping, items_of, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping
-from symdiff.tracing.loops.parts import leaves_of
+from symdiff.tracing.loops.parts import at_way, leaves_of, parts_of, ways_to
 from symdiff.tracing.loops.states import Held, Left, State, States, Taker
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer
@@ -400,6 +400,8 @@ class KeptRounds(Carrying, Closing):
             else:
                 raise self.keeping.refuse("what rounds bind, of which there may be none, is read elsewhere")
             self._check_taken()
+            for c in self.carried:
+                c.settle(self._held())
             if not all(taker.waits for taker in self.takers()):
                 raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
@@ -426,7 +428,7 @@ class KeptRounds(Carrying, Closing):
                 shapes[name] = [np.shape(v) for v in leaves[begun:]]
                 if isinstance(name, GivenItem):
                     name.store.learn(name.place, spread[name], leaves[begun:])
-            leaves += [c.copy for c in self.carried]
+            leaves += [c.given for c in self.carried]
             spread.update(dict.fromkeys(self.carried, LEAF))
             if self.tested:
                 where = self._on_path() if self.endless else True
@@ -531,37 +533,57 @@ class KeptRounds(Carrying, Closing):
         )  # fmt: skip
 
     def _carried(self) -> list[CarriedStore]:
-        """The arrays that rounds change in place, or in other ways than row by row, each with its names."""
+        """The arrays that rounds change in place, or in other ways than row by row, each with those who have it."""
         held = self._held()
-        found: dict[Storage, dict[str, Any]] = {}
-        for name in (*self.stored, *self.added, *self.reached):
+        found: dict[Storage, tuple[dict[Any, Any], dict[Any, Any]]] = {}
+        for name in dict.fromkeys((*self.stored, *self.added, *self.reached, *self.all_names)):
             wanted = name in self.added or (self.place, name) in self.keeping.carrying
             value = self.listed.get(name, held.get(name))
             if wanted and self._is_own(bare(value)):
-                found.setdefault(bare(value).shared().storage, {})[name] = value
-        stores = [CarriedStore(self, names) for names in found.values()]
+                found.setdefault(bare(value).shared().storage, ({}, {}))[0][name] = value
+        for way in self.keeping.holding.get(self.place, ()):
+            value = at_way(held, way)
+            if self._is_own(value):
+                originals, holders = found.setdefault(value.shared().storage, ({}, {}))
+                originals[way], holders[way] = value, at_way(held, way[:-1])
+        stores = [CarriedStore(self, *told) for told in found.values()]
         for c in stores:
-            c.value = HandedOn(next(iter(c.originals)), c.begin)
+            first = next(iter(c.originals))
+            names = parts_of(c.holders[first]).names if first in c.holders else ()  # type: ignore[union-attr]
+            c.value = HandedOn(first if isinstance(first, str) else str(names[first[-1]]) if names else first[0], c.begin)
         return stores
 
+    def is_carried(self, value: Any) -> bool:
+        """Whether a value is an array that objects, dicts or lists have, which is handed on as a whole."""
+        return isinstance(value, Tracer) and any(value is c.originals[way] for c in self.carried for way in c.holders)
+
+    def before(self, value: Any) -> Any:
+        """For the copy of such an array the array itself."""
+        return next((c.originals[way] for c in self.carried for way in c.holders if value is c.copy), value)
+
     def carry(self, storage: Storage, reason: str) -> BaseException:
-        """Hand on an array as a whole where it has a name here; what is to be raised."""
+        """Hand on an array as a whole where it has a name here, or something with a name here has it; what is to be raised."""
+
+        def is_meant(x: Any) -> bool:
+            return isinstance(x, Tracer) and x.held is not None and x.held.storage is storage
+
         held = self._held()
-        for name in (*self.stored, *self.reached):
-            x = bare(self.listed.get(name, held.get(name)))
-            if isinstance(x, Tracer) and x.held is not None and x.held.storage is storage:
-                if (self.place, name) in self.keeping.carrying:
-                    break
+        for name in (*self.stored, *self.reached, *self.all_names):
+            if is_meant(bare(self.listed.get(name, held.get(name)))) and (self.place, name) not in self.keeping.carrying:
                 self.keeping.carrying.add((self.place, name))
                 return Again()
+        ways = self.keeping.holding.setdefault(self.place, [])
+        lasting = {name: value for name, value in held.items() if name not in self.names}
+        if more := [way for way in ways_to(lasting, is_meant) if way not in ways]:
+            ways += more
+            return Again()
         return self.keeping.refuse(reason)
 
     def _part(self, after: dict[str, Any], skeletons: dict[str, Any]) -> None:
         """Names of parts of arrays that are handed on: nobody may need them behind the round."""
-        copies = [c.copy.shared().storage for c in self.carried]
-        held = self._held()
-        if any(bare(held.get(n)) is not c.copy for c in self.carried for n in c.originals):
-            raise self.keeping.refuse("an array that a round changes is named anew")
+        copies = [c.given.shared().storage for c in self.carried]
+        if len(set(map(id, copies))) < len(copies):
+            raise self.keeping.refuse("a round gives one array several names")
         for name, value in list(after.items()):
             if any(self._is_of_round_alone(x) for x in leaves_of(value, self.states)):
                 if name in skeletons or name in self.behind or isinstance(name, GivenItem):
@@ -579,7 +601,7 @@ class KeptRounds(Carrying, Closing):
         """Arrays that several names, or the code around the loop, may have behind a round, which are then to be watched."""
         begun = {id(root_of(x.shared().storage)): v for v, x in self._entered}
         known: set[int] = set()
-        for x in (x for value in after.values() for x in arrays_in(value)):
+        for x in (x for value in after.values() for x in arrays_in(value) if not self.is_carried(x)):
             storage = root_of(x.shared().storage)
             value = begun.get(id(storage))
             begin = None if value is None else value.begin

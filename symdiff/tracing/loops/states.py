@@ -162,6 +162,7 @@ class States:
             return True
         parts = None if owner in self else parts_in(owner)
         if parts is not None and not issubclass(parts.kind, tuple):
+            parts = parts._replace(parts=tuple(map(self.loop.before, parts.parts)))
             self.known[id(owner)] = State(owner), parts
             self.found = True
         return owner in self

@@ -16,6 +16,7 @@ from symdiff.ir.building import Builder, dtype_of_atoms
 from symdiff.ir.loops import Place
 from symdiff.ir.node import Atom
 from symdiff.tracing.loops.keeping import FEW, Again
+from symdiff.tracing.loops.parts import at_way, replaced_in
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, Form, kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom
@@ -152,13 +153,15 @@ class ArrayStore:
 
 
 class CarriedStore:
-    """An array that rounds change wherever they like: what its names hold is a copy in a round, handed on as a whole.
+    """An array that rounds change wherever they like: what its names hold, and the objects, dicts and lists that have it, is a
+    copy in a round, handed on as a whole, or another array that a round puts in its place.
 
-    Who reads or changes the array by other names meanwhile ends the attempt.
+    Who reads or changes the array by other names meanwhile, or later where there is another one, ends the attempt.
     """
 
-    def __init__(self, loop: Any, originals: dict[str, Any]) -> None:
-        self.originals = originals
+    def __init__(self, loop: Any, originals: dict[Any, Any], holders: dict[Any, Any]) -> None:
+        self.originals = originals  # the array by names, and by the ways to it
+        self.holders = holders  # what has it, by these ways
         target = self.target = bare(next(iter(originals.values())))
         self.value: Any = None
         self.storage: Storage = target.shared().storage
@@ -166,6 +169,8 @@ class CarriedStore:
         self.loop = loop
         self.storage.given(self.met)
         self.copy: Any = None
+        self.given: Any = None  # the array behind a round
+        self.is_another = False  # whether that may be another one than before
 
     def _over(self, builder: Builder, atom: Atom) -> Tracer:
         storage = Storage(builder, atom, self.storage.code)
@@ -175,16 +180,52 @@ class CarriedStore:
 
     def met(self) -> None:
         """The array itself is asked for."""
-        raise self.loop.keeping.refuse(f"{user_line()}: a round knows an array that it changes by several names")
+        raise self.loop.carry(self.storage, f"{user_line()}: a round knows an array that it changes by several names")
+
+    def _left(self) -> None:
+        """The array of before is asked for behind the loop, which has another one in its place."""
+        self.loop.keeping.open.append(self.loop)
+        raise self.loop.keeping.refuse(f"{user_line()}: an array is read that a loop has changed and named anew")
 
     def copied(self, builder: Builder, symbol: Atom) -> dict[str, Any]:
         """What the names hold in a round."""
         self.copy = self._over(builder, symbol)
-        return {name: v.over(self.copy) if isinstance(v, Listed) else self.copy for name, v in self.originals.items()}
+        return self._held_by_all(self.copy)
 
-    def close(self, atom: Atom) -> None:
-        """The array behind the loop."""
-        self.storage.become(atom)
+    def _held_by_all(self, array: Tracer) -> dict[str, Any]:
+        for way, holder in self.holders.items():
+            replaced_in(holder, self.originals[way], array)
+        return {
+            n: v.over(array) if isinstance(v, Listed) else array for n, v in self.originals.items() if n not in self.holders
+        }
+
+    def settle(self, held: dict[str, Any]) -> None:
+        """What is there behind a round; those who hold it have the array itself again."""
+        found = [at_way(self.holders, (n, n[-1])) if n in self.holders else held.get(n) for n in self.originals]
+        self.given = bare(found[0])
+        is_another = self.given is not self.copy
+        is_known = all(bare(v) is self.given for v in found) and (not is_another or self._can_follow(found[0]))
+        if not is_known and not self.loop.states.found:
+            raise self.loop.keeping.refuse("an array that a round changes is named anew")
+        self.is_another |= is_another
+        for way, holder in self.holders.items():
+            replaced_in(holder, self.given, self.originals[way])
+
+    def _can_follow(self, array: Any) -> bool:
+        """Whether an array that a round has made, or another one that is handed on, is alike."""
+        if type(array) is not type(self.copy) or array.shape != self.copy.shape or array.dtype != self.copy.dtype:
+            return False
+        held = array.shared()
+        storage = held.storage
+        return isinstance(storage, Storage) and storage.builder is self.copy.builder and held.place is storage.memory
+
+    def close(self, atom: Atom) -> dict[str, Any]:
+        """The array behind the loop, as what the names hold."""
+        if not self.is_another:
+            self.storage.become(atom)
+            return {name: value for name, value in self.originals.items() if name not in self.holders}
+        self.storage.given(self._left)
+        return self._held_by_all(self._over(self.storage.builder, atom))
 
 
 @Sequence.register

@@ -136,7 +136,9 @@ class Storage:
         for refuses in (self.guard, self.watch):
             if refuses is not None:
                 refuses()
-        inner = active_builders()[-1] if active_builders() else self.builder
+        inner, own = active_builders()[-1] if active_builders() else self.builder, self.builder.path
+        if self.refusal and own is not None and own.is_round:
+            raise own.changed_inside(self, f"{origin}: {self.refusal}")
         if inner is not self.builder and inner.path is not None and inner.path.is_round:
             raise inner.path.changed(self, f"{origin}: a round assigns to cells of an array")
         if self.refusal:
