@@ -136,13 +136,19 @@ def _items(values: Any) -> Items | None:
     if isinstance(values, Listed):
         return Items(len(values), values.__getitem__)
     if isinstance(values, Tracer):
-        return Items(values.shape[0], lambda k: values[k]) if values.shape else None
+        return Items(values.shape[0], lambda k: _now(values)[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
     listed = list(values) if type(values) in (*_VIEWS, str) else values
     if type(listed) in (list, tuple) and (column := _column(listed, active_builders()[-1])) is not None:
         return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
     return None
+
+
+def _now(array: Tracer) -> Any:
+    """An array, or what stands for it in rounds that change it."""
+    copied = getattr(array.shared().storage, "copied", None)
+    return array if copied is None else copied(array)
 
 
 def _of_rows(lists: Sequence[Collected], together: Callable[[list[Any]], Any]) -> Items | None:

@@ -126,6 +126,15 @@ def at_way(values: dict[Any, Any], way: tuple[Any, ...]) -> Any:
     return value
 
 
+def ways_alike(values: dict[str, Any], way: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """A way, and those to the same place in the other items of the lists, deques and dicts on it."""
+    yield way
+    for n in range(1, len(way)):
+        holder = at_way(values, way[:n])
+        if type(holder) in (list, dict, deque):
+            yield from ((*way[:n], k, *way[n + 1 :]) for k in range(len(holder)) if k != way[n])
+
+
 def is_cell(value: Any) -> bool:
     """Whether a value is a number, a truth or an array, traced or not."""
     return type(value) in PLAIN_NUMBERS or isinstance(value, (np.number, np.bool_, np.ndarray, Tracer))

@@ -30,7 +30,7 @@ from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_stepping, items_of, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping
-from symdiff.tracing.loops.parts import at_way, leaves_of, parts_of, ways_to
+from symdiff.tracing.loops.parts import at_way, leaves_of, parts_of, ways_alike, ways_to
 from symdiff.tracing.loops.states import Held, Left, State, States, Taker
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer
@@ -522,14 +522,13 @@ class KeptRounds(Carrying, Closing):
     # -- arrays that are handed on
 
     def _is_own(self, x: Any) -> bool:
-        """Whether a value is an array of the enclosing run's, with memory of its own that nobody has as another array."""
+        """Whether a value is an array of the enclosing run's, or a view of it, with memory that nobody has as another array."""
         if not isinstance(x, Tracer) or not x.shape or x.builder is not self.outer:
             return False
-        held = x.shared()
-        storage = held.storage
+        storage = x.shared().storage
         return (
             isinstance(storage, Storage) and storage.builder is self.outer and not storage.refusal
-            and held.place is storage.memory and storage.guard is None and storage.code in "fdFD?" and not storage.images
+            and storage.guard is None and storage.code in "fdFD?" and not storage.images
         )  # fmt: skip
 
     def _carried(self) -> list[CarriedStore]:
@@ -558,8 +557,8 @@ class KeptRounds(Carrying, Closing):
         return isinstance(value, Tracer) and any(value is c.originals[way] for c in self.carried for way in c.holders)
 
     def before(self, value: Any) -> Any:
-        """For the copy of such an array the array itself."""
-        return next((c.originals[way] for c in self.carried for way in c.holders if value is c.copy), value)
+        """For what stands for such an array the array itself."""
+        return next((c.originals[way] for c in self.carried for way in c.holders if value is c.shown.get(way)), value)
 
     def carry(self, storage: Storage, reason: str) -> BaseException:
         """Hand on an array as a whole where it has a name here, or something with a name here has it; what is to be raised."""
@@ -574,8 +573,9 @@ class KeptRounds(Carrying, Closing):
                 return Again()
         ways = self.keeping.holding.setdefault(self.place, [])
         lasting = {name: value for name, value in held.items() if name not in self.names}
-        if more := [way for way in ways_to(lasting, is_meant) if way not in ways]:
-            ways += more
+        found = [way for way in ways_to(lasting, is_meant) if way not in ways]
+        ways += dict.fromkeys(way for known in found for way in ways_alike(lasting, known) if way not in ways)
+        if found:
             return Again()
         return self.keeping.refuse(reason)
 

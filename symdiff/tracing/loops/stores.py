@@ -5,6 +5,7 @@ Python has there: its own cell, that of some rounds before, which are carried, o
 `Again`, places of which this cannot be told.
 """
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -153,14 +154,14 @@ class ArrayStore:
 
 
 class CarriedStore:
-    """An array that rounds change wherever they like: what its names hold, and the objects, dicts and lists that have it, is a
-    copy in a round, handed on as a whole, or another array that a round puts in its place.
+    """An array that rounds change wherever they like: what its names hold, and the objects, dicts and lists that have it or
+    views of it, is a copy in a round, handed on as a whole, or another array that a round puts in its place.
 
     Who reads or changes the array by other names meanwhile, or later where there is another one, ends the attempt.
     """
 
     def __init__(self, loop: Any, originals: dict[Any, Any], holders: dict[Any, Any]) -> None:
-        self.originals = originals  # the array by names, and by the ways to it
+        self.originals = originals  # the array by names, and by the ways to it or to views of it
         self.holders = holders  # what has it, by these ways
         target = self.target = bare(next(iter(originals.values())))
         self.value: Any = None
@@ -169,14 +170,18 @@ class CarriedStore:
         self.loop = loop
         self.storage.given(self.met)
         self.copy: Any = None
+        self.shown: dict[Any, Any] = {}  # what stands for the originals in a round
         self.given: Any = None  # the array behind a round
         self.is_another = False  # whether that may be another one than before
 
     def _over(self, builder: Builder, atom: Atom) -> Tracer:
         storage = Storage(builder, atom, self.storage.code)
         storage.counted = self.storage.counted
+        return self._showing(builder, View.over(storage))
+
+    def _showing(self, builder: Builder, view: View) -> Tracer:
         kind = Integer if self.target.whole else Tracer
-        return kind.showing(builder, View.over(storage), self.target.dtype)  # type: ignore[no-any-return]
+        return kind.showing(builder, view, self.target.dtype)  # type: ignore[no-any-return]
 
     def met(self) -> None:
         """The array itself is asked for."""
@@ -190,34 +195,49 @@ class CarriedStore:
     def copied(self, builder: Builder, symbol: Atom) -> dict[str, Any]:
         """What the names hold in a round."""
         self.copy = self._over(builder, symbol)
+        self.storage.copied = functools.partial(self._in_place_of, array=self.copy)
         return self._held_by_all(self.copy)
 
     def _held_by_all(self, array: Tracer) -> dict[str, Any]:
+        self.shown = {name: self._in_place_of(value, array) for name, value in self.originals.items()}
         for way, holder in self.holders.items():
-            replaced_in(holder, self.originals[way], array)
-        return {
-            n: v.over(array) if isinstance(v, Listed) else array for n, v in self.originals.items() if n not in self.holders
-        }
+            replaced_in(holder, self.originals[way], self.shown[way])
+        return {name: value for name, value in self.shown.items() if name not in self.holders}
+
+    def _in_place_of(self, value: Any, array: Tracer) -> Any:
+        """What stands for the array, for a list of its cells, or for a view of it."""
+        if isinstance(value, Listed):
+            return value.over(array)
+        view, storage = value.shared(), array.shared().storage
+        if view.place is self.storage.memory:
+            return array
+        begun = view.place.ctypes.data - self.storage.memory.ctypes.data
+        place = np.ndarray(view.place.shape, np.int8, storage.memory, begun, view.place.strides)
+        place.flags.writeable = view.place.flags.writeable
+        return self._showing(array.builder, View(storage, place))
 
     def settle(self, held: dict[str, Any]) -> None:
         """What is there behind a round; those who hold it have the array itself again."""
-        found = [at_way(self.holders, (n, n[-1])) if n in self.holders else held.get(n) for n in self.originals]
-        self.given = bare(found[0])
-        is_another = self.given is not self.copy
-        is_known = all(bare(v) is self.given for v in found) and (not is_another or self._can_follow(found[0]))
-        if not is_known and not self.loop.states.found:
-            raise self.loop.keeping.refuse("an array that a round changes is named anew")
-        self.is_another |= is_another
+        self.storage.copied = None
+        found = {n: at_way(self.holders, (n, n[-1])) if n in self.holders else held.get(n) for n in self.originals}
+        self.given = self.copy
+        if any(bare(v) is not bare(self.shown[n]) for n, v in found.items()):
+            self.given = next(iter(found.values()))
+            one = all(v is self.given and self.shown[n] is self.copy for n, v in found.items())
+            if not self.loop.states.found and not (one and self._can_be_followed(self.given)):
+                raise self.loop.keeping.refuse("an array that a round changes is named anew")
+            self.is_another = True
         for way, holder in self.holders.items():
-            replaced_in(holder, self.given, self.originals[way])
+            replaced_in(holder, found[way], self.originals[way])
 
-    def _can_follow(self, array: Any) -> bool:
-        """Whether an array that a round has made, or another one that is handed on, is alike."""
-        if type(array) is not type(self.copy) or array.shape != self.copy.shape or array.dtype != self.copy.dtype:
+    def _can_be_followed(self, array: Any) -> bool:
+        """Whether an array that a round has made, or another one that is handed on, is like the one before."""
+        copy = self.copy
+        if type(array) is not type(copy) or array.shape != copy.shape or array.dtype != copy.dtype:
             return False
         held = array.shared()
         storage = held.storage
-        return isinstance(storage, Storage) and storage.builder is self.copy.builder and held.place is storage.memory
+        return isinstance(storage, Storage) and storage.builder is copy.builder and held.place is storage.memory
 
     def close(self, atom: Atom) -> dict[str, Any]:
         """The array behind the loop, as what the names hold."""

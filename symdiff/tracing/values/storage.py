@@ -33,8 +33,8 @@ class Storage:
     """The cells of an array: a symbol, up to `CELLS` of them also one by one, and those assigned to since by number."""
 
     __slots__ = (
-        "builder", "cells", "code", "counted", "guard", "images", "layout", "memory", "pending", "refusal", "symbol", "version",
-        "watch",
+        "builder", "cells", "code", "copied", "counted", "guard", "images", "layout", "memory", "pending", "refusal", "symbol",
+        "version", "watch",
     )  # fmt: skip
 
     def __init__(self, builder: Builder, held: Atom | np.ndarray, code: str, refusal: str = "") -> None:
@@ -50,6 +50,9 @@ class Storage:
         self.counted: Any = integers_held(held)  # their dtype in NumPy, where they are integers
         self.guard: Callable[[], None] | None = None  # what refuses to read cells, which rounds of a loop are giving
         self.watch: Callable[[], None] | None = None  # what refuses changes, which another array may have to see
+        self.copied: Callable[[Any], Any] | None = (
+            None  # what gives a view of a copy, which rounds of a loop have, for one of it
+        )
 
     def become(self, atom: Atom) -> None:
         """All cells are those of an atom, and open again."""
