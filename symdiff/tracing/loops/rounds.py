@@ -36,7 +36,7 @@ from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import PYTHON, traced_form
 from symdiff.tracing.values.selecting import Selected
-from symdiff.tracing.values.storage import Storage, root_of
+from symdiff.tracing.values.storage import Lens, Storage, root_of
 from symdiff.tracing.values.stretches import Stretch
 from symdiff.tracing.values.tracer import Tracer, traced_atom
 from symdiff.vocabulary.libraries import user_line
@@ -525,9 +525,11 @@ class KeptRounds(Carrying, Closing):
         """Whether a value is an array of the enclosing run's, or a view of it, with memory that nobody has as another array."""
         if not isinstance(x, Tracer) or not x.shape or x.builder is not self.outer:
             return False
-        storage = x.shared().storage
+        storage = root_of(lens := x.shared().storage)
+        while isinstance(lens, Lens) and lens.array is not None:
+            lens = lens.array.shared().storage
         return (
-            isinstance(storage, Storage) and storage.builder is self.outer and not storage.refusal
+            lens is storage and storage.builder is self.outer and not storage.refusal
             and storage.guard is None and storage.code in "fdFD?" and not storage.images
         )  # fmt: skip
 
@@ -539,11 +541,13 @@ class KeptRounds(Carrying, Closing):
             wanted = name in self.added or (self.place, name) in self.keeping.carrying
             value = self.listed.get(name, held.get(name))
             if wanted and self._is_own(bare(value)):
-                found.setdefault(bare(value).shared().storage, ({}, {}))[0][name] = value
+                found.setdefault(root_of(bare(value).shared().storage), ({}, {}))[0][name] = value
+            elif wanted and isinstance(value, Tracer) and value.held is not None:
+                self._check_outer(root_of(value.held.storage))
         for way in self.keeping.holding.get(self.place, ()):
             value = at_way(held, way)
             if self._is_own(value):
-                originals, holders = found.setdefault(value.shared().storage, ({}, {}))
+                originals, holders = found.setdefault(root_of(value.shared().storage), ({}, {}))
                 originals[way], holders[way] = value, at_way(held, way[:-1])
         stores = [CarriedStore(self, *told) for told in found.values()]
         for c in stores:
@@ -551,6 +555,12 @@ class KeptRounds(Carrying, Closing):
             names = parts_of(c.holders[first]).names if first in c.holders else ()  # type: ignore[union-attr]
             c.value = HandedOn(first if isinstance(first, str) else str(names[first[-1]]) if names else first[0], c.begin)
         return stores
+
+    def _check_outer(self, storage: Storage) -> None:
+        """A row, which rounds change, of an array from further out: rounds of the loops around it hand that on."""
+        path = self.outer.path
+        if path is not None and path.is_round and storage.builder is not self.outer and not storage.refusal:
+            raise path.changed(storage, f"{user_line()}: a round assigns to cells of an array")
 
     def is_carried(self, value: Any) -> bool:
         """Whether a value is an array that objects, dicts or lists have, which is handed on as a whole."""
@@ -564,7 +574,7 @@ class KeptRounds(Carrying, Closing):
         """Hand on an array as a whole where it has a name here, or something with a name here has it; what is to be raised."""
 
         def is_meant(x: Any) -> bool:
-            return isinstance(x, Tracer) and x.held is not None and x.held.storage is storage
+            return isinstance(x, Tracer) and x.held is not None and root_of(x.held.storage) is storage
 
         held = self._held()
         for name in (*self.stored, *self.reached, *self.all_names):

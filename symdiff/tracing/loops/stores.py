@@ -21,7 +21,7 @@ from symdiff.tracing.loops.parts import at_way, replaced_in
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, Form, kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom
-from symdiff.tracing.values.storage import Storage, View, constant_storage_cells
+from symdiff.tracing.values.storage import Lens, Storage, View, constant_storage_cells, root_of
 from symdiff.tracing.values.tracer import Tracer, array_of_objects
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.ops import is_complex
@@ -165,7 +165,7 @@ class CarriedStore:
         self.holders = holders  # what has it, by these ways
         target = self.target = bare(next(iter(originals.values())))
         self.value: Any = None
-        self.storage: Storage = target.shared().storage
+        self.storage: Storage = root_of(target.shared().storage)
         self.begin = self._over(self.storage.builder, self.storage.whole(loop.origin))
         self.loop = loop
         self.storage.given(self.met)
@@ -208,10 +208,14 @@ class CarriedStore:
         """What stands for the array, for a list of its cells, or for a view of it."""
         if isinstance(value, Listed):
             return value.over(array)
-        view, storage = value.shared(), array.shared().storage
-        if view.place is self.storage.memory:
+        view = value.shared()
+        memory = view.storage.memory
+        if isinstance(view.storage, Lens):
+            array = self._in_place_of(view.storage.array, array)[view.storage.key]
+        if view.place is memory:
             return array
-        begun = view.place.ctypes.data - self.storage.memory.ctypes.data
+        storage = array.shared().storage
+        begun = view.place.ctypes.data - memory.ctypes.data
         place = np.ndarray(view.place.shape, np.int8, storage.memory, begun, view.place.strides)
         place.flags.writeable = view.place.flags.writeable
         return self._showing(array.builder, View(storage, place))

@@ -210,15 +210,17 @@ class Storage:
 class Lens:
     """The storage of a view that no cells of another storage make up: it is read and written by two functions.
 
-    `layout` is memory in which the cells lie as those of NumPy's view do, with gaps.
+    `layout` is memory in which the cells lie as those of NumPy's view do, with gaps; `array` the one that it is a view of at
+    `key`, where that is an index.
     """
 
-    __slots__ = ("_read", "_write", "builder", "code", "key", "layout", "memory", "of")
+    __slots__ = ("_read", "_write", "array", "builder", "code", "key", "layout", "memory", "of")
 
     def __init__(
         self, of: "View", key: Any, shape: Shape, code: str, read: Callable[[], Atom], write: Callable[[Atom], None],
-        layout: np.ndarray | None = None, builder: Builder | None = None,
+        layout: np.ndarray | None = None, builder: Builder | None = None, array: Any = None,
     ) -> None:  # fmt: skip
+        self.array = array
         self.builder: Builder = builder or of.storage.builder  # the innermost that what is read is of
         self.of = of
         self.key = key

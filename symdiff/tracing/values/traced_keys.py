@@ -164,6 +164,10 @@ def read(x: Any, key: Any, origin: str) -> Any:
     if isinstance(key, Stretch):
         return indexed(x, key)
     parts = _checked_parts(key, x)
+    if any(map(is_span, parts)):
+        own, parts_of_own = _of_row(x, tuple(parts))
+        if own is not x:
+            return read(own, parts_of_own, origin)
     turned = _turned(key, x) if any(map(is_span, parts)) else None
     if turned is not None:
         return read(x, tuple(parts), origin)[turned]
@@ -308,7 +312,24 @@ def _row(x: Tracer, parts: list[Any], bounded: list[Any], load: Callable[[], Any
 
     of = x._place()[tuple(0 if isinstance(p, Tracer) else slice(p.length) if isinstance(p, Span) else p for p in bounded)]
     layout = storage_memory(of.shape, of.strides)
-    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, layout, found.builder)
+    return Lens(x.shared(), tuple(parts), found.shape, found.dtype.char, load, save, layout, found.builder, x)
+
+
+def _of_row(x: Any, key: Any) -> tuple[Any, Any]:
+    """For `x`, a row `y[i]` at traced places, and what it is indexed by, `y` and both indices."""
+    held = x.held if isinstance(x, Tracer) else None
+    lens = None if held is None or held.place is not held.storage.memory else held.storage
+    parts = key if type(key) is tuple else (key,)
+    if not isinstance(lens, Lens) or lens.array is None or not all(map(_is_place, lens.key)):
+        return x, key
+    if not all(_is_place(p) or isinstance(p, slice) or is_span(p) for p in parts):
+        return x, key
+    return _of_row(lens.array, (*lens.key, *parts))
+
+
+def _is_place(part: Any) -> bool:
+    """Whether a part of an index is a single place."""
+    return isinstance(part, (int, np.integer)) or (isinstance(part, Integer) and not part.shape)
 
 
 def _given_in_rounds(x: Any, key: Any, writes: bool = False) -> Any:
@@ -359,6 +380,7 @@ def _from_front(place: Integer, n: int, axis: int) -> Any:
 
 def write(target: Any, key: Any, value: Any, origin: str) -> None:
     """`target[key] = value`."""
+    target, key = _of_row(target, key)
     store = _given_in_rounds(target, key, True)
     if store is not None:
         store.write(*store.loop.cell(key, target), value, active_builders()[-1])
