@@ -194,6 +194,14 @@ def view_of_what_has_no_name(x):
     return u @ np.arange(N)
 
 
+def array_that_is_read_turned_round(x):
+    u = np.zeros(N)
+    turned = u[::-1]
+    for k in range(N):
+        u[k] = x[k] * k + turned[0]
+    return np.sum(u * np.arange(N))
+
+
 def rows_that_a_loop_goes_over(x):
     a, b = np.zeros((20, 3)), np.ones((20, 3)) * x[:3]
     for _ in range(ROUNDS):
@@ -234,7 +242,7 @@ KEPT = (
     arrays_of_a_dict, arrays_of_objects_of_a_list, array_of_an_object_with_another_name, name_of_another_array, names_that_swap,
     name_of_another_array_on_one_way, others_keep_the_arrays_of_before, name_of_another_array_in_a_while, filled_by_functions,
     filled_by_methods, views_under_several_names, view_of_what_has_no_name,
-    rows_that_a_loop_goes_over, row_by_a_name_in_a_loop_in_a_loop, elimination_by_rows,
+    array_that_is_read_turned_round, rows_that_a_loop_goes_over, row_by_a_name_in_a_loop_in_a_loop, elimination_by_rows,
 )  # fmt: skip
 
 

@@ -353,14 +353,6 @@ def left(x):
     return x
 
 
-def aliased(x):
-    y = np.zeros(9)
-    z = y[::-1]
-    for i in range(9):
-        y[i] = x * i + z[0]
-    return np.sum(y * np.arange(9))
-
-
 def consumed(x):
     values = iter((x, 2 * x, x + 1, 3 * x, x * x, 5 * x, x - 2, 7 * x, 8 * x, x, x))
     t = 0.0
@@ -391,7 +383,7 @@ def raising(x):
 
 
 WRITTEN = {
-    left: (0.5,), aliased: (1.5,), consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),),
+    left: (0.5,), consumed: (0.3,), fibonacci: (0.5,), grown: (np.array([1.0, 2.0]),),
 }  # fmt: skip
 
 

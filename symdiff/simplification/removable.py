@@ -12,7 +12,6 @@ of powers of such values. A kink that is one stays. What the user wrote is compu
 import functools
 import itertools
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -58,7 +57,7 @@ from symdiff.vocabulary.walking import worked_out
 _MANY = 64  # operations from a value to the one that it depends on
 _DEEP = 6  # singular heads one behind the other
 _CHAIN = 8  # operations that are inverted to tell where a head is singular
-_PLACES = 24  # points that are found so, of which a period has several at each operation
+_PLACES = 64  # points that are found so, of which a period has several at each operation
 _NOWHERE: frozenset[Any] = frozenset()
 _TRIED = (0, 1, -1, 2)  # where other functions are tried for a value
 _SINGULAR = {"pole": POLE, "edge": POLE, "jump": JUMP, "kink": KINK}
@@ -301,10 +300,10 @@ class _Removing:
 
     def _zeros(self, point: Point) -> list[Point]:
         """Where values that one depends on make it a number, the deepest first."""
-        found, pending = list[Point](), deque([(point, 0)])
+        found, pending = list[Point](), [(point, 0)]
         with mpmath.workdps(MORE):
             while pending and len(found) < _PLACES:
-                point, depth = pending.popleft()
+                point, depth = pending.pop()
                 made = self.facts.node(point.of)
                 if made.op == "select" or point.of not in self.moving:
                     continue
