@@ -131,6 +131,7 @@ class Closing:
         behind = {value: leaf for (value, *_), leaf in zip(self.handed, leaves, strict=True)}
         for c in self.carried:
             self.values.update(c.close(traced_atom(behind[c.value], outer, self.origin)))
+        self.keeping.refresh()
         self.keeping.open.pop()
         whole = iter(stacks)
         rows: dict[GivenItem, list[tuple[Any, list[Form]]]] = {}

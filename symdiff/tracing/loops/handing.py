@@ -12,7 +12,8 @@ from types import GeneratorType
 from typing import Any, NamedTuple
 
 from symdiff.tracing.loops.collected import plain_list
-from symdiff.tracing.loops.items import Items, items_of, plain_values
+from symdiff.tracing.loops.columns import Changing, begin_columns
+from symdiff.tracing.loops.items import Items, by_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Keeping
 from symdiff.tracing.loops.of_integers import are_integers
 from symdiff.tracing.loops.rounds import KeptRounds, Told
@@ -86,6 +87,8 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
         plain = itertools.repeat(None) if values is None else plain_values(values, call)
         return AsWritten(keeping.integers(where, plain))
     if keeping is not None and where not in keeping.reasons:
+        if not reason:
+            begin_columns(keeping, where, frame.f_locals, by_number)
         items = Items(None, lambda k: None) if values is None else items_of(values)
         if not reason and type(values) is GeneratorType:
             apart = {*found.stored, *found.reached}.difference(found.added)
@@ -98,6 +101,8 @@ def _rounds(call: Callable[[Any], Any], values: Any, found: Told, reason: str, f
             return KeptRounds(keeping, where, items, found, frame)
         if reason:
             keeping.reasons[where] = reason
+    if keeping is not None:
+        keeping.end_columns(where)
     plain = itertools.repeat(None) if values is None else plain_values(values, call)
     if keeping is not None and where not in keeping.reasons and type(getattr(items, "count", None)) is int:
         plain = keeping.few(where, plain, items.count)
@@ -165,7 +170,10 @@ if sum([1e16, 1.0, 1.0]) == 1e16:  # as long as the running Python's keeps nothi
 def storing(owner: Any, grows: bool = False) -> Any:
     """What is assigned to an item or attribute of, or, with `grows`, a list to which items are appended."""
     attempt = current()
-    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Flat, Listed)):
+    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Flat, Listed, Changing)):
+        columns = attempt.keeping.columns_with(owner)
+        if columns is not None and not grows:
+            return Changing(columns, owner)
         attempt.keeping.check_change(owner, grows)
     return owner
 

@@ -8,7 +8,7 @@ have few structures, but for their numbers and arrays. Other values have no item
 import gc
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.iterators import written_in_python
 from symdiff.tracing.loops.parts import is_cell, leaves_of, parts_of
 from symdiff.tracing.loops.stores import Listed
+from symdiff.tracing.state.attempt import current_keeping
 from symdiff.tracing.values.integers import Integer, integers_among, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
@@ -97,12 +98,14 @@ def items_of(values: Any) -> Items | None:
     return None if found is None or (found.count or 0) > _LONG else found._replace(over=values)
 
 
-def run_over(values: Any) -> Iterator[Any]:
-    """The lists, dicts and objects of which a loop's items are: its rounds have them as they were before it."""
+def run_over(values: Any, beside: Container[int] = ()) -> Iterator[Any]:
+    """The lists, dicts and objects of which a loop's items are: its rounds have them as they were before it. Those `beside` it,
+    by their identity, and what is in them, are left out.
+    """
     stack, seen = [values], dict[int, Any]()
     while stack:
         value = stack.pop()
-        if id(value) in seen:
+        if id(value) in seen or id(value) in beside:
             continue
         seen[id(value)] = value
         if type(value) is Growing:
@@ -139,9 +142,12 @@ def _items(values: Any) -> Items | None:
         return Items(values.shape[0], lambda k: _now(values)[k]) if values.shape else None
     if type(values) is np.ndarray and values.ndim and values.dtype.kind in "fciub":
         return Items(len(values), lambda k: values[k] if type(k) is int else read(values, k, user_line()))
+    keeping = current_keeping()
+    if keeping is not None and id(values) in keeping.columns:
+        return Items(len(values), lambda k: values[k] if type(k) is int else keeping.columns[id(values)].item(k))
     listed = list(values) if type(values) in (*_VIEWS, str) else values
     if type(listed) in (list, tuple) and (column := _column(listed, active_builders()[-1])) is not None:
-        return Items(len(listed), lambda k: listed[k] if type(k) is int else column(k))
+        return Items(len(listed), lambda k: listed[k] if type(k) is int else _noted(listed, column(k)))
     return None
 
 
@@ -149,6 +155,14 @@ def _now(array: Tracer) -> Any:
     """An array, or what stands for it in rounds that change it."""
     copied = getattr(array.shared().storage, "copied", None)
     return array if copied is None else copied(array)
+
+
+def _noted(values: Any, item: Any) -> Any:
+    """What stands for an item of a list."""
+    keeping = current_keeping()
+    if keeping is not None and not is_cell(item):
+        keeping.items[id(item)] = item, values
+    return item
 
 
 def _of_rows(lists: Sequence[Collected], together: Callable[[list[Any]], Any]) -> Items | None:
@@ -190,6 +204,8 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
     if all(is_cell(v) and not np.shape(v) for v in values):
         return None
     opened = path.keeping.open
+    if id(values) in path.keeping.columns:
+        return lambda k: opened[-1].standing(path.keeping.columns[id(values)].item(_within(k, len(values))))
     known = opened[0].numbered
     if id(values) not in known:
         if any(id(part) in loop.fresh for part in run_over(values) for loop in opened):
@@ -204,7 +220,9 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
         return None
     for loop in opened:
         loop.read.update(read)
-    return lambda k: opened[-1].standing(found[k] if isinstance(found, Listed) else found(_within(k, len(values))))
+    if isinstance(found, Listed):
+        return lambda k: opened[-1].standing(found[k])
+    return lambda k: opened[-1].standing(_noted(values, found(_within(k, len(values)))))
 
 
 def _within(k: Any, count: int) -> Any:
@@ -221,6 +239,12 @@ def _structure(value: Any) -> Any:
         return value
     found = parts_of(value)
     return id(value) if found is None else (found.kind, found.names, *map(_structure, found.parts))
+
+
+def by_number(values: Sequence[Any], builder: Builder) -> Callable[[Any], Any] | None:
+    """What gives what is alike but for its numbers and arrays; None for other things, and where too many numbers are traced."""
+    alike = len({_structure(v) for v in values}) == 1
+    return _of_structure(values, builder) if alike else None
 
 
 def _of_structure(values: Sequence[Any], builder: Builder) -> Callable[[Any], Any] | None:

@@ -113,6 +113,9 @@ class Keeping:
         self.plain: dict[int, tuple[Any, str]] = {}  # such arrays as NumPy has them, with their lines
         self.tables: dict[tuple[Place, int], int] = {}  # lists of which rounds read any items, and items of a round at most
         self.asked: set[tuple[Place, int]] = set()  # lists of which more is asked behind loops than their ends
+        self.items: dict[int, tuple[Any, Any]] = {}  # what stands for items of lists in rounds, with these lists
+        self.in_columns: dict[Place, list[Any]] = {}  # the ways from names to lists of which rounds of a loop change items
+        self.columns: dict[int, Any] = {}  # these lists in loops that are being kept, by their identity
         self.settled: set[Place] = set()  # loops over lists of which it must be known which rounds appended to them
         self.collected: dict[int, Any] = {}  # what stands for lists behind loops
         self.standing: dict[int, Any] = {}  # what stands for lists
@@ -180,6 +183,50 @@ class Keeping:
         self.filling = {line: loop for line, loop in self.filling.items() if loop != place}
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
         return Again()
+
+    def refuse_at(self, place: Place, reason: str) -> Again:
+        """Note that the innermost loop with a symbolic round running, or one at a place, is not kept; what is to be raised."""
+        if self.open:
+            return self.refuse(reason)
+        self.reasons[place] = reason
+        self.kept.discard(place)
+        return Again()
+
+    def also_of(self, key: tuple[Place, str], kinds: set[Any]) -> Again:
+        """Note other kinds of numbers, which loops assign to items; what is to be raised."""
+        found = self.kinds.setdefault(key, set())
+        if kinds <= found:
+            return self.refuse_at(key[0], "the type of an item of a list depends on conditions")
+        found |= kinds
+        return Again()
+
+    def end_columns(self, place: Place) -> None:
+        """The lists that are columns for a loop are lists again."""
+        for columns in self.columns.values():
+            if columns.place == place:
+                columns.end()
+        self.columns = {known: columns for known, columns in self.columns.items() if columns.place != place}
+
+    def columns_with(self, item: Any) -> Any:
+        """The columns of the list that something is an item of, or stands for one; None for others."""
+        return next((c for c in self.columns.values() if c.place_of(item) is not None), None)
+
+    def refresh(self) -> None:
+        """The items of lists that are columns have what is there now."""
+        for columns in self.columns.values():
+            columns.refresh()
+
+    def _note_items(self, owner: Any) -> None:
+        """A round changes what stands for an item of a list: the outermost loop that has the list has columns of it."""
+        listed = self.items[id(owner)][1]
+        for loop in self.open:
+            ways = loop.ways_to(lambda v: v is listed, True)
+            known = self.in_columns.setdefault(loop.place, [])
+            if ways and id(listed) not in loop.fresh:
+                if ways[0] in known:
+                    break
+                known.append(ways[0])
+                raise Again
 
     def keep(self, place: Place, operations: float) -> None:
         """Note a loop that is kept, with the operations of its rounds; it may be part of another one's symbolic round."""
@@ -290,11 +337,15 @@ class Keeping:
         if not self.open and not self.doubtful:
             return
         name, owner = type(owner).__name__, self._owner(owner)
+        if id(owner) in self.columns or self.columns_with(owner) is not None:
+            raise self.refuse(f"a round changes a {name} of which others read single numbers")
         for loop in reversed(self.open):
             if id(owner) in loop.fresh or loop.stands(owner):
                 return
             if id(owner) in self.doubtful:
                 break
+            if id(owner) in self.items:
+                self._note_items(owner)
             _, owner = loop.copies.get(id(owner), (None, owner))
             if isinstance(owner, CellType) and loop.is_of_round(owner.cell_contents):
                 continue  # a name of the loop, or of a function that the round has called
@@ -344,6 +395,8 @@ class Keeping:
         self.unsure.clear()
         self.doubtful.clear()
         self.attributes.clear()
+        self.items.clear()
+        self.columns.clear()
         self.plain.clear()
         try:
             yield

@@ -16,6 +16,7 @@ from symdiff.tracing.values.tracer import PLAIN_NUMBERS, Tracer
 from symdiff.vocabulary.libraries import is_users, module_of
 
 _KEYS = (str, int, bytes, type(None))
+COLUMNS = ".columns"  # the name by which loops have the columns of lists
 _LOOKED_AT = 2_000  # things in which an array is looked for
 _WITHOUT_STATE = ("abc", "typing")  # modules of classes to inherit from
 
@@ -127,9 +128,9 @@ def at_way(values: dict[Any, Any], way: tuple[Any, ...]) -> Any:
 
 
 def ways_alike(values: dict[str, Any], way: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """A way, and those to the same place in the other items of the lists, deques and dicts on it."""
+    """A way, and those to the same place in the other items of the lists, deques and dicts on it, but for columns."""
     yield way
-    for n in range(1, len(way)):
+    for n in range(1, 0 if way[0] == COLUMNS else len(way)):
         holder = at_way(values, way[:n])
         if type(holder) in (list, dict, deque):
             yield from ((*way[:n], k, *way[n + 1 :]) for k in range(len(holder)) if k != way[n])

@@ -12,7 +12,7 @@ import itertools
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +26,12 @@ from symdiff.tracing.branches.paths import Decision, Run, joined_runs, next_deci
 from symdiff.tracing.loops.carrying import LEAF, Carrying, EarlierItem, GivenItem, HandedOn, RaisedIn, is_handed_value
 from symdiff.tracing.loops.closing import Closing
 from symdiff.tracing.loops.collected import Collected
+from symdiff.tracing.loops.columns import assign
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.indices import RoundPath
 from symdiff.tracing.loops.items import Items, is_stepping, items_of, run_over
 from symdiff.tracing.loops.keeping import Again, Keeping
-from symdiff.tracing.loops.parts import at_way, leaves_of, parts_of, ways_alike, ways_to
+from symdiff.tracing.loops.parts import COLUMNS, at_way, leaves_of, parts_of, ways_alike, ways_to
 from symdiff.tracing.loops.states import Held, Left, State, States, Taker
 from symdiff.tracing.loops.stores import ArrayStore, CarriedStore, Listed, bare
 from symdiff.tracing.values.integers import Integer
@@ -191,7 +192,8 @@ class KeptRounds(Carrying, Closing):
     def _held(self) -> dict[str, Any]:
         """What names hold, those of the module that the loop binds among them."""
         around = self.frame.f_globals
-        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals | self._passed
+        columns = {n: c.cells for n, c in enumerate(self.keeping.columns.values())}
+        return {n: around[n] for n in self.shared if n in around} | self.frame.f_locals | self._passed | {COLUMNS: columns}
 
     def _bound(self) -> dict[str, Any]:
         found = self._held()
@@ -225,6 +227,7 @@ class KeptRounds(Carrying, Closing):
         self.frame = None
         for grown in self.states.growing.values():
             grown.owner = grown.behind = None
+        self.keeping.end_columns(self.place)
 
     def _stepped(self, values: Iterator[Any], count: Any, first: int, last: int) -> Iterator[Any]:
         """The rounds over an iterator, which goes on with them."""
@@ -254,6 +257,7 @@ class KeptRounds(Carrying, Closing):
         self.outer, self.count = outer, count
         self.stores: dict[Storage, ArrayStore] = {}
         self.listed = self._listed()
+        self.of_items = [part for columns in self.keeping.columns.values() for part in columns.parts()]
         self.carried = self._carried()
         self._shared: list[Storage] = []
         apart = {n for n in (*self.stored, *self.reached) if n not in self.added}
@@ -305,7 +309,11 @@ class KeptRounds(Carrying, Closing):
         lists = [part for items in self.items_of.values() for part in (items, *run_over(items))]
         changed = {id(owner) for owner in (*(state.owner for state, _ in self.states.known.values()), *lists)}
         changed.update(self.states.growing)
-        if changed and any(id(value) in changed for value in run_over(self.items.over)):
+        changed_cells = {id(c.storage) for c in self.carried} | set(map(id, self.stores))
+        for columns in self.keeping.columns.values():
+            if any(id(cells.shared().storage) in changed_cells for cells in columns.cells.values()):
+                changed.update(map(id, columns.owner))
+        if changed and any(id(value) in changed for value in run_over(self.items.over, self.keeping.columns)):
             self.keeping.open.append(self)
             raise self.keeping.refuse("a round changes what the loop runs over")
         if not changed.isdisjoint(self.read):
@@ -385,6 +393,7 @@ class KeptRounds(Carrying, Closing):
                 if c.value.reach is not None:
                     path.reaches(symbol, *c.value.reach)
                 self.values.update({name: self.standing(v) for name, v in c.copied(builder, symbol).items()})
+            self.keeping.refresh()
             going = builder.input("going", (), "?") if self.leaves else None
             self._goes_on, self._left, self._raised = True, False, {}
             self.moved = True
@@ -402,6 +411,8 @@ class KeptRounds(Carrying, Closing):
             self._check_taken()
             for c in self.carried:
                 c.settle(self._held())
+            for item, name, value in self.of_items:
+                assign(item, name, value)
             if not all(taker.waits for taker in self.takers()):
                 raise self.keeping.refuse("what a round yields is taken by more than one loop")
             if self.states.found:
@@ -513,11 +524,7 @@ class KeptRounds(Carrying, Closing):
 
     def also_of(self, cells: Listed, kinds: set[Any]) -> BaseException:
         """A list gets an item of other kinds of floating numbers: what is to be raised."""
-        found = self.keeping.kinds.setdefault((cells.loop.place, cells.name), set())
-        if kinds <= found:
-            return self.keeping.refuse("the type of an item of a list depends on conditions")
-        found |= kinds
-        return Again()
+        return self.keeping.also_of((cells.loop.place, cells.name), kinds)
 
     # -- arrays that are handed on
 
@@ -556,6 +563,11 @@ class KeptRounds(Carrying, Closing):
             c.value = HandedOn(first if isinstance(first, str) else str(names[first[-1]]) if names else first[0], c.begin)
         return stores
 
+    def ways_to(self, wanted: Callable[[Any], bool], named: bool = False) -> list[tuple[Any, ...]]:
+        """The ways to something, from names that rounds do not bind, or to what these hold itself."""
+        lasting = {name: value for name, value in self._held().items() if name not in self.names}
+        return [(name,) for name, value in lasting.items() if named and wanted(value)] + ways_to(lasting, wanted)
+
     def _check_outer(self, storage: Storage) -> None:
         """A row, which rounds change, of an array from further out: rounds of the loops around it hand that on."""
         path = self.outer.path
@@ -582,9 +594,8 @@ class KeptRounds(Carrying, Closing):
                 self.keeping.carrying.add((self.place, name))
                 return Again()
         ways = self.keeping.holding.setdefault(self.place, [])
-        lasting = {name: value for name, value in held.items() if name not in self.names}
-        found = [way for way in ways_to(lasting, is_meant) if way not in ways]
-        ways += dict.fromkeys(way for known in found for way in ways_alike(lasting, known) if way not in ways)
+        found = [way for way in self.ways_to(is_meant) if way not in ways]
+        ways += dict.fromkeys(way for known in found for way in ways_alike(held, known) if way not in ways)
         if found:
             return Again()
         return self.keeping.refuse(reason)

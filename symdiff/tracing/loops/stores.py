@@ -273,7 +273,7 @@ class Listed:
         """For a list, or one of lists of one length, which nothing else holds; None for one of other things than numbers, and
         for few integers or truths, which are handed on one by one.
         """
-        found = _numbers_of(items, _are_alone)
+        found = numbers_of(items, _are_alone)
         if found is None or (found.sort != "floating" and len(found.values) <= FEW):
             return None
         kinds = loop.keeping.kinds.get((loop.place, name), ())
@@ -282,7 +282,7 @@ class Listed:
     @classmethod
     def read(cls, loop: Any, builder: Builder, items: Sequence[Any]) -> "Listed | None":
         """For a list of lists of one length, which rounds only read; None for one of other things than numbers."""
-        found = _numbers_of(items, lambda _: True)
+        found = numbers_of(items, lambda _: True)
         if found is None or len(found.shape) < 2:
             return None
         return cls("", loop, found.cells(builder, "a list of lists that rounds read by number is changed"), found.kinds(()))
@@ -394,7 +394,7 @@ class _Numbers(NamedTuple):
         return tuple(dict.fromkeys([*(kind for v in self.values for kind in traced_form(v).kind.each), *others]))
 
 
-def _numbers_of(items: Sequence[Any], admits: Callable[[Sequence[Any]], bool]) -> _Numbers | None:
+def numbers_of(items: Sequence[Any], admits: Callable[[Sequence[Any]], bool]) -> _Numbers | None:
     values, shape = items, (len(items),)
     while values and all(type(v) is list for v in values) and admits(values) and len(set(map(len, values))) == 1:
         shape, values = (*shape, len(values[0])), [v for row in values for v in row]

@@ -252,12 +252,15 @@ def is_inexact(error: BaseException) -> bool:
 def _growing(name: str, found: Any) -> str:
     """A function's name where integers that it gives may be larger than those that it is given, what moves cells looked
     through; else ""."""
-    pending = [found.atom] if isinstance(found, Tracer) else []
+    pending = [found.atom] if isinstance(found, Tracer) and name else []
+    seen = set(pending)
     while pending:
         made = pending.pop()
         if made.op in _POLYNOMIAL or (made.op in HEADS and made.op not in _MOVING):
             return name
-        pending += () if made.op in OPS else made.operands
+        more = [o for o in (() if made.op in OPS else made.operands) if o not in seen]
+        seen.update(more)
+        pending += more
     return ""
 
 
