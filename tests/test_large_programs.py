@@ -184,3 +184,17 @@ def test_a_few_cells_of_a_large_array(f, slopes):
     for cell, slope in slopes(x).items():
         wanted[cell] = slope
     np.testing.assert_allclose(gradient(x), wanted, rtol=1e-14)
+
+
+def test_an_array_that_is_read_a_thousand_times_and_more():
+    def f(x):
+        y = np.sin(x)
+        t = 0.0 * x
+        for _ in range(1200):
+            t = t + y * np.cos(1e-3 * t)
+        return np.sum(t * y)
+
+    x = np.arange(80.0) / 80
+    value, slope = sd.value_and_grad(f, loops="unroll")(x)
+    assert value == pytest.approx(f(x), rel=1e-12)
+    assert np.sum(slope) == pytest.approx((f(x + 1e-6) - f(x - 1e-6)) / 2e-6, rel=1e-6)

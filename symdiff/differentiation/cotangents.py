@@ -226,10 +226,15 @@ class Cotangents:
 
 def sparse_terms(value: Atom) -> list[Atom]:
     """The terms of a sum of arrays that are zero but for some cells, which are to be added to others; none of other arrays."""
-    terms = [sparse_terms(o) for o in value.operands] if value.op == "add" and value.shape else []
-    if terms:
-        return [t for found in terms for t in found] if all(terms) else []
-    held = value
-    while held.op in ("reshape", "transpose"):
-        held = held.operands[0]
-    return [value] if held.op == "scatter_at" else []
+    found, waiting = list[Atom](), [value]
+    while waiting:
+        term = held = waiting.pop()
+        if term.op == "add" and term.shape:
+            waiting += term.operands[::-1]
+            continue
+        while held.op in ("reshape", "transpose"):
+            held = held.operands[0]
+        if held.op != "scatter_at":
+            return []
+        found.append(term)
+    return found
