@@ -12,12 +12,15 @@ from types import CellType
 from typing import Any
 
 from symdiff.ir.building import Builder, active_builders
+from symdiff.tracing.loops.keeping import Again
 from symdiff.tracing.loops.parts import Parts, at_way, is_cell, parts_of
 from symdiff.tracing.loops.stores import Listed, numbers_of
 from symdiff.tracing.values.operands import as_atom
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
+
+_MOST = 64  # changes in one round, of which a loop in it that is written out makes many
 
 
 class Columns:
@@ -37,6 +40,8 @@ class Columns:
         self.shared = False  # whether others may have the arrays of items
         self.others: dict[Any, Any] = {}  # what gives the other parts of an item
         self.standing: list[tuple[Any, Any]] = []  # what stands for items, with their symbols
+        self.way: Any = None  # to the list
+        self.changes: list[Any] = []  # the rounds in which items have changed
         self.stamps: dict[Any, Any] = {}  # what is another object after a change of cells that items have not been given
 
     @classmethod
@@ -120,15 +125,18 @@ class Columns:
 
     def write(self, item: Any, name: Any, value: Any, in_place: bool) -> None:
         """An item gets another number or array."""
+        self.changes = [r for r in self.changes if r is active_builders()[-1]] + [active_builders()[-1]]
+        if len(self.changes) > _MOST:
+            raise self.refuse()
         k = self.place_of(item)
         if name not in self.cells:
-            raise self.refuse("a round changes more of the items of a list than numbers and arrays")
+            raise self.refuse()
         if name in self.kinds:
             self._numbers(name)[k] = value
         else:
             cells = self.cells[name]
             if not isinstance(value, Tracer) or value.shape != cells.shape[1:] or value.dtype != cells.dtype:
-                raise self.refuse("an item of a list gets an array of another shape or dtype")
+                raise self.refuse()
             (self.in_place if in_place else self.renamed).add(name)
             self.shared |= not in_place and value.has_memory()
             if self.in_place and self.shared:
@@ -144,7 +152,7 @@ class Columns:
         """Who has an array from before a change in place must not read it any more."""
         for storage in self.given[name]:
             if storage.refusal:
-                raise self.refuse(storage.refusal)
+                raise self.refuse()
             if storage.watch == self._met:
                 storage.watch = None
             storage.given(self._met)
@@ -164,18 +172,20 @@ class Columns:
                 assign(item, name, array)
 
     def _met(self) -> None:
-        raise self.refuse("an array that an item of a list has is known by another name")
+        raise self.refuse()
 
-    def refuse(self, reason: str) -> BaseException:
-        """Note that the loop, or one in it, is not kept; what is to be raised."""
-        return self.keeping.refuse_at(self.place, f"{user_line()}: {reason}")  # type: ignore[no-any-return]
+    def refuse(self) -> BaseException:
+        """Note that the list has no columns in this loop; what is to be raised."""
+        self.keeping.not_columns.add((self.place, self.way))
+        return Again()
 
     def also_of(self, cells: Listed, kinds: set[Any]) -> BaseException:
         """A number is of another kind than those that are known: what is to be raised."""
-        return self.keeping.also_of((self.place, cells.name), kinds)  # type: ignore[no-any-return]
+        known = kinds <= self.keeping.kinds.get((self.place, cells.name), set())
+        return self.refuse() if known else self.keeping.also_of((self.place, cells.name), kinds)
 
     def _undecided(self) -> int:
-        raise self.refuse("the type of a number of an item depends on conditions")
+        raise self.refuse()
 
 
 class _Change:
@@ -192,12 +202,12 @@ class _Change:
 
     def write(self, name: Any, value: Any) -> None:
         if name in self.read and self.read[name] is not self.columns.stamp(name):
-            raise self.columns.refuse("what an item of a list is changed by changes items, too")
+            raise self.columns.refuse()
         self.columns.write(self.item, name, value, name in self.read)
 
     def check_dict(self) -> None:
         if type(self.item) is not dict:
-            raise self.columns.refuse("a round assigns to items of an item of a list")
+            raise self.columns.refuse()
 
 
 class Changing:
@@ -216,7 +226,7 @@ class Changing:
         _change_of(self).write(name, value)
 
     def __delattr__(self, name: str) -> None:
-        raise _change_of(self).columns.refuse("a round deletes an attribute of an item of a list")
+        raise _change_of(self).columns.refuse()
 
     def __getitem__(self, key: Any) -> Any:
         change = _change_of(self)
@@ -229,7 +239,7 @@ class Changing:
         change.write(key, value)
 
     def __delitem__(self, key: Any) -> None:
-        raise _change_of(self).columns.refuse("a round deletes a key of an item of a list")
+        raise _change_of(self).columns.refuse()
 
 
 def _change_of(changing: Changing) -> _Change:
@@ -276,7 +286,9 @@ def assign(item: Any, name: Any, value: Any) -> None:
 
 def begin_columns(keeping: Any, place: Any, held: dict[str, Any], by_number: Any) -> None:
     """Lists of which rounds of a loop change items are columns from now on."""
-    for owner in [at_way(held, way) for way in keeping.in_columns.get(place, ())]:
+    ways = [way for way in keeping.in_columns.get(place, ()) if (place, way) not in keeping.not_columns]
+    for way, owner in [(way, at_way(held, way)) for way in ways]:
         made = None if id(owner) in keeping.columns else Columns.of(keeping, owner, place, active_builders()[-1], by_number)
         if made is not None:
+            made.way = way
             keeping.columns[id(owner)] = made

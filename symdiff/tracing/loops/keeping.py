@@ -115,6 +115,7 @@ class Keeping:
         self.asked: set[tuple[Place, int]] = set()  # lists of which more is asked behind loops than their ends
         self.items: dict[int, tuple[Any, Any]] = {}  # what stands for items of lists in rounds, with these lists
         self.in_columns: dict[Place, list[Any]] = {}  # the ways from names to lists of which rounds of a loop change items
+        self.not_columns: set[Any] = set()  # loops and such ways of which rounds do more than columns know
         self.columns: dict[int, Any] = {}  # these lists in loops that are being kept, by their identity
         self.settled: set[Place] = set()  # loops over lists of which it must be known which rounds appended to them
         self.collected: dict[int, Any] = {}  # what stands for lists behind loops
@@ -184,19 +185,11 @@ class Keeping:
         self._within[place] = tuple(loop.place for loop in self.open[:-1])
         return Again()
 
-    def refuse_at(self, place: Place, reason: str) -> Again:
-        """Note that the innermost loop with a symbolic round running, or one at a place, is not kept; what is to be raised."""
-        if self.open:
-            return self.refuse(reason)
-        self.reasons[place] = reason
-        self.kept.discard(place)
-        return Again()
-
     def also_of(self, key: tuple[Place, str], kinds: set[Any]) -> Again:
         """Note other kinds of numbers, which loops assign to items; what is to be raised."""
         found = self.kinds.setdefault(key, set())
         if kinds <= found:
-            return self.refuse_at(key[0], "the type of an item of a list depends on conditions")
+            return self.refuse("the type of an item of a list depends on conditions")
         found |= kinds
         return Again()
 
@@ -223,7 +216,7 @@ class Keeping:
             ways = loop.ways_to(lambda v: v is listed, True)
             known = self.in_columns.setdefault(loop.place, [])
             if ways and id(listed) not in loop.fresh:
-                if ways[0] in known:
+                if ways[0] in known or (loop.place, ways[0]) in self.not_columns:
                     break
                 known.append(ways[0])
                 raise Again
@@ -337,8 +330,9 @@ class Keeping:
         if not self.open and not self.doubtful:
             return
         name, owner = type(owner).__name__, self._owner(owner)
-        if id(owner) in self.columns or self.columns_with(owner) is not None:
-            raise self.refuse(f"a round changes a {name} of which others read single numbers")
+        columns = self.columns.get(id(owner)) or self.columns_with(owner)
+        if columns is not None:
+            raise columns.refuse()
         for loop in reversed(self.open):
             if id(owner) in loop.fresh or loop.stands(owner):
                 return
