@@ -2,6 +2,7 @@
 """Kept loops that are left by `return`, loops with an `else`, and functions that rounds make."""
 
 import ast
+import contextlib
 import inspect
 
 import numpy as np
@@ -213,3 +214,130 @@ def test_functions_that_a_round_makes(f):
     value, derivative = sd.value_and_grad(f, loops="keep")(MATRIX)
     np.testing.assert_allclose(value, f(MATRIX), rtol=1e-12)
     np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(MATRIX), rtol=1e-12)
+
+
+def left_in_a_try(x):
+    for e in x:
+        try:
+            if e > 1.5:
+                break
+        finally:
+            pass
+    else:
+        return 7 * x[0]
+    return x[1]
+
+
+def left_in_a_with(x):
+    for e in x:
+        with contextlib.nullcontext():
+            if e > 1.5:
+                break
+    else:
+        return 7 * x[0]
+    return x[1]
+
+
+def left_in_a_while(x):
+    k = 0
+    while k < len(x):
+        try:
+            if x[k] > 1.5:
+                break
+        except ValueError:
+            pass
+        k += 1
+    else:
+        return 7 * x[0]
+    return x[1] + k
+
+
+def left_in_a_handler(x):
+    s = 0.0
+    for e in x:
+        try:
+            if e > 1.5:
+                raise ValueError
+            s += e
+        except ValueError:
+            break
+    else:
+        s += 100.0
+    return s * x[0]
+
+
+def left_in_a_case(x):
+    s = 0.0
+    for e in x:
+        match 1:
+            case 1:
+                if e > 1.5:
+                    break
+        s += e
+    else:
+        s += 100.0
+    return s * x[0]
+
+
+def left_behind_an_inner_else(x):
+    s = 0.0
+    for e in x[:40]:
+        for q in x[:12]:
+            if q * e > 1.2:
+                s += 1
+                break
+        else:
+            s += e
+            if s > 5:
+                break
+    else:
+        s += 100.0
+    return s * x[0]
+
+
+def left_in_an_inner_loop(x):
+    t = 0.0
+    for i in range(40):
+        for k in range(40):
+            try:
+                if x[i] + x[k] > 1.5:
+                    break
+            finally:
+                t += 0.1
+        else:
+            t += x[i]
+    return t
+
+
+def left_in_an_else_of_a_try(x):
+    s = 0.0
+    for e in x:
+        try:
+            s += 1 / (e * e + 1)
+        except ZeroDivisionError:
+            for q in range(3):
+                if q == 2:
+                    break
+            else:
+                s += 50
+        else:
+            if s > 30:
+                break
+    else:
+        s += 100.0
+    return s * x[0]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        left_in_a_try, left_in_a_with, left_in_a_while, left_in_a_handler, left_in_a_case, left_behind_an_inner_else,
+        left_in_an_inner_loop, left_in_an_else_of_a_try,
+    ],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_an_else_is_not_run_behind_a_break(f):
+    df = sd.value_and_grad(f, loops="keep")
+    for seed, size in ((3, 0.8), (4, 0.8), (5, 0.3)):
+        x = np.random.default_rng(seed).normal(size=40) * size
+        assert df(x)[0] == pytest.approx(f(x), rel=1e-12)

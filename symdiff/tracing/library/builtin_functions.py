@@ -16,6 +16,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.tracing.library.mathematics import as_cmath_number, pythons, real, traced
 from symdiff.tracing.library.ordering import largest, least, sorted_list
+from symdiff.tracing.library.stopping import joined_truths
 from symdiff.tracing.loops.collected import Collected
 from symdiff.tracing.loops.growing import Growing, Unknown
 from symdiff.tracing.loops.stores import Listed
@@ -148,22 +149,6 @@ def _split(x: Any) -> Any:
     return shifted - (shifted - x)
 
 
-def _joined(stop: bool, join: Function) -> Function:
-    """`any` (stop at True) or `all` (stop at False); traced conditions are joined into one."""
-
-    def standing(iterable: Any, /) -> Any:
-        result = None
-        for value in iterable:
-            if isinstance(value, Tracer) and value.shape == ():
-                truth = value if value.dtype.kind == "b" else value != 0
-                result = truth if result is None else join(result, truth)
-            elif bool(value) is stop:
-                return stop
-        return (not stop) if result is None else pythons(result)
-
-    return standing
-
-
 @replaces(isinstance)
 def is_instance(value: Any, classes: Any, /) -> bool:
     """`isinstance(value, classes)`."""
@@ -250,7 +235,8 @@ def is_other(a: Any, b: Any) -> Any:
 
 
 for _function, _stand in {
-    max: largest, min: least, sorted: sorted_list, any: _joined(True, np.logical_or), all: _joined(False, np.logical_and),
+    max: largest, min: least, sorted: sorted_list, any: joined_truths(True, np.logical_or),
+    all: joined_truths(False, np.logical_and),
     operator.is_: traced_is, operator.is_not: is_other,
 }.items():  # fmt: skip
     replaces(_function)(_stand)

@@ -7,11 +7,11 @@ What is raised is raised behind the loop, likewise. Leaves these in a `try` or a
 """
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
-_APART = (
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match,
-)  # fmt: skip
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_APART = (*_FUNCTIONS, ast.Try, ast.TryStar, ast.With, ast.AsyncWith, ast.Match)
 _LOOPS = (ast.For, ast.While)
 
 
@@ -139,10 +139,22 @@ def _own(loop: Any, kind: Any) -> list[Any]:
         part = stack.pop(0)
         if isinstance(part, kind):
             found.append(part)
-        inner = isinstance(part, _LOOPS) and kind is ast.Break
-        if not isinstance(part, _APART) and not inner:
-            stack += [s for field in ("body", "orelse") for s in getattr(part, field, ()) if isinstance(s, ast.stmt)]
+        inside = [] if isinstance(part, _FUNCTIONS if kind is ast.Break else _APART) else [*_statements_in(part)]
+        inside = [part.orelse] if isinstance(part, _LOOPS) and kind is ast.Break else inside
+        stack += [s for statements in inside for s in statements]
     return found
+
+
+def _statements_in(part: Any) -> Iterator[list[Any]]:
+    """The lists of statements in a statement, those of handlers and cases among them."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        statements = getattr(part, field, None)
+        if not isinstance(statements, list):
+            continue
+        if field in ("handlers", "cases"):
+            yield from (inner.body for inner in statements)
+        else:
+            yield statements
 
 
 def _breaks(end: Any, loop: Any) -> list[Any]:
@@ -154,12 +166,9 @@ def _replace(root: Any, old: Any, new: list[Any]) -> None:
     """Other statements in place of one."""
     stack = [root]
     while stack:
-        part = stack.pop()
-        for field in ("body", "orelse"):
-            statements = getattr(part, field, None)
-            if isinstance(statements, list):
-                if old in statements:
-                    k = statements.index(old)
-                    statements[k : k + 1] = new
-                    return
-                stack += statements
+        for statements in _statements_in(stack.pop()):
+            if old in statements:
+                k = statements.index(old)
+                statements[k : k + 1] = new
+                return
+            stack += statements
