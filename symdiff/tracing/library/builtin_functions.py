@@ -1,8 +1,8 @@
 """What stands for Python's builtin functions in a trace: those that ask for a number, compare, or look at types.
 
-Assumes arguments that may be traced; without traced ones Python's own functions are called. Guarantees that `any` and `all`
-are one condition, and that `isinstance` and `type` answer for the number or array that a traced value stands for. Refuses
-`id`, and numbers that a trace cannot hold (decimal ones, fractions, texts of numbers), with `TraceError`.
+Assumes arguments that may be traced; without traced ones Python's own functions are called. Guarantees that
+`isinstance` and `type` answer for the number or array that a traced value stands for. Refuses `id`, and numbers that a trace
+cannot hold (decimal ones, fractions, texts of numbers), with `TraceError`.
 """
 
 import decimal
