@@ -187,3 +187,18 @@ def test_conditions_on_conditions_are_asked_once():
     x = np.array([0.47, 1.21, -0.23, -0.98])
     slope = np.array([np.cos(x[0]), np.cos(x[1]) + 0.5 * x[1] / np.hypot(x[1], 0.2), np.cos(x[2]), np.cos(x[3])])
     np.testing.assert_allclose(sd.grad(f)(x), slope, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_least_of_numbers_and_constants_in_either_precision(dtype):
+    def f(x):
+        a = min(1.5, 1.0, 0.5 + abs(x[0]))
+        b = min(2.0, a + 1, 1.0 + abs(x[1]))
+        c = min(1.5, b + 1, a + 0.0)
+        return min(c, b, 1.5) * x[1] - np.percentile(x, 10)
+
+    x = np.array([0.25, -1.125, -1.25, 0.375], dtype)
+    value, slope = sd.value_and_grad(f)(x)
+    assert slope.dtype == dtype
+    np.testing.assert_allclose(value, f(x), rtol=1e-6)
+    np.testing.assert_allclose(slope, [-1.125, 0.45, -0.7, 0.0], atol=1e-6)

@@ -95,6 +95,8 @@ def _code(binding: Node) -> str | None:
     if op in ("cast", "array"):
         for operand in operands:
             check_dtype_cast(operand.dtype, binding.dtype)
+    if op == "select" and all(o.op == "const" and o.dtype is None for o in operands[1:]):
+        return None  # numbers that take the dtype of what they are selected for
     return code_of(op, lambda: dtype_of_atoms(operands[1:] if op == "select" else operands))
 
 
