@@ -341,3 +341,36 @@ def test_an_else_is_not_run_behind_a_break(f):
     for seed, size in ((3, 0.8), (4, 0.8), (5, 0.3)):
         x = np.random.default_rng(seed).normal(size=40) * size
         assert df(x)[0] == pytest.approx(f(x), rel=1e-12)
+
+
+def unbound_behind_an_exception(x):
+    try:
+        for v in x:
+            if v > 1.5:
+                raise ValueError
+            last = v
+        last = 9.0
+    except ValueError:
+        pass
+    try:
+        return last * 2
+    except UnboundLocalError:
+        return -3.0 * x[0]
+
+
+def unbound_behind_a_break(x):
+    for v in x:
+        if v > 1.5:
+            break
+        last = v
+    try:
+        return last * 2
+    except Exception:
+        return -3.0 * x[0]
+
+
+@pytest.mark.parametrize("f", [unbound_behind_an_exception, unbound_behind_a_break], ids=lambda f: f.__name__)
+def test_handlers_do_not_hide_that_rounds_bind_a_name(f):
+    x = np.random.default_rng(4).normal(size=3000) * 0.8
+    for points in (x, np.append(2.0, x), 0.1 * x):
+        assert sd.value_and_grad(f)(points)[0] == pytest.approx(f(points), rel=1e-12)

@@ -358,6 +358,13 @@ class Keeping:
             self.attributes[id(value)] = value, next(found, value)
         return self.attributes[id(value)][1]
 
+    def check_bound(self, error: BaseException) -> None:
+        """A name has no value that rounds may have given it: loops that may have done so are not kept."""
+        if self.unsure and isinstance(error, NameError):
+            self.kept.difference_update(self.unsure)
+            self.reasons.update(self.unsure)
+            raise Again from None
+
     def check_raised(self, error: Exception, before: int, own: bool) -> None:
         """An exception passes a handler around which so many rounds were open: `own` ones of the function may, in one round."""
         if len(self.open) > before or not own:
@@ -399,10 +406,7 @@ class Keeping:
         except (KeyboardInterrupt, SystemExit, MemoryError, Contents):
             raise
         except BaseException as error:
-            if self.unsure and isinstance(error, NameError):
-                self.kept.difference_update(self.unsure)
-                self.reasons.update(self.unsure)
-                raise Again from None
+            self.check_bound(error)
             if self.open:
                 raise self.failed(error) from None
             raise

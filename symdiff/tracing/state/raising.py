@@ -43,6 +43,8 @@ def handled(kinds: Callable[[], Any]) -> Iterator[None]:
         yield
     except Exception as error:
         _note_defect(error)
+        if keeping is not None:
+            keeping.check_bound(error)
         if keeping is not None and keeping.open:
             keeping.check_raised(error, rounds, _is_functions(error))
         raise
