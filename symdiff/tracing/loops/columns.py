@@ -144,7 +144,8 @@ class Columns:
             if in_place:
                 self._close(name)
             elif value.has_memory():
-                root_of(value.shared().storage).watch = self._met
+                root = root_of(value.shared().storage)
+                root.watch = root.watch or self._met
             cells[k] = value
         self.refresh()
 
@@ -167,7 +168,7 @@ class Columns:
                     storage = Storage(found.builder, found.atom, found.dtype.char)
                     storage.watch = self._met if self.shared or name in self.renamed else None
                     root = root_of(array.shared().storage)
-                    root.watch = self._met if name in self.renamed else root.watch
+                    root.watch = root.watch or (self._met if name in self.renamed else None)
                     array = Tracer.showing(found.builder, View.over(storage), found.dtype)
                 assign(item, name, array)
 
