@@ -158,7 +158,7 @@ def trial(source: random.Random) -> Verdict:
     f, x = space["f"], np.array([source.uniform(-1.0, 1.5) for _ in range(9)])
     try:
         plain = f(x)
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, NameError) as error:
         return Verdict("refused", str(error))
     try:
         value, slope = sd.value_and_grad(f, loops="keep")(x)
