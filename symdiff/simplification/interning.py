@@ -23,6 +23,8 @@ from symdiff.vocabulary.extents import renamed_sizes
 from symdiff.vocabulary.heads import HEADS, Static
 from symdiff.vocabulary.ops import OPS
 
+_PARTIAL = frozenset(name for name, row in HEADS.items() if row.defined)
+
 
 class Values:
     """The table: `nodes[number]`, whose operands are numbers; `statics` tell their parameters apart."""
@@ -123,7 +125,7 @@ class Values:
         """
         for number in numbers:
             node = self.nodes[number]
-            if node.op in HEADS and HEADS[node.op].defined:
+            if node.op in _PARTIAL:
                 matrix = self.nodes[node.operands[0]]
                 *_, rows, columns = matrix.shape
                 regular = np.broadcast_to(np.eye(rows, columns) * np.arange(1.0, columns + 1), matrix.shape)
@@ -332,9 +334,7 @@ class Numbered:
 
 def _decomposes(node: Node) -> bool:
     """Whether a loop has operations that raise for some matrices."""
-    return node.op == "loop" and any(
-        _decomposes(b) or (b.op in HEADS and HEADS[b.op].defined) for b in node.params.body.bindings
-    )
+    return node.op == "loop" and any(b.op in _PARTIAL or _decomposes(b) for b in node.params.body.bindings)
 
 
 def _static(params: Any) -> Any:

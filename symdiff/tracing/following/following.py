@@ -127,7 +127,7 @@ def follow(f: Any) -> Any:
 
 def _filling(keeping: Any, f: Any, found: Any, *args: Any, **kwargs: Any) -> Any:
     """A call of what fills an array: in a round one that shows its changes."""
-    if not isinstance(next(iter((*args, *kwargs.values())), None), Tracer):
+    if not args or not isinstance(args[0], Tracer):
         raise keeping.refuse(f"a round calls {f.__name__}")
     return found(*args, **kwargs)
 

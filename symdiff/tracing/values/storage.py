@@ -50,9 +50,7 @@ class Storage:
         self.counted: Any = integers_held(held)  # their dtype in NumPy, where they are integers
         self.guard: Callable[[], None] | None = None  # what refuses to read cells, which rounds of a loop are giving
         self.watch: Callable[[], None] | None = None  # what refuses changes, which another array may have to see
-        self.copied: Callable[[Any], Any] | None = (
-            None  # what gives a view of a copy, which rounds of a loop have, for one of it
-        )
+        self.copied: Callable[[Any], Any] | None = None  # what gives, for a view of it, that of the copy of a round
 
     def become(self, atom: Atom) -> None:
         """All cells are those of an atom, and open again."""
