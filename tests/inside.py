@@ -14,6 +14,8 @@ NAMES = {
     "symdiff.codegen.cuda.points": "point_kernel",
     "symdiff.codegen.cuda.wide": "wide_kernel",
     "symdiff.codegen.llvm.nests": "looped_function",
+    "symdiff.codegen.array_text": "constant_text",
+    "symdiff.vocabulary.matrices": "triangular_inverse triangular_solution",
     "symdiff.vocabulary.numpy_kernels": "GUFUNCS gufunc_addresses numpy_gufunc",
     "symdiff.codegen.llvm.batch": "BatchModule",
     "symdiff.codegen.llvm.scalar": "point_function",

@@ -24,6 +24,7 @@ from symdiff.vocabulary.matrices import sources_of
 from symdiff.vocabulary.traits import operations
 
 LARGEST = 10_000
+_DIAGONALS = 3  # of a matrix that is written as their sum
 _STRETCH = 20  # equal numbers that are written as one
 Text = Callable[[int], str]
 Size = Callable[[Any], str]
@@ -348,8 +349,6 @@ def _pattern(value: np.ndarray, module: str) -> str:
             for triangle, text in ((lower, f"{module}.tri"), (~lower, f"~{module}.tri")):
                 if np.array_equal(value, triangle):
                     return f"{text}({shape_text(value.shape)}, k={k}, dtype=bool)"
-    if value.ndim == 2 and value.dtype == float and np.array_equal(value, np.eye(*value.shape)):
-        return f"{module}.eye({shape_text(value.shape if value.shape[0] != value.shape[1] else value.shape[:1])})"
     whole = value.dtype.kind == "i" or (value.dtype == float and np.array_equal(value, np.trunc(value)))
     if value.ndim == 1 and value.size > 2 and whole and len(set(np.diff(value).tolist())) == 1 and value[1] != value[0]:
         first, step = value[0].item(), (value[1] - value[0]).item()
@@ -361,6 +360,26 @@ def _pattern(value: np.ndarray, module: str) -> str:
             return f"{module}.ones({value.shape!r}{kind})"
         number = number_literal(first.item(), module)  # type: ignore[union-attr]
         return f"{module}.full({value.shape!r}, {number}, dtype={module}.{_kind(value)})"
+    is_real = value.ndim == 2 and min(value.shape) > 1 and value.dtype == float and np.isfinite(value).all()
+    return _diagonals(value, module) if is_real else ""
+
+
+def _diagonals(value: np.ndarray, module: str) -> str:
+    """A matrix as multiples of a triangle and of three diagonals at most; "" for others."""
+    n, m = value.shape
+    own = shape_text(value.shape if n != m else (n,))
+    ends = sorted((abs(k), -k, (max(-k, 0), max(k, 0))) for k in range(1 - n, m))  # the first cells of diagonals
+    for below in (0.0, float(value[-1, 0])):
+        found, parts = np.tri(n, m) * below, [(below, f"{module}.tri({own})")] * bool(below)
+        others = [(-k, float(value[place] - found[place])) for _, k, place in ends if value[place] != found[place]]
+        for k, number in others if len(others) <= _DIAGONALS else ():
+            found = found + number * np.eye(n, m, k)
+            parts.append((number, f"{module}.eye({own}{f', k={k}' if k else ''})"))
+        if parts and found.tobytes() == value.tobytes():
+            signs = [" + " if number > 0 else " - " for number, _ in parts]
+            times = ["" if abs(number) == 1 else f"{number_literal(abs(number), module)} * " for number, _ in parts]
+            texts = "".join(f"{sign}{factor}{text}" for sign, factor, (_, text) in zip(signs, times, parts, strict=True))
+            return texts.removeprefix(" + ") if parts[0][0] > 0 else f"-{texts.removeprefix(' - ')}"
     return ""
 
 

@@ -14,6 +14,7 @@ from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import active_symbols
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
+from symdiff.vocabulary.traits import operations
 
 Expansion = Callable[[Arrays, Node, tuple[Atom, ...]], Atom]
 
@@ -53,15 +54,44 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
 
     `exact`: the cells that a mask selects are added in the order in which NumPy adds them.
     """
-    graph = lower_decompositions(graph)
-    vectors = {b for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
-    which = vectors | {b for b in graph.bindings if b.op in _EXPONENTIAL or (b.op == "sum_of" and not exact)}
-    return expanded(graph, {**_EXPONENTIAL, "matmul": _inner, "sum_of": _sum_of}, which)
+    which = {b for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
+    which |= {b for b in graph.bindings if b.op in _EXPONENTIAL}
+    if not exact:
+        which |= {b for b in graph.bindings if b.op == "sum_of" or (b.op in _TRIANGULAR and _has_halves(b.operands[0]))}
+    halves: dict[str, Expansion] = dict.fromkeys(_TRIANGULAR, _by_halves)
+    return lower_decompositions(expanded(graph, {**_EXPONENTIAL, **halves, "matmul": _inner, "sum_of": _sum_of}, which))
 
 
 def _sum_of(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """The sum of selected cells; the others are zero."""
     return a.sum(operands[0], binding.params.params["axes"])
+
+
+_LOWER, _UPPER = operations("lower"), operations("upper")
+_TRIANGULAR = {"inv": "triangular_inverse", "solve": "triangular_solution"}
+_FEW = 96  # rows up to which one call of LAPACK's is quicker than halves
+
+
+def _has_halves(matrix: Atom) -> bool:
+    """Whether a matrix is known to be triangular, and has many rows."""
+    n = matrix.shape[-1]
+    return isinstance(n, int) and n > _FEW and _is_lower(matrix) is not None
+
+
+def _is_lower(matrix: Atom) -> bool | None:
+    """Whether a matrix is lower triangular; None where it is not known to be triangular."""
+    rank = len(matrix.shape)
+    if matrix.op == "conj":
+        return _is_lower(matrix.operands[0])
+    if matrix.op == "transpose" and matrix.params.params["axes"] == (*range(rank - 2), rank - 1, rank - 2):
+        lower = _is_lower(matrix.operands[0])
+        return None if lower is None else not lower
+    return True if matrix.op in _LOWER else False if matrix.op in _UPPER else None
+
+
+def _by_halves(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
+    """An inverse or a solution of a triangular matrix."""
+    return a.bind(_TRIANGULAR[binding.op], *operands, lower=_is_lower(binding.operands[0]))
 
 
 _DECOMPOSITIONS = {

@@ -79,6 +79,37 @@ def inverse_transposed(x: Any) -> Any:
             return cofactors(x) / np.linalg.det(x)[..., None, None]
 
 
+def triangular_inverse(x: Any, lower: bool) -> Any:
+    """The inverses of triangular matrices, by halves: nearly all of the work is products."""
+    n = x.shape[-1]
+    if n <= 48:
+        return (np.tril if lower else np.triu)(np.linalg.inv(x))
+    h = n // 2
+    found = np.zeros_like(x)
+    first = found[..., :h, :h] = triangular_inverse(x[..., :h, :h], lower)
+    second = found[..., h:, h:] = triangular_inverse(x[..., h:, h:], lower)
+    if lower:
+        found[..., h:, :h] = -second @ (x[..., h:, :h] @ first)
+    else:
+        found[..., :h, h:] = -first @ (x[..., :h, h:] @ second)
+    return found
+
+
+def triangular_solution(x: Any, b: Any, lower: bool) -> Any:
+    """The solutions of triangular systems, by halves: nearly all of the work is products."""
+    n = x.shape[-1]
+    if n <= 48:
+        return np.linalg.solve(x, b)
+    h = n // 2
+    if lower:
+        first = triangular_solution(x[..., :h, :h], b[..., :h, :], lower)
+        second = triangular_solution(x[..., h:, h:], b[..., h:, :] - x[..., h:, :h] @ first, lower)
+    else:
+        second = triangular_solution(x[..., h:, h:], b[..., h:, :], lower)
+        first = triangular_solution(x[..., :h, :h], b[..., :h, :] - x[..., :h, h:] @ second, lower)
+    return np.concatenate([first, second], -2)
+
+
 def with_eigenvalues(x: Any, g: Any) -> Any:
     """The matrix with the eigenvectors of a Hermitian one, and other eigenvalues."""
     v = np.linalg.eigh(x)[1]

@@ -57,6 +57,8 @@ TRAITS = {
     "of_axes": "works along axes, by its parameter `axes`",
     "of_axis": "works along an axis, by its parameter `axis`",
     "of_last_axes": "works on the last axes",
+    "lower": "its matrices are lower triangular",
+    "upper": "its matrices are upper triangular",
     "decomposes": "of a matrix's eigenvalues or singular values, or of the vectors that belong to these",
     "spectral": "has the vectors of its first operand's decomposition, and the values that are its second operand",
     "reduces": "its result is made of those cells that count",

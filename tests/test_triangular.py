@@ -1,0 +1,75 @@
+"""Inverses and solutions of large matrices that are known to be triangular: by halves, nearly all of it products."""
+
+import numpy as np
+import pytest
+
+import symdiff as sd
+from tests.inside import constant_text, triangular_inverse, triangular_solution
+
+RNG = np.random.default_rng(5)
+
+
+def likelihood(k, y):
+    lower = np.linalg.cholesky(k)
+    whitened = np.linalg.solve(lower, y)
+    return 0.5 * (whitened @ np.linalg.solve(lower.T, whitened)) + np.log(np.diag(lower)).sum()
+
+
+def fitted(a, b):
+    q, r = np.linalg.qr(a)
+    return np.linalg.solve(r, q.T @ b).sum()
+
+
+def definite(n):
+    a = RNG.normal(size=(n, n))
+    return a @ a.T / n + np.eye(n)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("shape", [(130, 130), (2, 97, 97), (1, 1), (0, 0)])
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_halves_are_numpys_inverses_and_solutions(shape, dtype, lower):
+    x = RNG.normal(size=shape) + 0 * 1j if dtype is complex else RNG.normal(size=shape)
+    x = (np.tril if lower else np.triu)(x / 50) + np.eye(shape[-1])
+    b = RNG.normal(size=(*shape[:-1], 3)).astype(dtype)
+    assert np.allclose(triangular_inverse(x, lower), np.linalg.inv(x), rtol=1e-12, atol=1e-12)
+    assert np.allclose(triangular_solution(x, b, lower), np.linalg.solve(x, b), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("f", "a"), [(likelihood, definite(110)), (fitted, definite(110) + RNG.normal(size=(110, 110)))])
+def test_slopes_of_large_systems(f, a, exact):
+    b, way = RNG.normal(size=110), definite(110)
+    value, slope = sd.value_and_grad(f, exact=exact)(a, b)
+    h = 1e-6
+    assert np.isclose(value, f(a, b), rtol=1e-11)
+    assert np.isclose((slope * way).sum(), (f(a + h * way, b) - f(a - h * way, b)) / (2 * h), rtol=1e-5)
+
+
+def test_files_have_halves_only_where_they_pay():
+    cases = (110, False), (20, False), (110, True)
+    large, small, exact = (sd.grad(likelihood, exact=e).source(definite(n), np.ones(n)) for n, e in cases)
+    assert "_triangular_inverse(" in large and "_triangular_solution(" in large
+    assert not any(f"_triangular_{what}(" in text for what in ("inverse", "solution") for text in (small, exact))
+
+
+def test_files_have_matrices_of_few_diagonals_as_their_sum():
+    def smoothed(x):
+        return (np.linalg.cholesky(x) @ (2 * np.eye(110) - np.eye(110, k=1) - np.eye(110, k=-1))).sum()
+
+    text = sd.grad(smoothed).source(definite(110))
+    assert "2.0 * np.eye(110) - np.eye(110, k=1) - np.eye(110, k=-1)" in text
+    assert "np.tri(110) - 0.5 * np.eye(110)" in text
+
+
+@pytest.mark.parametrize("value", [
+    np.eye(4), np.eye(3, 5), -0.1 * np.eye(4), np.tri(5) - 0.5 * np.eye(5), -3 * np.tri(4, 6), np.eye(2, 7, 3) - np.eye(2, 7),
+    np.eye(4) * np.nan, np.array([[-0.0, 1.0], [1.0, 0.0]]), np.triu(np.ones((3, 3))), np.array([[0.1, 0.0], [0.3, 0.2]]),
+])  # fmt: skip
+def test_constants_in_files_are_the_same_to_the_bit(value):
+    assert eval(constant_text(value), {"np": np}).tobytes() == value.tobytes()
+
+
+def test_a_singular_one_is_numpys_error():
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        sd.grad(fitted)(np.ones((110, 110)), np.ones(110))
