@@ -276,3 +276,42 @@ def test_commands_say_which_arrays_are_arguments(tmp_path, monkeypatch):
 
     source = sd.grad(f).source(POINT, np.arange(5), target="numpy")
     assert "numpy.array([0, 1, 2, 3, 4])" in source and "k=int64[5]" in source  # they are part of the file
+
+
+def with_a_cell_assigned(x, k):
+    m = k.copy()
+    m[0] = 3
+    return (m * m)[1] * 1.0 * x[0]
+
+
+def with_cells_of_numbers_assigned(x, k):
+    m = k.copy()
+    m[1:3] = 7
+    m[0] = x[0] * 10
+    return (m * m)[1] * 1.0 * x[0] + (m * m * m)[3]
+
+
+def with_a_copy_of_a_view_assigned(x, k):
+    m = k.reshape(2, 2).T.copy()
+    m[0, :] = k[:2]
+    m.flat[3] = 9
+    return ((m * m).sum() * 1.0 + (m[1] * m[1])[0] + (-m)[0, 1]) * x[0]
+
+
+def with_cells_added_in_rounds(x, k):
+    m = k.copy()
+    for i in range(1, len(k)):
+        m[i] = m[i] + m[i - 1] * m[i]
+    return (m - 100)[1] * x[0] + m[3]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int32, np.int64])
+@pytest.mark.parametrize(
+    "f", [with_a_cell_assigned, with_cells_of_numbers_assigned, with_a_copy_of_a_view_assigned, with_cells_added_in_rounds]
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_integers_wrap_round_in_arrays_that_are_assigned_to(f, dtype):
+    x, df = np.array([0.3, 0.7]), sd.value_and_grad(f)
+    for cells in ([5, 5, 2, 0], [82, 48, 74, 16], [7, 100, 90, 80]):
+        k = np.array(cells, dtype)
+        assert df(x, k)[0] == pytest.approx(f(x, k), rel=1e-13)

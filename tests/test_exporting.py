@@ -614,3 +614,13 @@ def test_arguments_with_names_of_a_files_own(name, tmp_path):
         for found in (exported(*args), exported(*args[: 1 - len(named)], y=args[1], **named)):
             for a, b in zip(np.atleast_1d(found), np.atleast_1d(df(*args)), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+@pytest.mark.parametrize("target", ["python", "numpy"])
+def test_files_give_empty_results(target):
+    def doubled(x):
+        return np.sum(x) + np.sum(x)
+
+    space = {}
+    exec(sd.grad(doubled, scalarize=False).source(np.zeros((2, 0)), target=target), space)
+    assert np.shape(space["doubled_grad"](np.zeros((2, 0)) if target == "numpy" else [[], []])) == (2, 0)

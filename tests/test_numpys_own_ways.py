@@ -40,6 +40,28 @@ def test_views_where_numpy_has_them(line):
         np.testing.assert_allclose(slope, (f(X + 0.5) - f(X - 0.5)), rtol=1e-9)
 
 
+@pytest.mark.parametrize("shown", ["a.ravel()", "a.T.ravel()", "a.reshape(-1)", "a.astype(a.dtype, copy=False, order='C')"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "np.array([v, v], order='F')", "np.array([v, v])", "np.asarray([list(v), list(v)], order='F')",
+        "np.asfortranarray([v, v])", "np.require([v, v], requirements='F')", "np.array([v[0], v[1]], ndmin=2, order='F')",
+        "np.outer(v, v).astype(float, order='F')", "np.outer(v, v).astype(float, order='F', copy=False)",
+        "np.outer(v, v).astype(int, order='F')", "np.outer(v, v).T.astype(int, order='C')", "np.outer(v, v).T.astype(int)",
+        "np.outer(v, v).T.astype(int).astype(float)",
+        "np.outer(v, v).T.copy('K').astype(float, order='C', copy=False)", "np.outer(v, v).astype(int, 'F').astype(np.int64)",
+        "np.ones_like([v, v], order='F') * v",
+        "(np.outer(v, v).T * 1j).imag", "np.asfortranarray(np.outer(v, v) + 0j).real",
+        "np.fft.fft(np.outer(v[:2], v).T, axis=0).real",
+    ],
+)  # fmt: skip
+def test_orders_that_are_asked_for_decide_between_views_and_copies(made, shown):
+    space = {"np": np}
+    text = f"def f(x):\n    v = x * 1.0\n    a = {made}\n    w = {shown}\n    w.flat[1] = 5\n    return np.sum(a * a * v[0])\n"
+    exec(compile(text, "ordered.py", "exec"), space)
+    assert sd.value_and_grad(space["f"])(X)[0] == pytest.approx(space["f"](X), rel=1e-13)
+
+
 def parts_in_memory(x):
     c = x + 1j * x
     r = c.real
@@ -684,3 +706,35 @@ def test_numbers_beside_single_precision(name, options):
         assert np.asarray(mine).dtype == point.dtype == np.asarray(plain).dtype
         np.testing.assert_allclose(mine, plain, rtol=1e-6)
         np.testing.assert_allclose(point[0], plain, rtol=1e-6)
+
+
+def grown_in_place(x):
+    a = np.outer(x, x)
+    a += np.stack([a]) * 0.5
+    return np.sum(a)
+
+
+def summed_onto_itself(x):
+    a = np.array(x[0])
+    return np.sum(a.cumsum(0, out=a)) * x[0]
+
+
+def placed_among_complex(x):
+    return np.searchsorted([0.5, 2.0], x[0] + 1j)[()] * x[0]
+
+
+def required_to_own(x):
+    w = np.require(np.roll(np.outer(x, x), 1), requirements=["O", "W"])
+    w[0, 1] = 9.0
+    return np.sum(w)
+
+
+@pytest.mark.parametrize(("f", "kind", "text"), [
+    (grown_in_place, ValueError, r"non-broadcastable output operand with shape \(4,4\)"),
+    (summed_onto_itself, sd.TraceError, "leave out= away"),
+    (placed_among_complex, sd.TraceError, "which have no order; take np.abs"),
+    (required_to_own, sd.TraceError, "take a copy"),
+])  # fmt: skip
+def test_what_numpy_does_not_take_or_nobody_knows_is_an_error(f, kind, text):
+    with pytest.raises(kind, match=text):
+        sd.grad(f)(X)

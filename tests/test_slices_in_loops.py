@@ -290,3 +290,74 @@ def test_slices_that_overlap_are_read_before_they_are_written(statement, n, tmp_
     for mine, along, expected, turned in zip(value, slope, f(x), stepped, strict=True):
         np.testing.assert_allclose(mine, expected, rtol=1e-9)
         np.testing.assert_allclose(along, np.imag(turned) / 1e-30, rtol=1e-7, atol=1e-9)
+
+
+# -- what lies outside of a part is neither read nor added
+
+
+def lower_triangle(a, x):
+    total = 0.0
+    for i in range(1, len(x)):
+        total = total + (a[i, :i] @ x[:i]) * x[i]
+    return total
+
+
+def gram(a):
+    c = np.zeros((a.shape[1], a.shape[1]))
+    for i in range(a.shape[1]):
+        c[i, i:] = a[:, i] @ a[:, i:]
+    return np.sum(c * c[0])
+
+
+def backward_sums(a, x):
+    total = 0.0
+    for i in range(len(x) - 1, -1, -1):
+        total = total * 0.5 + np.sum(a[i, i:] * x[i:] ** 2)
+    return total
+
+
+def weighted_columns(a, x):
+    found = np.zeros(len(x))
+    for i in range(2, len(x)):
+        found[: i - 1] += x[i] * a[: i - 1, i]
+    return found @ found
+
+
+def chosen_by_hand(a, x):
+    total, k = 0.0, np.arange(len(x))
+    for i in range(1, len(x)):
+        total = total + (np.where(k < i, x, 0.0) @ a[i]) * x[i]
+    return total
+
+
+PARTS = {"lower": np.tril, "upper": np.triu}
+OUTSIDE = [(lower_triangle, "lower"), (backward_sums, "upper"), (weighted_columns, "upper")]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("f", "part"), OUTSIDE)
+def test_what_lies_outside_of_parts_may_be_anything(f, part, exact):
+    a, x = RNG.normal(size=(24, 24)), RNG.normal(size=24)
+    inside = PARTS[part](np.ones((24, 24), bool))
+    spoilt = np.where(inside, a, np.nan)
+    df = sd.value_and_grad(f, (0, 1), exact=exact, loops="keep")
+    (value, slopes), (other, others) = df(a, x), df(spoilt, x)
+    assert value == pytest.approx(f(a, x)) and other == value
+    assert all(np.array_equal(s, o) for s, o in zip(slopes, others, strict=True)) and not slopes[0][~inside].any()
+
+
+def test_zero_times_nan_is_nan_where_the_function_multiplies_it():
+    a, x = RNG.normal(size=(24, 24)), RNG.normal(size=24)
+    a[3, 20] = np.nan
+    value, slopes = sd.value_and_grad(chosen_by_hand, (0, 1), loops="keep")(a, x)
+    assert np.isnan(chosen_by_hand(a, x)) and np.isnan(value) and np.isfinite(slopes[0]).all()
+
+
+@pytest.mark.parametrize(("f", "bounds"), [
+    (lower_triangle, ["i = 0; i < k + 1"]), (gram, ["i = k; i < 24", "j = k; j < 24"]), (backward_sums, ["i = 23 - k; i < 24"]),
+    (weighted_columns, ["i = 0; i < k + 1"]),
+])  # fmt: skip
+def test_files_have_loops_over_parts_and_no_tables_of_places(f, bounds):
+    args = [RNG.normal(size=(24, 24)), RNG.normal(size=24)][: f.__code__.co_argcount]
+    text = sd.grad(f, tuple(range(len(args)))).source(*args, target="c")
+    assert all(bound in text for bound in bounds) and "table" not in text

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from inside import constant_text, triangular_inverse, triangular_solution
 
 import symdiff as sd
-from tests.inside import constant_text, triangular_inverse, triangular_solution
 
 RNG = np.random.default_rng(5)
 

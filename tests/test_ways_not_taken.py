@@ -124,3 +124,54 @@ def test_their_formulas_are_those_of_the_function():
 
     text = sd.trace(f, np.eye(5) + 0.1, np.ones(5)).formula.unicode
     assert "bᵀ⋅A⁻¹⋅b    otherwise" in text
+
+
+# -- loops that overflow there
+
+
+def rounds_of_numbers(x):
+    s, t = x[0], x[1]
+    if x[1] > 0:
+        for _ in range(150):
+            s, t = s + s * t, t * t - s
+    return s + t * t
+
+
+def rounds_of_arrays(x):
+    u = x * 1.0
+    if x[1] > 0:
+        for _ in range(200):
+            u = u + 0.1 * u * u * u
+    return u.sum()
+
+
+def rounds_of_a_longer_way(x):
+    s = x[0]
+    if x[1] < 0:
+        s = s * 2
+    else:
+        for _ in range(150):
+            s = s - s * s
+    return s + x[1]
+
+
+def rounds_within_rounds(x):
+    s = x[0]
+    for k in range(20):
+        if x[1] > k - 1:
+            for _ in range(60):
+                s = s + s * s
+    return s + x[1]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize(("f", "wanted"), [
+    (rounds_of_numbers, [1, -2]), (rounds_of_arrays, [1, 1]), (rounds_of_a_longer_way, [2, 1]), (rounds_within_rounds, [1, 1]),
+])  # fmt: skip
+def test_loops_that_overflow_in_a_way_that_is_not_taken_leave_slopes_finite(f, wanted, exact):
+    x = np.array([-3.0, -1.0])
+    for found in (
+        sd.grad(f, loops="keep", exact=exact)(x),
+        sd.vmap(sd.grad(f, loops="keep", exact=exact))(np.stack([x, [0.1, -1.0]]))[0],
+    ):
+        assert np.array_equal(found, wanted)

@@ -394,9 +394,11 @@ class ArrayNests(PythonNests):
     # -- loops
 
     @contextmanager
-    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+    def rounds(
+        self, name: str, count: Count | None, backward: bool = False, size: str = "", start: Count = 0
+    ) -> Iterator[Extent]:
         known = set(self.growing)
-        with super().rounds(name, count, backward, size) as k:
+        with super().rounds(name, count, backward, size, start) as k:
             grown = self.growing - known
             yield k
         for buffer in sorted(grown):

@@ -55,7 +55,8 @@ class CNests(TextNests):
 
     names_cells = True
     syntax = Syntax(
-        forward="for (long {k} = 0; {k} < {count}; {k}++) {{", backward="for (long {k} = {last}; {k} >= 0; {k}--) {{",
+        forward="for (long {k} = 0; {k} < {count}; {k}++) {{",
+        between="for (long {k} = {start}; {k} < {count}; {k}++) {{", backward="for (long {k} = {last}; {k} >= 0; {k}--) {{",
         begin="long {k} = 0", goes="while ({test}) {{", more="{k}++", unless="if (!{test})", end="}", always="1", both="&&",
         times=" * ", stop=";", note="/* {} */",
     )  # fmt: skip

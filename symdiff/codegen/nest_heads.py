@@ -3,12 +3,15 @@
 Guarantees the evaluator's order of operations. Refuses, with `BackendError`, operations that have neither.
 """
 
+import functools
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from symdiff.codegen.nest_spans import Spans, whole_spans
 from symdiff.codegen.nest_values import Values, Write, Writer
 from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Matrix, Number
 from symdiff.errors import BackendError
@@ -38,20 +41,37 @@ def _reduced(nest: Values, node: Node) -> tuple[Shape, Term]:
     return tuple(source.shape[a] for a in axes), cell
 
 
-def _summed(nest: Values, node: Node, shape: Shape, term: Term) -> Formula:
-    """The formula of cells that are sums of terms over a shape."""
+def _summed(nest: Values, node: Node, shape: Shape, spans: Spans, term: Term) -> Formula:
+    """The formula of cells that are sums of terms over a shape, zero outside of `spans`."""
 
     def at(index: Index) -> Number:
         total = nest.words.buffer("", (), node.dtype)
         nest.words.clear(total)
-        nest.words.each(shape, lambda inner: nest.words.store(total, (), term(index, inner), True))
+        each_within(nest, shape, spans, lambda inner: nest.words.store(total, (), term(index, inner), True))
         return nest.words.load(total, ())
 
     return at
 
 
+def each_within(nest: Values, shape: Shape, spans: Spans, action: Callable[[Index], None]) -> None:
+    """Do something for the cells of a shape that are between places along each axis; for all, where these are few."""
+    words = nest.words
+    if spans == whole_spans(shape) or (not has_extents(shape) and math.prod(shape) <= words.few):
+        words.each(shape, action)
+        return
+
+    def along(axis: int, before: Index) -> None:
+        start, stop = spans[axis]
+        with words.rounds("i", stop, start=start) as i:
+            (action if axis == len(shape) - 1 else functools.partial(along, axis + 1))((*before, i))
+
+    along(0, ())
+
+
 def _formula_sum(nest: Values, node: Node) -> Formula:
-    return _summed(nest, node, *_reduced(nest, node))
+    axes, spans = node.params["axes"], nest.spans.of(node.operands[0])
+    shape, term = _reduced(nest, node)
+    return _summed(nest, node, shape, tuple(spans[axis] for axis in axes), term)
 
 
 def _joining(op: str, start: Any = None) -> Head:
@@ -116,7 +136,8 @@ def _seen(nest: Values, position: int) -> Cells:
 
 def _formula_matmul(nest: Values, node: Node) -> Formula:
     """A product with a vector."""
-    return _summed(nest, node, nest.program.nodes[node.operands[0]].shape[-1:], _product_terms(nest, node))
+    inner = nest.program.nodes[node.operands[0]].shape[-1:]
+    return _summed(nest, node, inner, nest.spans.of_terms(node), _product_terms(nest, node))
 
 
 def _formula_gather(nest: Values, node: Node) -> Formula:
@@ -305,9 +326,10 @@ def _put(nest: Values, node: Node, write: Write, add: bool = False) -> None:
 def _scatter(nest: Values, node: Node, write: Write, add: bool = False) -> None:
     rows = node.operands[0]
     row, axes = _row_numbers(nest, node, node.params["size"])
-    n = len(axes)
-    shape = (*axes, *nest.program.nodes[rows].shape[n:])
-    nest.words.each(shape, lambda i: write((row(i[:n]), *i[n:]), nest.value_at(rows, i), True))
+    n, own = len(axes), nest.program.nodes[rows].shape
+    shape = (*axes, *own[n:])
+    spans = nest.spans.of(rows) if own == shape else whole_spans(shape)
+    each_within(nest, shape, spans, lambda i: write((row(i[:n]), *i[n:]), nest.value_at(rows, i), True))
 
 
 def _matrix(nest: Values, position: int) -> Matrix:
@@ -327,27 +349,31 @@ def _matmul(nest: Values, node: Node, write: Write, add: bool = False) -> None:
         _rows_added(nest, node, write, add)
         return
     term = _product_terms(nest, node)
-    cell = _summed(nest, node, inner, term) if inner != (1,) else lambda index: term(index, (0,))
-    nest.words.each(node.shape, lambda index: write(index, cell(index), add))
+    cell = _summed(nest, node, inner, nest.spans.of_terms(node), term) if inner != (1,) else lambda index: term(index, (0,))
+    spans = nest.spans.of_product(node) if add else whole_spans(node.shape)
+    each_within(nest, node.shape, spans, lambda index: write(index, cell(index), add))
 
 
 @_onto_zeros
 def _rows_added(nest: Values, node: Node, write: Write, add: bool = False) -> None:
     """The same, cells in one line added to innermost, unless the target has a function for it."""
+    terms, spans = nest.spans.of_terms(node), nest.spans.of_product(node)
+    inner = nest.program.nodes[node.operands[0]].shape[-1:]
     if len(node.shape) == 2 and isinstance(write, Writer) and not has_extents(node.shape):
         start = nest.words.flat(write.buffer, (*write.before, 0, 0)) if write.before else write.buffer.start
         target = Buffer(write.buffer.name, node.shape, write.buffer.dtype, start)
-        if nest.words.multiply(target, *(_matrix(nest, o) for o in node.operands)):
+        first, second = (_matrix(nest, o) for o in node.operands)
+        if nest.words.multiply(target, first, second, (*spans, *terms)):
             return
-    term, inner = _product_terms(nest, node), nest.program.nodes[node.operands[0]].shape[-1:]
+    term = _product_terms(nest, node)
 
     def line(before: Index) -> None:
         def one(k: Index) -> None:
-            nest.words.each(node.shape[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
+            each_within(nest, node.shape[-1:], spans[-1:], lambda j: write((*before, *j), term((*before, *j), k), True))
 
-        nest.words.each(inner, one)
+        each_within(nest, inner, terms, one)
 
-    nest.words.each(node.shape[:-1], line)
+    each_within(nest, node.shape[:-1], spans[:-1], line)
 
 
 def _concatenate(nest: Values, node: Node, write: Write, add: bool = False) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from symdiff.codegen.nest_spans import Spanning, Spans
 from symdiff.codegen.nest_words import Buffer, Cells, Index, Number, Words
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program, cell_program
@@ -43,8 +44,11 @@ class Writer:
 class Values:
     """The values of a program, as the words of a target have them, by positions."""
 
-    def __init__(self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None]) -> None:
-        """`leaves` are the inputs, of which `given` tells those known to be whole numbers."""
+    def __init__(
+        self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None],
+        spans: Sequence[Spans | None] = (),
+    ) -> None:  # fmt: skip
+        """`leaves` are the inputs, of which `given` tells those known to be whole numbers, `spans` where they are not zero."""
         self.words = words
         self.arrays: Any = words if words.says_arrays else None  # the same, where arrays are said whole
         self.program = program
@@ -55,6 +59,7 @@ class Values:
         self.told: list[Count | None] = []  # what is known as a whole number, by positions
         self.numbered: dict[tuple[int, Count], Count] = {}
         self.lines: dict[int, Steps | None] = {}
+        self.spans = Spanning(self, spans)
 
     def operand(self, node: Node) -> Any:
         """The first operand of a node."""
@@ -67,6 +72,14 @@ class Values:
             return value
         own = index[len(index) - len(value.shape) :]
         return value.at(tuple(0 if n == 1 else i for n, i in zip(value.shape, own, strict=True)))
+
+    def place_at(self, position: int, index: Index) -> Count | None:
+        """Such a cell as a whole number, where the rounds tell it."""
+        shape, line = self.program.nodes[position].shape, self.line_of(position)
+        if line is None:
+            return None
+        own = index[len(index) - len(shape) :]
+        return place_of(line, tuple(0 if n == 1 else i for n, i in zip(shape, own, strict=True)))
 
     def in_memory(self, array: Cells, buffer: Buffer | None = None) -> Cells:
         """An array in memory."""
@@ -149,12 +162,9 @@ class Values:
             line = self.line_of(position)
             if line is None:
                 return lambda index: self.words.whole(self.value_at(position, index), size)
-            start, steps = line
 
             def number(index: Index) -> Count:
-                found = start
-                for i, step in zip(index, steps, strict=True):
-                    found = found + i * step
+                found = place_of(line, index)
                 return found if self.words.within(found, size) else self.words.nearest(found, size)
 
             return number
@@ -164,6 +174,14 @@ class Values:
         if known is None:
             known = self.numbered[position, size] = self.words.whole(self.values[position], size)
         return lambda index: known
+
+
+def place_of(line: Steps, index: Index) -> Count:
+    """The whole number at an index of an array of such at equal distances."""
+    found, steps = line
+    for i, step in zip(index, steps, strict=True):
+        found = found + i * step
+    return found
 
 
 def whole_value(program: Program, output: Output) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, cell_program
 from symdiff.vocabulary.extents import Count, Extent, Shape, has_extents
 
 Index = tuple[Count, ...]
@@ -134,8 +134,10 @@ class Words:
         for buffer, value, _ in pairs:
             self.store(buffer, (), value)
 
-    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> AbstractContextManager[Extent]:
-        """A loop around what is said inside; the round's number, which is the size `size` afterwards."""
+    def rounds(
+        self, name: str, count: Count | None, backward: bool = False, size: str = "", start: Count = 0
+    ) -> AbstractContextManager[Extent]:
+        """A loop around what is said inside; the round's number, which is the size `size` afterwards, from `start` on."""
         raise NotImplementedError
 
     def tell(self, size: str, count: Count) -> None:
@@ -154,6 +156,10 @@ class Words:
     def real(self, whole: Count) -> Number:
         """A whole number as float64."""
         raise NotImplementedError
+
+    def compared(self, op: str, first: Count, second: Count) -> Number:
+        """How two whole numbers compare."""
+        return self.cell(cell_program(op, ("d", "d"), "?"), 2, {0: self.real(first), 1: self.real(second)})
 
     def whole(self, value: Number, size: Count) -> Extent:
         """The whole part of a number, the nearest of 0 to size - 1."""
@@ -195,8 +201,11 @@ class Words:
 
         return Cells(buffer.shape, buffer.dtype, functools.partial(self.load, buffer), buffer, flat)
 
-    def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
-        """Add a product of matrices to an array in memory, where the target has a function for it."""
+    def multiply(self, target: Buffer, first: Matrix, second: Matrix, spans: Sequence[tuple[Count, Count]]) -> bool:
+        """Add a product of matrices to an array in memory, where the target has a function for it.
+
+        `spans`: the rows, columns and terms that need be taken, from the first to that behind the last one of each.
+        """
         return False
 
     def call(self, program: Program, node: Any, target: Buffer, operands: Sequence[Buffer]) -> None:
@@ -245,9 +254,9 @@ class Words:
 
     def within(self, whole: Count, size: Count) -> bool:
         """Whether a whole number is known to be among 0 to size - 1."""
-        return all(self._is_not_negative(difference) for difference in (whole, size - 1 - whole))
+        return all(self.is_not_negative(difference) for difference in (whole, size - 1 - whole))
 
-    def _is_not_negative(self, whole: Count) -> bool:
+    def is_not_negative(self, whole: Count) -> bool:
         while isinstance(whole, Extent):
             inside = {name: depth for depth, name in enumerate(self.bounds)}  # rounds' bounds may tell of those around them
             size, times = max(whole.terms, key=lambda term: inside.get(term[0].name, -1))

@@ -16,8 +16,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.codegen.names import cell_name
-from symdiff.codegen.nest_heads import ADDING, COSTLY, FORMULAS, PICKING, PLACED, REPLACING, VIEWS, Part, part_of_array, placed
-from symdiff.codegen.nest_values import Values, Write, Writer, whole_value
+from symdiff.codegen.nest_heads import (
+    ADDING,
+    COSTLY,
+    FORMULAS,
+    PICKING,
+    PLACED,
+    REPLACING,
+    VIEWS,
+    Part,
+    each_within,
+    part_of_array,
+    placed,
+)
+from symdiff.codegen.nest_spans import Spans
+from symdiff.codegen.nest_values import Values, Write, Writer, place_of, whole_value
 from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Number, Words
 from symdiff.ir.node import Node
 from symdiff.lowering.program import Output, Program
@@ -25,7 +38,9 @@ from symdiff.lowering.walks import counting_loops, program_cone, sizes_of_node, 
 from symdiff.vocabulary.extents import Count, Extent, Shape, extent
 from symdiff.vocabulary.ops import OPS
 from symdiff.vocabulary.steps import Steps
+from symdiff.vocabulary.traits import operations
 
+_COMPARING = operations("compares")
 _END = -1  # reads the results
 
 
@@ -44,13 +59,14 @@ class Nest(Values):
     def __init__(
         self, words: Words, program: Program, leaves: Sequence[Any], given: Sequence[Steps | None],
         targets: dict[int, Buffer] | None = None, ends: Mapping[int, set[int]] | None = None,
-        sums: Sequence[tuple[int, Buffer]] = (),
+        sums: Sequence[tuple[int, Buffer]] = (), spans: Sequence[Spans | None] = (),
     ) -> None:  # fmt: skip
         """`leaves` are the inputs, of which `given` tells those known to be whole numbers; `targets` are places for values.
 
-        `ends` are what reads each result, where that is not the end alone; `sums` the values that are added to memory.
+        `ends` are what reads each result, where that is not the end alone; `sums` the values that are added to memory; `spans`
+        tell where inputs are not zero.
         """
-        super().__init__(words, program, leaves, given)
+        super().__init__(words, program, leaves, given, spans)
         self.targets = targets or {}
         self.renewed = {target.name for target in self.targets.values()} if self.arrays else set()  # it gets other values
         self.depths: dict[int, int] = {}  # of arrays that are written where they are used, those inside one another
@@ -130,7 +146,7 @@ class Nest(Values):
                 depth = self.depths[position] = 1 + max((self.depths.get(o, 0) for o in node.operands), default=0)
                 costly = not self.arrays and (node.op in COSTLY or not self.costly.isdisjoint(node.operands))
                 again = self.uses[position] > 1 or (costly and self._is_spread(position))
-                if position in self.shown or (self.arrays and self.line_of(position) is not None):
+                if position in self.shown or self._is_range(position, node):
                     pass  # it is in memory, or hardly more than a range
                 elif again or position in self.inside or position in self.targets or self.words.holds(value, depth):
                     value = self.in_memory(value, self._target(position) or self.new(value, self.first.get(position, "")))
@@ -168,6 +184,10 @@ class Nest(Values):
             if cell is None or not isinstance(leaf, Cells):
                 return leaf
             return leaf.at(tuple(map(int, np.unravel_index(cell, leaf.shape))))
+        if self._is_range(position, node) and not self.arrays:
+            line = self.line_of(position)
+            assert line is not None
+            return Cells(node.shape, node.dtype, lambda index: self.words.real(place_of(line, index)))
         if node.op == "const":
             return self.words.cells(self.words.table(node.params))
         if node.op == "size":
@@ -199,6 +219,11 @@ class Nest(Values):
         formula = FORMULAS[node.op](self, node)
         return Cells(node.shape, node.dtype, formula) if node.shape else formula(())
 
+    def _is_range(self, position: int, node: Node) -> bool:
+        """Whether an array is one of whole numbers at equal distances, which needs no memory."""
+        line = self.line_of(position) if node.shape and node.op != "input" else None
+        return line is not None and (bool(self.arrays) or (node.dtype == "d" and any(line[1])))
+
     def _part(self, program: Program, node: Node) -> Part | None:
         """What writes an array part by part, if it is written so."""
         return PLACED.get(node.op) if self.arrays else part_of_array(program, node)
@@ -213,6 +238,10 @@ class Nest(Values):
         return f"{node.op}({', '.join(map(self._shown, node.operands))})"
 
     def _elementwise(self, position: int, node: Node, index: Index) -> Number:
+        if node.op in _COMPARING:
+            first, second = (self.place_at(o, index) for o in node.operands)
+            if first is not None and second is not None:
+                return self.words.compared(node.op, first, second)
         return self.words.cell(self.program, position, {o: self.value_at(o, index) for o in node.operands})
 
     def _by_places(self, position: int, node: Node) -> Formula | None:
@@ -312,7 +341,7 @@ class Nest(Values):
             return None
         for o in others:
             is_lazy = isinstance(other := self.values[o], Cells) and other.buffer is None
-            if is_lazy and not at_once and not (self.arrays and self.line_of(o)):
+            if is_lazy and not at_once and not self._is_range(o, self.program.nodes[o]):
                 self.values[o] = self.in_memory(other)  # its cells may be those that are written
         return memory
 
@@ -399,6 +428,8 @@ class Nest(Values):
         if (part := self.added.get(value)) is not None:
             assert isinstance(write, Writer)
             self._give_part(part, self._onto(value, part, write.buffer), add)
+        elif add and isinstance(found := self.values.get(value), Cells) and not self.arrays:
+            each_within(self, found.shape, self.spans.of(value), lambda index: write(index, found.at(index), True))
         elif value in self.values:
             self.fill(self.values[value], write, add)
         else:
@@ -455,15 +486,18 @@ class Nest(Values):
         with words.rounds(body.inputs[0].name, count, loop.backward, loop.counted if counting else "") as k:
             leaves: list[Any] = [words.real(k)]
             told_inside: list[Steps | None] = [(k, ())]
+            spans: list[Spans | None] = [None]
             for place, (value, row) in enumerate(zip(given, loop.places(), strict=True)):
                 own = words.load(buffers[place], ()) if place < carried and not buffers[place].shape else None
                 value = words.cells(buffers[place]) if own is None and place < carried else value if own is None else own
                 leaves.append(value if row is None else words.row(value, row.at(k)))
-                told_inside.append(self.line_of(node.operands[place]) if place >= carried and row is None else None)
+                is_same = place >= carried and row is None
+                told_inside.append(self.line_of(node.operands[place]) if is_same else None)
+                spans.append(self.spans.of(node.operands[place]) if is_same else None)
             renewed = _renewed(body, buffers[:carried]) if self.arrays else {}
             values = [whole_value(body, output) for output in body.outputs[sums : sums + loop.sums]]
             wanted = [(value, buffer) for value, buffer in zip(values, buffers[sums:], strict=False) if value >= 0]
-            inner = Nest(words, body, leaves, told_inside, renewed, _ends(loop), wanted)
+            inner = Nest(words, body, leaves, told_inside, renewed, _ends(loop), wanted, spans)
             self._round(loop, inner, k, buffers, counting)
         if counting and loop.limit is not None:
             words.bound(loop.counted, loop.limit)
@@ -647,9 +681,10 @@ def nest_of(words: Words, program: Program, inputs: Sequence[Any], outputs: Sequ
     nest.end()
     for output, buffer in zip(program.outputs, outputs, strict=True):
         made = nest.values.get(whole_value(program, output))
-        if not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
+        if 0 in output.shape:
+            words.reserve(buffer, output.shape[0])
+            words.clear(buffer)
+        elif not (isinstance(made, Cells) and made.buffer is not None and made.buffer.name == buffer.name):
             if output.shape:
                 words.reserve(buffer, output.shape[0])
-            if 0 in output.shape:
-                words.clear(buffer)
             nest.give(output, Writer(words, buffer))

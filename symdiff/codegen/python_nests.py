@@ -24,9 +24,9 @@ class PythonNests(TextNests):
 
     names_cells = True
     syntax = Syntax(
-        forward="for {k} in range({count}):", backward="for {k} in range({last}, -1, -1):", begin="{k} = 0",
-        goes="while {test}:", more="{k} += 1", unless="if not {test}:", end="", always="True", both="and", times="*", stop="",
-        note="# {}",
+        forward="for {k} in range({count}):", between="for {k} in range({start}, {count}):",
+        backward="for {k} in range({last}, -1, -1):", begin="{k} = 0", goes="while {test}:", more="{k} += 1",
+        unless="if not {test}:", end="", always="True", both="and", times="*", stop="", note="# {}",
     )  # fmt: skip
 
     def __init__(

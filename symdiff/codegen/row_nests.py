@@ -333,7 +333,9 @@ class RowNests(TextNests):
         """Nothing: all memory is there."""
 
     @contextmanager
-    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+    def rounds(
+        self, name: str, count: Count | None, backward: bool = False, size: str = "", start: Count = 0
+    ) -> Iterator[Extent]:
         self.outside.append({row for row in self.codes if row not in self.free.get(self.codes[row], [])})
         varied, outer = count is not None and self.is_varied(count), self.active
         if size or varied:
@@ -343,7 +345,7 @@ class RowNests(TextNests):
                 self.counted.append(counted)
                 self._say(f"{own}.fill(True)" if not outer else f"np.copyto({own}, {outer})")
                 self._say(f"{counted} = np.zeros({self._points()}, int)")
-            with super().rounds(name, None if count is None else self._most(count), backward, size) as k:
+            with super().rounds(name, None if count is None else self._most(count), backward, size, start) as k:
                 if varied:
                     assert count is not None
                     self.bound(k.terms[0][0].name, count - 1)
@@ -357,7 +359,7 @@ class RowNests(TextNests):
             if size:
                 self._size(size, self.counted.pop(), True)
         else:
-            with super().rounds(name, count, backward) as k:
+            with super().rounds(name, count, backward, start=start) as k:
                 yield k
         before = self.outside.pop()
         self._freed(*(row for row in self.codes if row not in before))

@@ -13,6 +13,7 @@ from symdiff.codegen.expressions import (
     ATOM,
     BOTH,
     SIGN,
+    SUM,
     TERM,
     WIDTH,
     Expression,
@@ -25,7 +26,7 @@ from symdiff.codegen.nest_words import Buffer, Index, Words
 from symdiff.codegen.nests import Nest, nest_of
 from symdiff.codegen.text import LARGE, wrapped_text
 from symdiff.ir.node import Node
-from symdiff.lowering.program import Program
+from symdiff.lowering.program import Program, cell_program
 from symdiff.vocabulary.extents import Count, Extent, extent
 
 INDENT = "    "
@@ -36,6 +37,7 @@ class Syntax(NamedTuple):
     """The lines around the rounds of a loop, and signs; `{k}` is the round's number, `{test}` what holds while it goes on."""
 
     forward: str
+    between: str
     backward: str
     begin: str
     goes: str
@@ -125,6 +127,12 @@ class TextNests(Words):
             program, position, values, self.spelled, lambda constant: self.literal(constant.params, constant.dtype),
             lambda value, code: self.named("", value, code),
         )  # fmt: skip
+
+    def compared(self, op: str, first: Count, second: Count) -> Expression:
+        if self.is_varied(first) or self.is_varied(second):
+            return super().compared(op, first, second)  # type: ignore[no-any-return]
+        numbers = {place: Expression(self._text(whole), SUM, 0) for place, whole in enumerate((first, second))}
+        return self.cell(cell_program(op, ("d", "d"), "?"), 2, numbers)
 
     def named(self, name: str, value: Expression, code: str) -> Expression:
         if not value.depth:
@@ -217,7 +225,9 @@ class TextNests(Words):
         self.told[size] = count
 
     @contextmanager
-    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+    def rounds(
+        self, name: str, count: Count | None, backward: bool = False, size: str = "", start: Count = 0
+    ) -> Iterator[Extent]:
         says, stop, test = self.syntax, "" if count is None else self._text(count), ""
         if size:
             k = self.sizes[size] = self._name(size, "")
@@ -227,7 +237,8 @@ class TextNests(Words):
         else:
             k = self.names.fresh(next((i for i in _INDICES if self.names.is_free(i)), name) if name == "i" else name)
             last = self._text(count - 1) if backward else ""  # type: ignore[operator]
-            head = (says.backward if backward else says.forward).format(k=k, count=stop, last=last)
+            form = says.backward if backward else says.between if start != 0 else says.forward
+            head = form.format(k=k, start=self._text(start), count=stop, last=last)
         self.before_rounds(bool(size))
         self._line(head)
         self.heads.append((len(self.lines), test))

@@ -173,15 +173,29 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
         place: reduce(builder.add, [builder.part(made, first[id(kind)] + k) for k in places])
         for place, (kind, places) in results.items()
     }
-    ending = reverse.cotangents.anywhere(whole_bar.mask)
+    ending = reverse.cotangents.anywhere(whole_bar.mask) or _chosen(
+        builder, [Arrays(builder).repeated(bar)[0] for bar in given.values()]
+    )
     if isinstance(loop.rounds, int) and loop.rounds:  # what the first round does not read has no cotangent
         bars_of = {place: bar for place, bar in bars_of.items() if whole.graph.inputs[place + 1].node in found}
     return {
-        place: Masked(
-            bar, ending, ending is not None, (Soft(bar, bar),) if whole.graph.inputs[place + 1].node in masked else ()
-        )
+        place: Masked(bar, ending, False, (Soft(bar, bar),) if whole.graph.inputs[place + 1].node in masked else ())
         for place, bar in bars_of.items()
     }
+
+
+def _chosen(builder: Builder, bars: list[Atom]) -> Atom | None:
+    """The condition without which all cotangents of results are zero; those of operands then are, too, whatever rounds gave."""
+    found: set[tuple[Atom, bool]] = set()
+    for bar in bars:
+        zeros = [place for place, arm in enumerate(bar.operands[1:]) if is_constant(arm, 0)] if bar.op == "select" else []
+        if len(zeros) != 1 or bar.operands[0].shape:
+            return None
+        found.add((bar.operands[0], zeros == [1]))
+    if len(found) != 1:
+        return None
+    ((condition, holds),) = found
+    return condition if holds else builder.emit("not", (condition,))
 
 
 def _asked(loop: Loop, results: Iterable[int], active: set[Atom]) -> set[int]:

@@ -56,6 +56,7 @@ from symdiff.pipeline import DEFAULT, check_plan_of, plan_of, program_of, sized_
 from symdiff.rulebooks.declared import rules_in_force
 from symdiff.rulebooks.sites import Site
 from symdiff.simplification.facts import Facts, known_column
+from symdiff.tracing.loops.keeping import IN_FILES
 from symdiff.tracing.trace import own_dtype, traced_argument_names, traced_path_name
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, in_unrolled_regime, settled
 from symdiff.vocabulary import structures
@@ -176,7 +177,7 @@ def _exported(
 
     def written(graph: Graph, checks: Graph | None, **told: Sizes) -> Source:
         """The file's text, but for the function in the user's structures."""
-        most = -1 if target == "numpy" and not batch else UNROLLED
+        most = UNROLLED if batch or target in ("cuda", "cupy") else -1 if target == "numpy" else IN_FILES
         loops = looped or target in ("python", "c", "cuda")
         program = program_of(graph, inner.options, name, None if batch else checks, loops, most)
         nodes = _nodes(program)

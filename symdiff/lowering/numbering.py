@@ -98,6 +98,8 @@ class _Folding(Table):
             return self.constant(0.0, code)
         if op == "cast" and nodes[operands[0]].dtype == code:
             return operands[0]
+        if op in ("and", "or") and operands[0] == operands[1]:
+            return operands[0]
         numbers = [self.number_in(o) for o in operands] if self.fold and (op in _FOLDED or op in _VIEWS) else []
         spread = nodes[operands[0]] if op in ("gather", "take") else None
         if spread is not None and spread.op == "broadcast_to" and nodes[spread.operands[0]].shape == ():

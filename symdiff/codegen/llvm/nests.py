@@ -198,6 +198,12 @@ class LoopWords(Words):
     def real(self, whole: Count) -> Value:
         return (self.lines.put(f"sitofp i64 {self._text(whole)} to double"),)
 
+    def compared(self, op: str, first: Count, second: Count) -> Value:
+        if self.lanes > 1:
+            return super().compared(op, first, second)  # type: ignore[no-any-return]
+        order = op if op in ("eq", "ne") else f"s{op}"
+        return (self.lines.put(f"icmp {order} i64 {self._text(first)}, {self._text(second)}"),)
+
     def whole(self, value: Value, size: Count) -> Extent:
         return self._clamped(self._called("i64", "llvm.fptosi.sat.i64.f64", ("double", value[0])), size)
 
@@ -329,7 +335,7 @@ class LoopWords(Words):
         count = self._bytes(source, source.shape[0])
         self.lines.run(f"call void @llvm.memmove.p0.p0.i64(ptr {places[0]}, ptr {places[1]}, i64 {count}, i1 false)")
 
-    def multiply(self, target: Buffer, first: Matrix, second: Matrix) -> bool:
+    def multiply(self, target: Buffer, first: Matrix, second: Matrix, spans: Sequence[tuple[Count, Count]]) -> bool:
         (rows, terms), columns = first.shape, second.shape[1]
         codes = {target.dtype, first.buffer.dtype, second.buffer.dtype}
         many = (
@@ -345,9 +351,13 @@ class LoopWords(Words):
         text, declared = llvm_product(target.dtype, self.lines.most)
         self.lines.declared |= declared
         self.tables += [text] * (text not in self.tables)
-        places = [self._pointer(b, self._text(b.start)) for b in (target, first.buffer, second.buffer)]
-        sizes = (rows, columns, terms, *first.strides, *second.strides, columns)
-        given = ", ".join([*(f"ptr {place}" for place in places), *(f"i64 {n}" for n in sizes)])
+        row, column, term = (start for start, _ in spans)
+        matrices = (Matrix(target, (rows, columns), (columns, 1)), first, second)
+        starts = [m.buffer.start + i * m.strides[0] + j * m.strides[1]
+                  for m, i, j in zip(matrices, (row, row, term), (column, term, column), strict=True)]  # fmt: skip
+        places = [self._pointer(m.buffer, self._text(start)) for m, start in zip(matrices, starts, strict=True)]
+        sizes = (*(stop - start for start, stop in spans), *first.strides, *second.strides, columns)
+        given = ", ".join([*(f"ptr {place}" for place in places), *(f"i64 {self._text(n)}" for n in sizes)])
         self.lines.run(f"call void @{name}({given})")
         return True
 
@@ -386,9 +396,11 @@ class LoopWords(Words):
     # -- loops
 
     @contextmanager
-    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+    def rounds(
+        self, name: str, count: Count | None, backward: bool = False, size: str = "", start: Count = 0
+    ) -> Iterator[Extent]:
         stop = "" if count is None else self._text(count - 1 if backward else count)
-        with self.lines.loop("0", -1, stop, "sge") if backward else self.lines.loop(stop) as text:
+        with self.lines.loop("0", -1, stop, "sge") if backward else self.lines.loop(stop, start=self._text(start)) as text:
             k = self._size(text)
             if count is not None:
                 self.bound(k.terms[0][0].name, count - 1)

@@ -190,9 +190,11 @@ class _PointWords(LoopWords):
     # -- loops
 
     @contextmanager
-    def rounds(self, name: str, count: Count | None, backward: bool = False, size: str = "") -> Iterator[Extent]:
+    def rounds(
+        self, name: str, count: Count | None, backward: bool = False, size: str = "", start: Count = 0
+    ) -> Iterator[Extent]:
         if not size and not (count is not None and self.is_varied(count)):
-            with super().rounds(name, count, backward) as k:
+            with super().rounds(name, count, backward, start=start) as k:
                 yield k
             return
         outer, own = self.active, f"%a{next(self.names)}"
@@ -201,7 +203,7 @@ class _PointWords(LoopWords):
         first = self._mask() if outer else self.lines.literal(True, "?")
         self.lines.run(f"store {mask} {first}, ptr {own}", f"store {numbers} zeroinitializer, ptr {own}.count")
         most = None if count is None else self._size(self._most(count))
-        with super().rounds(name, most, backward) as k:
+        with super().rounds(name, most, backward, start=start) as k:
             if count is not None:
                 self.bound(k.terms[0][0].name, count - 1)
                 inside = self.lines.put(f"icmp slt {numbers} {self._vector(k)}, {self._vector(count)}")

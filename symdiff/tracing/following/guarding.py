@@ -12,7 +12,8 @@ from symdiff.ir.building import active_builders
 from symdiff.tracing.following.doors import holds_traced_inside, is_door_closed, opened, without_traced
 from symdiff.tracing.following.numpys import DISPATCHER, unfollowed
 from symdiff.tracing.following.outside import watch_files
-from symdiff.tracing.values.answers import check_answer
+from symdiff.tracing.library.functions import turned
+from symdiff.tracing.values.answers import Call, check_answer
 from symdiff.tracing.values.assigning import untraced
 from symdiff.tracing.values.operands import takes_traced
 from symdiff.tracing.values.standing import STANDING, call_standing, way_out
@@ -43,7 +44,7 @@ def guarded(f: Function) -> Function:
             with opened():
                 found = f(*args, **kwargs)
             if (getattr(f, "__module__", None) or "").startswith("scipy."):
-                return check_answer(f, name, args, kwargs, found)
+                return turned(Call.of(f, args, kwargs), check_answer(f, name, args, kwargs, found))
             return found
         except SymdiffError:
             raise
@@ -59,7 +60,8 @@ def of_scipy(f: Function, public: str) -> Function:
     def standing(*args: Any, **kwargs: Any) -> Any:
         if not takes_traced(args, kwargs):
             return f(*args, **kwargs)
-        return check_answer(f, public, args, kwargs, call_standing(f, STANDING[public], args, kwargs))
+        found = check_answer(f, public, args, kwargs, call_standing(f, STANDING[public], args, kwargs))
+        return turned(Call.of(f, args, kwargs), found)
 
     return standing
 

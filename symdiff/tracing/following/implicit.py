@@ -27,6 +27,7 @@ from symdiff.tracing.state.raising import handled, managed
 from symdiff.tracing.values.answers import Call
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import asked
+from symdiff.tracing.values.operands import as_array, holds_traced
 from symdiff.tracing.values.texts import Text, format_traced, join_traced_texts, of_text
 from symdiff.tracing.values.traced_keys import is_traced_key, item_of, read, value_of
 from symdiff.tracing.values.tracer import Tracer, is_traced
@@ -255,7 +256,8 @@ def item(call: Lookup, owner: Any, key: Any) -> Any:
 
 def joined_by(owner: Any, key: Any) -> Any:
     """`np.r_[key]` or `np.c_[key]`."""
-    found = fresh_numpy_array(owner[key], ())
+    found = owner[key]
+    found = as_array(found) if holds_traced(found) else fresh_numpy_array(found, ())
     if not isinstance(found, Tracer):
         return found
     call = Call.of(owner.__getitem__, (key,), {})

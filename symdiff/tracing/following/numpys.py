@@ -25,10 +25,8 @@ from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Arguments, Function, Keywords
 
 DISPATCHER = type(np.linspace)
-OF_PARTS = frozenset(
-    getattr(np, name, None)
-    for name in "concatenate concat stack vstack hstack dstack column_stack block select result_type".split()
-) | {np.linalg.multi_dot}  # functions whose first argument is a list of arrays
+_JOINING = frozenset(getattr(np, name, None) for name in "concatenate concat stack vstack hstack dstack column_stack".split())
+OF_PARTS = _JOINING | {np.block, np.select, np.result_type, np.linalg.multi_dot}  # whose first argument is a list of arrays
 
 
 def _note_objects(args: Arguments, kwargs: Keywords) -> None:
@@ -100,7 +98,9 @@ class OfCells(_Standing):
         held = [not isinstance(a, Tracer) and holds_traced(a) for a in first]
         if f.__name__ == "at" and len(args) > 1 and isinstance(args[1], tuple):
             held[1] = False  # an index
-        if any(held) and f not in OF_PARTS:
+        if any(held) and f in _JOINING and isinstance(args[0], (list, tuple)):
+            args = ([as_array(part) if isinstance(part, (list, tuple)) else part for part in args[0]], *args[1:])
+        elif any(held) and f not in OF_PARTS:
             args = (*(_locked(a) if h else a for a, h in zip(args, held, strict=False)), *args[len(held) :])
         elif not any(map(holds_traced, args)):
             return f(*args, **kwargs)

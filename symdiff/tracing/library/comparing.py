@@ -61,11 +61,11 @@ def where(condition: Any, *arms: Any) -> Any:
     if not arms:
         return np.nonzero(condition)
     origin = user_line()
-    a, b = arms
+    condition, a, b = (as_array(v) if isinstance(v, (list, tuple)) else v for v in (condition, *arms))
     builder = traced_builder((condition, a, b))
     asked, *operands = (traced_atom(v, builder, origin) for v in (condition, a, b))
-    operands = (asked, *narrow_traced(builder, tuple(operands), *arms))
-    return Tracer(builder, record(builder, "select", operands, origin, arms), ARRAY)
+    operands = (asked, *narrow_traced(builder, tuple(operands), a, b))
+    return Tracer(builder, record(builder, "select", operands, origin, (a, b)), ARRAY)
 
 
 @gives_new(np.select)
@@ -107,7 +107,7 @@ for _function, _stand in {
     np.isposinf: lambda x: x == np.inf,
     np.isneginf: lambda x: x == -np.inf,
     np.isreal: lambda x: np.imag(x) == 0,
-    np.iscomplex: lambda x: np.imag(x) != 0,
+    np.iscomplex: lambda x: np.not_equal(np.imag(x), 0),
     np.tril_indices_from: lambda arr, k=0: np.tril_indices(arr.shape[-2], k, arr.shape[-1]),
     np.triu_indices_from: lambda arr, k=0: np.triu_indices(arr.shape[-2], k, arr.shape[-1]),
     np.diag_indices_from: lambda arr: np.diag_indices(arr.shape[0], arr.ndim),

@@ -4,6 +4,7 @@ Assumes the protocols `__array_ufunc__` and `__array_function__`. Guarantees Num
 functions it does not know, `where=` and `dtype=`, naming the user's line.
 """
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -25,7 +26,7 @@ from symdiff.tracing.values.answers import Call, check_answer, check_call, check
 from symdiff.tracing.values.assigning import compute_untraced, untraced
 from symdiff.tracing.values.flat import Flat
 from symdiff.tracing.values.integers import Integer, by_zero
-from symdiff.tracing.values.kinds import NUMPY, refuse_integers, resulting, traced_sample, unheard
+from symdiff.tracing.values.kinds import ARRAY, NUMPY, refuse_integers, resulting, traced_sample, unheard
 from symdiff.tracing.values.layouts import has_traced_order, in_traced_order, lying_as
 from symdiff.tracing.values.operands import as_array
 from symdiff.tracing.values.operations import narrow_traced, record
@@ -164,6 +165,8 @@ def _written(function: Any, args: Arguments, kwargs: Keywords, out: Any) -> Any:
             "and leave out= away"
         )
     if all(o is None or isinstance(o, Tracer) for o in outs):  # arrays of objects are read-only
+        if name.startswith(("cum", "nancum")) and not np.ndim(args[0]):  # which ends the process in NumPy 2
+            raise TraceError(f"{user_line()}: np.{name} of an array without axes with out=; leave out= away")
         check_written(function, f"np.{name}", args, kwargs, out)
         if not (function.__name__ == "__call__" and function.__self__.signature is None):
             _check_overlap(function, args, {**kwargs, "out": out}, f"{user_line()}: np.{name}")
@@ -409,17 +412,20 @@ def turned(call: Call, found: Any) -> Any:
 
 
 def asked_with_zeros(call: Call) -> Any:
-    """What a function gives for zeros in place of traced values; None where it raises."""
+    """What a function gives for zeros in place of traced values, or with ones on diagonals; None where it raises."""
 
-    def zeros(value: Tracer) -> Any:
+    def sample(diagonal: bool, value: Tracer) -> Any:
         place = value._place()
-        return storage_memory(place.shape, place.strides, value.form.whole or value.dtype)[... if value.shape else ()]
+        cells = storage_memory(place.shape, place.strides, value.form.whole or value.dtype)
+        if diagonal and cells.ndim > 1:
+            line = range(min(cells.shape[-2:]))
+            cells[..., line, line] = 1
+        return cells[... if value.shape else ()]
 
-    try:
-        with np.errstate(all="ignore"):
-            return call.shown(zeros)
-    except Exception:  # of zeros, where the function takes other numbers
-        return None
+    for diagonal in (False, True):
+        with np.errstate(all="ignore"), contextlib.suppress(Exception):  # where the function takes other numbers
+            return call.shown(functools.partial(sample, diagonal))
+    return None
 
 
 _UNASKED = "whether NumPy has this array in memory of its own is not known; assign to a copy of it: y = y.copy()"
@@ -472,6 +478,8 @@ def _viewed(call: Call, args: Arguments, kwargs: Keywords) -> Any:
     if is_number and (isinstance(asked, np.generic) or _stays_number(call)):
         found = _recorded(function, args, kwargs) if found is None else found
         return found.of_kind(NUMPY) if isinstance(found, Tracer) else found
+    if is_number and not any(v.has_memory() for v in call.traced):
+        return _number_as_array(_recorded(function, args, kwargs) if found is None else found)
     if isinstance(asked, np.ndarray):
         if moves and len(arrays) == 1 and _shares(asked, arrays[0]) and not _is_of(asked, arrays[0]):
             return arrays[0].like(_moved(call, arrays[0], asked))
@@ -525,6 +533,8 @@ def _moved(call: Call, x: Tracer, place: np.ndarray) -> View:
 def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
     """A result as a view where NumPy gives one, in memory of its own where it does not."""
     of = next((x for x in arrays if _shares(place, x)), None)
+    if of is not None and not place.shape and not of.kind.array:
+        return _number_as_array(found)
     if of is not None and _is_of(place, of):
         return of
     held = found.held if isinstance(found, Tracer) else None
@@ -537,6 +547,11 @@ def _as_asked(found: Any, place: np.ndarray, arrays: list[Tracer]) -> Any:
         if held is not None and held.place.flags.writeable == place.flags.writeable and held.is_at(view)
         else of.like(view)
     )
+
+
+def _number_as_array(found: Any) -> Any:
+    """A number as a new array without axes."""
+    return found.of_kind(ARRAY) if isinstance(found, Tracer) else np.asarray(found)
 
 
 def _shares(place: np.ndarray, x: Tracer) -> bool:

@@ -20,7 +20,7 @@ from symdiff.tracing.state.attempt import current_keeping, given_argument, note_
 from symdiff.tracing.values.assigning import array_dtype, check_integers, copied, filled
 from symdiff.tracing.values.integers import Integer, is_integer_value
 from symdiff.tracing.values.kinds import ARRAY, NUMPY
-from symdiff.tracing.values.layouts import in_traced_order, traced_memory
+from symdiff.tracing.values.layouts import in_traced_order, lying_as, traced_memory
 from symdiff.tracing.values.operands import as_array, as_atom, holds_traced, takes_traced
 from symdiff.tracing.values.selecting import Selected
 from symdiff.tracing.values.standing import Array, replaces, stands_for
@@ -75,13 +75,14 @@ def _array(native: Function) -> Function:
             return _as_array(native, values, dtype, args, kwargs)
         cells = _cells(values)
         result = _stacked(values) if cells is None or not cells.size else filled(traced_builder(cells.flat), cells)
+        while result.ndim < kwargs.get("ndmin", 0):
+            result = result[None]
+        lying_as(result, native(result._place(), None, *args, **kwargs))
         parts = structures.all_leaves(list(values))
         if dtype is None and result.dtype.kind == "f" and parts and all(is_integer_value(v) or is_truth(v) for v in parts):
             return Integer.of(result)
         if dtype is not None and np.dtype(dtype) != result.dtype:
             result = result.astype(dtype)
-        while result.ndim < kwargs.get("ndmin", 0):
-            result = result[None]
         return result
 
     return standing
@@ -118,8 +119,13 @@ def _told(native: Function, x: Tracer, place: np.ndarray, args: Arguments, kwarg
 
 @replaces(np.require)
 def require(a: Any, dtype: Any = None, requirements: Any = None, **kwargs: Any) -> Any:
-    if not isinstance(a, Tracer):
+    if isinstance(a, np.ndarray) or not holds_traced(a):
         return np.require(a, dtype, requirements, **kwargs)
+    a = a if isinstance(a, Tracer) else _array_of(a, dtype)
+    if {"O", "OWNDATA"}.intersection([requirements] if isinstance(requirements, str) else requirements or ()):
+        raise TraceError(
+            f"{user_line()}: np.require: whether a traced array owns its memory is not known; take a copy: x.copy()"
+        )
     return _as_array(lambda x, dtype, *args: np.require(x, dtype, requirements, **kwargs), a, dtype, (), {})
 
 
@@ -274,8 +280,8 @@ def zeros_like(a: Array, dtype: Any = None, order: str = "K", subok: bool = True
 
 @stands_for(np.full_like)
 def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Any:
-    if isinstance(a, Tracer):
-        made = zeros_like(a, dtype, order, subok, shape)
+    if holds_traced(a):
+        made = np.zeros_like(as_array(a), dtype, order, subok, shape)  # type: ignore[call-overload]
     else:
         made = filled(as_array(fill_value).builder, np.zeros_like(a, dtype, order, subok, shape))  # type: ignore[call-overload]
     made[...] = fill_value

@@ -26,10 +26,14 @@ from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.signatures import Function
 
 
+def _check_ordered(name: str, dtype: Any) -> None:
+    if dtype.kind == "c":
+        raise TraceError(f"{user_line()}: np.{name} of complex numbers, which have no order; take np.abs(z) or z.real")
+
+
 def _along(name: str, x: Any, axis: int) -> Any:
     """A head that gives places along an axis."""
-    if x.dtype.kind == "c":
-        raise TraceError(f"{user_line()}: np.{name} of complex numbers, which have no order; take np.abs(z) or z.real")
+    _check_ordered(name, x.dtype)
     x = x.astype(float) if x.dtype.kind == "b" else x
     return integer(x.builder, Arrays(x.builder, user_line()).bind(name, x.atom, axis=normalize_axis_index(axis, x.ndim)))
 
@@ -85,6 +89,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
         raise TraceError(f"{user_line()}: np.searchsorted(sorter=...) of a traced value; sort the array first: a[sorter]")
     if side not in ("left", "right"):
         raise ValueError(f"side={side!r}; 'left' or 'right'")
+    for given in (a, v):
+        _check_ordered("searchsorted", array_dtype(given))
     arrays, (edges, points) = traced_operands(a, v)
     return integer(arrays.builder, arrays.bind("searchsorted", edges, points, side=side))
 

@@ -358,8 +358,8 @@ _inserted = of_atoms(moving.bind_insert)
 
 @stands_for(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    dtype = array_dtype(arr)
     x = as_array(arr)
+    dtype = array_dtype(x if isinstance(arr, (list, tuple)) else arr)
     if isinstance(x, Tracer) and x.is_of_integers():
         check_integers(values)
     cells = as_array(values).astype(dtype)

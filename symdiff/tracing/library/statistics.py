@@ -214,18 +214,19 @@ stands_for(np.nanstd)(_spread(np.std))
 def nan_to_num(x: Array, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     if not copy and isinstance(x, Tracer):
         x[...] = nan_to_num(x, True, nan, posinf, neginf)
-        return x
+        return x if x.ndim else x[()]
     if x.dtype.kind == "c":
         return nan_to_num(x.real, copy, nan, posinf, neginf) + 1j * nan_to_num(x.imag, copy, nan, posinf, neginf)
     if isinstance(x, Integer):
-        return x.copy()
+        return x.copy() if x.ndim else x[()]
     largest = float(np.finfo(x.dtype).max)
     nan, posinf, neginf = (
         v if v is None or type(v) in (int, float) else as_array(v).astype(x.dtype) for v in (nan, posinf, neginf)
     )
     found = np.where(x == np.inf, largest if posinf is None else posinf, x)
     found = np.where(x == -np.inf, -largest if neginf is None else neginf, found)
-    return in_traced_order(np.where(np.isnan(x), nan, found), (x,), copies=True)
+    found = np.where(np.isnan(x), nan, found)
+    return in_traced_order(found, (x,), copies=True) if found.ndim else found[()]
 
 
 # -- covariances

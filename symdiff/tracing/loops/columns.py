@@ -1,4 +1,5 @@
-"""Lists of objects or dicts of which rounds change numbers or arrays: each attribute, or key, of all of them is one array.
+"""Lists of objects or dicts of which rounds change numbers or arrays: each attribute, or key, of all of them is one array; and
+lists of arrays, which are the rows of one.
 
 Assumes a list of different objects of one class, or of dicts of the same keys, as it is before a loop. Guarantees that what a
 round reads of one of them, by a number or by a symbol of it, is what was last written to that one, by whatever name: all that
@@ -12,14 +13,17 @@ from types import CellType
 from typing import Any
 
 from symdiff.ir.building import Builder, active_builders
+from symdiff.tracing.loops.items import within
 from symdiff.tracing.loops.keeping import Again
 from symdiff.tracing.loops.parts import Parts, at_way, is_cell, parts_of
 from symdiff.tracing.loops.stores import Listed, numbers_of
+from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.operands import as_atom
 from symdiff.tracing.values.storage import Lens, Storage, View, root_of
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
 
+_ROW = "row"  # the name under which lists of arrays have these
 _MOST = 64  # changes in one round, of which a loop in it that is written out makes many
 
 
@@ -28,7 +32,7 @@ class Columns:
 
     def __init__(self, keeping: Any, owner: Sequence[Any], place: Any) -> None:
         self.keeping = keeping
-        self.owner = owner
+        self.owner: Any = owner
         self.place = place  # of the loop
         self.like: Parts = parts_of(owner[0])  # type: ignore[assignment]
         self.cells: dict[Any, Any] = {}
@@ -47,11 +51,13 @@ class Columns:
     @classmethod
     def of(cls, keeping: Any, owner: Any, place: Any, builder: Builder, by_number: Any) -> "Columns | None":
         """For a list whose items are alike, of whose other parts `by_number` tells what gives them; None for others."""
+        if is_list_of_arrays(owner) and _are_apart(owner):
+            return Rows(keeping, owner, place, builder)
         found = [parts_of(v) for v in owner] if type(owner) is list and owner else [None]
         first = found[0]
         if first is None or is_cell(owner[0]) or (first.kind is not dict and not _assigns_plainly(first.kind)):
             return None
-        if any(f is None or f[:2] != first[:2] for f in found) or len(set(map(id, owner))) < len(owner):
+        if any(f is None or f[:2] != first[:2] for f in found) or not _are_apart(owner):
             return None
         made = cls(keeping, owner, place)
         for name, column in zip(first.names, zip(*(f.parts for f in found if f is not None), strict=True), strict=True):
@@ -60,11 +66,8 @@ class Columns:
             if numbers is not None:
                 made.cells[name] = numbers.cells(builder)
                 made.kinds[name] = numbers.kinds(keeping.kinds.get(known, ()))
-            elif all(isinstance(v, Tracer) and v.shape and v.dtype.char in "dD" for v in column) and _are_alike(column):
-                atom = as_atom([*column], builder, user_line())
-                view = View.over(Storage(builder, atom, column[0].dtype.char))
-                made.cells[name] = Tracer.showing(builder, view, column[0].dtype)
-                made.given[name], made.first[name] = [root_of(v.shared().storage) for v in column], column
+            elif _are_arrays(column):
+                made._take(name, column, builder)
             else:
                 made.others[name] = by_number(column, builder)
         if not made.cells or None in made.others.values():
@@ -72,6 +75,13 @@ class Columns:
         made.shared = _overlap([v.shared() for column in made.first.values() for v in column])
         made.refresh()
         return made
+
+    def _take(self, name: Any, column: Sequence[Any], builder: Builder) -> None:
+        """The arrays that items have under a name are one."""
+        atom = as_atom([*column], builder, user_line())
+        view = View.over(Storage(builder, atom, column[0].dtype.char))
+        self.cells[name] = Tracer.showing(builder, view, column[0].dtype)
+        self.given[name], self.first[name] = [root_of(v.shared().storage) for v in column], column
 
     # -- reading
 
@@ -85,11 +95,16 @@ class Columns:
         """A number or an array of an item, as it is now."""
         if name in self.kinds:
             return self._numbers(name)[k]
+        found = self._own(name, k, True)
+        self.given[name].append(found.shared().storage)
+        return found
+
+    def _own(self, name: Any, k: Any, watched: bool) -> Tracer:
+        """An array of an item in memory of its own; `watched`: it is not changed by others."""
         found = self.cells[name][k]
         storage = Storage(found.builder, found.atom, found.dtype.char)
-        storage.watch = self._met
-        self.given[name].append(storage)
-        return Tracer.showing(found.builder, View.over(storage), found.dtype)
+        storage.watch = self._met if watched else None
+        return Tracer.showing(found.builder, View.over(storage), found.dtype)  # type: ignore[no-any-return]
 
     def _numbers(self, name: Any) -> Listed:
         return Listed(_called(name), self, self.cells[name], self.kinds[name])
@@ -106,11 +121,14 @@ class Columns:
         active = active_builders()
         self.standing = [(item, k) for item, k in self.standing if k.builder in active]
         stamps = {name: self.stamp(name) for name in self.cells}
-        changed = [name for name, stamp in stamps.items() if self.stamps.get(name) is not stamp]
-        for item, k in (*((item, k) for k, item in enumerate(self.owner)), *self.standing):
-            for name in changed:
-                assign(item, name, self._part(name, k))
+        for name, stamp in stamps.items():
+            for item, own, k in self._places(name) if self.stamps.get(name) is not stamp else ():
+                assign(item, own, self._part(name, k))
         self.stamps = stamps
+
+    def _places(self, name: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """What has the numbers or arrays of a name, under which name, with their numbers or the symbols of these."""
+        return ((item, name, k) for item, k in (*((item, k) for k, item in enumerate(self.owner)), *self.standing))
 
     # -- changing
 
@@ -125,11 +143,13 @@ class Columns:
 
     def write(self, item: Any, name: Any, value: Any, in_place: bool) -> None:
         """An item gets another number or array."""
+        if name not in self.cells:
+            raise self.refuse()
+        self._write(self.place_of(item), name, value, in_place)
+
+    def _write(self, k: Any, name: Any, value: Any, in_place: bool) -> None:
         self.changes = [r for r in self.changes if r is active_builders()[-1]] + [active_builders()[-1]]
         if len(self.changes) > _MOST:
-            raise self.refuse()
-        k = self.place_of(item)
-        if name not in self.cells:
             raise self.refuse()
         if name in self.kinds:
             self._numbers(name)[k] = value
@@ -162,15 +182,12 @@ class Columns:
     def end(self) -> None:
         """The items have arrays of their own again: those from before, or others, which others may have, too."""
         for name, first in self.first.items():
-            for k, (item, array) in enumerate(zip(self.owner, first, strict=True)):
+            for (item, own, k), array in zip(self._places(name), first, strict=False):
                 if name in self.in_place | self.renamed:
-                    found = self.cells[name][k]
-                    storage = Storage(found.builder, found.atom, found.dtype.char)
-                    storage.watch = self._met if self.shared or name in self.renamed else None
                     root = root_of(array.shared().storage)
                     root.watch = root.watch or (self._met if name in self.renamed else None)
-                    array = Tracer.showing(found.builder, View.over(storage), found.dtype)
-                assign(item, name, array)
+                    array = self._own(name, k, self.shared or name in self.renamed)
+                assign(item, own, array)
 
     def _met(self) -> None:
         raise self.refuse()
@@ -187,6 +204,73 @@ class Columns:
 
     def _undecided(self) -> int:
         raise self.refuse()
+
+
+class Rows(Columns):
+    """The arrays of a list, which are the rows of one."""
+
+    def __init__(self, keeping: Any, owner: Sequence[Any], place: Any, builder: Builder) -> None:
+        super().__init__(keeping, owner, place)
+        self._take(_ROW, [*owner], builder)
+        self.shared = _overlap([v.shared() for v in owner])
+        self.refresh()
+
+    def item(self, k: Any) -> Any:
+        return self._part(_ROW, k)
+
+    def parts(self) -> Iterator[tuple[Any, Any, Any]]:
+        return ((self.owner, k, array) for k, array in enumerate([*self.owner]))
+
+    def place_of(self, item: Any) -> Any:
+        return None
+
+    def _places(self, name: Any) -> Iterator[tuple[Any, Any, Any]]:
+        return ((self.owner, k, k) for k in range(len(self.owner)))
+
+    def written(self, k: Any, value: Any, in_place: bool) -> None:
+        """An item of the list is another array, or has other cells."""
+        self._write(k, _ROW, value, in_place)
+
+
+class Placing:
+    """Stands for a list of arrays where code assigns to its items, by numbers that rounds may tell."""
+
+    __slots__ = ("keeping", "owner", "read")
+
+    def __init__(self, keeping: Any, owner: list[Any]) -> None:
+        self.keeping = keeping
+        self.owner = owner
+        self.read: Any = None  # what the item is not to change after it was read
+
+    def __getitem__(self, key: Any) -> Any:
+        rows = self._rows(key)
+        if rows is None:
+            return self.owner[key]
+        self.read = rows.stamp(_ROW)
+        return rows.cells[_ROW][_from_front(key, self.owner)].copy()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        rows = self._rows(key)
+        if rows is None:
+            self.keeping.check_change(self.owner)
+            self.owner[key] = value
+        elif self.read is not None and self.read is not rows.stamp(_ROW):
+            raise rows.refuse()
+        else:
+            rows.written(_from_front(key, self.owner), value, self.read is not None)
+
+    def __delitem__(self, key: Any) -> None:
+        self.keeping.check_change(self.owner)
+        del self.owner[key]
+
+    def _rows(self, key: Any) -> Any:
+        """The rows of which the list is; None for a list as it was."""
+        found = self.keeping.columns.get(id(self.owner))
+        if found is None and isinstance(key, Integer):
+            self.keeping.note_rows(self.owner)
+        if found is not None and type(key) not in (int, Integer):
+            raise found.refuse()
+        return found
 
 
 class _Change:
@@ -266,6 +350,26 @@ def _overlap(views: Sequence[View]) -> bool:
     return any(len(set(found)) < len(found) for found in numbers.values())
 
 
+def _are_apart(items: Sequence[Any]) -> bool:
+    return len(set(map(id, items))) == len(items)
+
+
+def is_list_of_arrays(owner: Any) -> bool:
+    """Whether a list holds arrays that may be the rows of one."""
+    return type(owner) is list and _are_arrays(owner)
+
+
+def _are_arrays(column: Sequence[Any]) -> bool:
+    return (
+        bool(column) and all(isinstance(v, Tracer) and v.shape and v.dtype.char in "dD" for v in column) and _are_alike(column)
+    )
+
+
+def _from_front(key: Any, owner: Sequence[Any]) -> Any:
+    """A place in a list, counted from the front; `IndexError` where there is none."""
+    return range(len(owner))[key] if type(key) is int else within(key, len(owner))
+
+
 def _called(name: Any) -> str:
     """By what it is noted which numbers items have under a name."""
     return f"{name} of items"
@@ -277,7 +381,7 @@ def _are_alike(column: Sequence[Any]) -> bool:
 
 def assign(item: Any, name: Any, value: Any) -> None:
     """An item has another part."""
-    if isinstance(item, dict):
+    if isinstance(item, (dict, list)):
         item[name] = value
     elif name in getattr(item, "__dict__", ()):
         vars(item)[name] = value

@@ -12,7 +12,7 @@ from types import GeneratorType
 from typing import Any, NamedTuple
 
 from symdiff.tracing.loops.collected import plain_list
-from symdiff.tracing.loops.columns import Changing, begin_columns
+from symdiff.tracing.loops.columns import Changing, Placing, begin_columns, is_list_of_arrays
 from symdiff.tracing.loops.items import Items, by_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Keeping
 from symdiff.tracing.loops.of_integers import are_integers
@@ -170,7 +170,9 @@ if sum([1e16, 1.0, 1.0]) == 1e16:  # as long as the running Python's keeps nothi
 def storing(owner: Any, grows: bool = False) -> Any:
     """What is assigned to an item or attribute of, or, with `grows`, a list to which items are appended."""
     attempt = current()
-    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Flat, Listed, Changing)):
+    if attempt is not None and attempt.keeping is not None and not isinstance(owner, (Tracer, Flat, Listed, Changing, Placing)):
+        if attempt.keeping.open and not grows and is_list_of_arrays(owner):
+            return Placing(attempt.keeping, owner)
         columns = attempt.keeping.columns_with(owner)
         if columns is not None and not grows:
             return Changing(columns, owner)

@@ -205,7 +205,7 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
         return None
     opened = path.keeping.open
     if id(values) in path.keeping.columns:
-        return lambda k: opened[-1].standing(path.keeping.columns[id(values)].item(_within(k, len(values))))
+        return lambda k: opened[-1].standing(path.keeping.columns[id(values)].item(within(k, len(values))))
     known = opened[0].numbered
     if id(values) not in known:
         if any(id(part) in loop.fresh for part in run_over(values) for loop in opened):
@@ -222,10 +222,10 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
         loop.read.update(read)
     if isinstance(found, Listed):
         return lambda k: opened[-1].standing(found[k])
-    return lambda k: opened[-1].standing(_noted(values, found(_within(k, len(values)))))
+    return lambda k: opened[-1].standing(_noted(values, found(within(k, len(values)))))
 
 
-def _within(k: Any, count: int) -> Any:
+def within(k: Any, count: int) -> Any:
     """A place in a list, which raises where there is none, and counts from the front."""
     known = traced_range(k)
     return k if not known.nan and known.low >= 0 and known.high < count else item_of(range(count), k)

@@ -211,7 +211,10 @@ class Keeping:
 
     def _note_items(self, owner: Any) -> None:
         """A round changes what stands for an item of a list: the outermost loop that has the list has columns of it."""
-        listed = self.items[id(owner)][1]
+        self.note_rows(self.items[id(owner)][1])
+
+    def note_rows(self, listed: Any) -> None:
+        """A round changes the items of a list by a number that it tells, likewise."""
         for loop in self.open:
             ways = loop.ways_to(lambda v: v is listed, True)
             known = self.in_columns.setdefault(loop.place, [])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from symdiff.errors import TraceError
 from symdiff.tracing.values.operators import Operators
 from symdiff.vocabulary.libraries import user_line
 
@@ -25,6 +26,11 @@ class Flat:
 
     def __iter__(self) -> Iterator[Any]:
         return (self[k] for k in range(len(self)))
+
+    def __next__(self) -> Any:
+        raise TraceError(
+            f"{user_line()}: next() of x.flat, which counts its own steps; write cells = iter(x.flat), and next(cells)"
+        )
 
     def __getitem__(self, key: Any) -> Any:
         x = self._array

@@ -132,16 +132,17 @@ class Integer(Tracer):
         """Whether it is a whole number."""
         return True
 
-    def astype(self, dtype: Any, **options: Any) -> Any:
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:
         """The same numbers, as integers or as floating ones."""
-        if np.dtype(dtype).kind in "iu":
-            own, dtype = self.own_dtype(), np.dtype(dtype)
-            if own == dtype:
-                return self.copy() if options.get("copy", True) else self
-            if not np.can_cast(own, dtype):
-                check_wide(dtype)
-            return integers_of(Tracer.astype(self, float) + 0.0, dtype, "").of_kind(self.kind)
-        return Tracer(self.builder, self.atom, self.kind).astype(dtype, **options)
+        if np.dtype(dtype).kind not in "iu":
+            found = Tracer(self.builder, self.atom, self.kind).astype(dtype, order, casting, subok, copy)
+            return self._ordered(found, order)
+        own, dtype = self.own_dtype(), np.dtype(dtype)
+        if own == dtype:
+            return self if not copy and self._lies_in(order) else self._ordered(self.copy(), order)
+        if not np.can_cast(own, dtype):
+            check_wide(dtype)
+        return self._ordered(integers_of(Tracer.astype(self, float) + 0.0, dtype, "").of_kind(self.kind), order)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         note_stuck()  # an index of an array made elsewhere, whose items a thorough run sees

@@ -16,7 +16,7 @@ from symdiff.tracing.values.flat import Flat
 from symdiff.tracing.values.kinds import PYTHON, example_of_form
 from symdiff.tracing.values.layouts import traced_memory
 from symdiff.tracing.values.operators import Operators
-from symdiff.tracing.values.storage import Lens, View, storage_memory
+from symdiff.tracing.values.storage import Lens, View, memory_order, storage_memory
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.seams import Seam
@@ -106,6 +106,9 @@ class Members(Operators):
         """The real or imaginary part: of an array a view."""
         if not self.has_memory():
             return self._unary(name)
+        axes = memory_order(self._place())
+        if axes != tuple(range(self.ndim)):
+            return np.transpose(np.transpose(self, axes)._part(name), tuple(map(axes.index, range(self.ndim))))
         shared = self.shared()  # in a round it is the round's from now on
         found = self._unary(name)
 

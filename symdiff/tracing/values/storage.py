@@ -18,7 +18,7 @@ from symdiff.ir.arrays.algebra import Arrays
 from symdiff.ir.arrays.indexing import bind_take, normal_slice
 from symdiff.ir.building import Builder, active_builders, array_atom
 from symdiff.ir.node import ArrayConstant, Atom, Constant, Node
-from symdiff.tracing.values.kinds import integers_held
+from symdiff.tracing.values.kinds import integers_held, note_integers
 from symdiff.tracing.values.runs import array_of_cells
 from symdiff.vocabulary.heads import Shape, Slice
 
@@ -296,6 +296,8 @@ class View:
         stamp = self.storage.stamp()
         if self._seen is not stamp:
             self._value, self._seen = self._read(line()), stamp
+            if (counted := root_of(self.storage).counted) is not None:
+                note_integers(self._value, counted)
         return self._value
 
     def _read(self, origin: str) -> Atom:
@@ -414,6 +416,11 @@ def storage_memory(shape: Shape, strides: Any, dtype: Any = np.int8) -> np.ndarr
     )
 
 
+def memory_order(place: np.ndarray) -> tuple[int, ...]:
+    """The axes by how far apart their cells lie in memory."""
+    return tuple(int(k) for k in np.argsort([-abs(step) for step in place.strides], kind="stable"))
+
+
 def root_of(storage: Any) -> Storage:
     """The storage that a view's cells are in, at last."""
     while isinstance(storage, Lens):
@@ -435,7 +442,7 @@ def storage_cells(
     """All cells of a new storage, whose axes lie in memory as those of another array."""
     if like.flags.c_contiguous:
         return View.over(Storage(builder, held, code, refusal))
-    axes = tuple(int(k) for k in np.argsort([-abs(step) for step in like.strides], kind="stable"))
+    axes = memory_order(like)
     back = tuple(int(k) for k in np.argsort(axes))
     inner = held.transpose(axes).copy() if isinstance(held, np.ndarray) else Arrays(builder, origin).transpose(held, axes)
     storage = Storage(builder, inner, code, refusal)

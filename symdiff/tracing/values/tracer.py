@@ -41,7 +41,7 @@ from symdiff.tracing.values.kinds import (
     integers_held,
     note_integers,
 )
-from symdiff.tracing.values.layouts import in_traced_order
+from symdiff.tracing.values.layouts import in_traced_order, lying_as, traced_memory
 from symdiff.tracing.values.members import Members
 from symdiff.tracing.values.runs import array_of_cells
 from symdiff.tracing.values.storage import Storage, View, root_of, storage_cells, storage_memory
@@ -375,6 +375,10 @@ class Tracer(Members):
         result = getattr(operator, op)(self, other)
         if not self.has_memory():
             return result
+        if np.ndim(result) > self.ndim:
+            shapes = (str(shape).replace(" ", "") for shape in (self.shape, np.shape(result)))
+            told = "non-broadcastable output operand with shape {} doesn't match the broadcast shape {}"
+            raise ValueError(f"{user_line()}: {told.format(*shapes)}")
         self[...] = result
         return self
 
@@ -491,8 +495,9 @@ class Tracer(Members):
         cells = flat.reshape(self.shape)
         if shares:
             root_of(self.shared().storage).images.append(weakref.ref(flat))
-            if attempt is not None and not attempt.opened and is_numpys(sys._getframe(1).f_code.co_filename):
-                note_stuck()
+        asks = attempt is not None and not attempt.opened and (shares or self.kind.python)
+        if asks and is_numpys(sys._getframe(1).f_code.co_filename):
+            note_stuck()  # NumPy makes an array of objects, whose cells have the memory and the kinds of these
         return cells
 
     def _line(self) -> Any:
@@ -532,16 +537,16 @@ class Tracer(Members):
         """The value with another dtype."""
         if isinstance(dtype, (Tracer, np.ndarray)):
             raise TypeError("Cannot construct a dtype from an array")
-        if not copy and np.dtype(dtype) == self.dtype:
+        if not copy and np.dtype(dtype) == self.dtype and self._lies_in(order):
             return self
         if np.dtype(dtype).kind in "iu" and self.dtype.kind != "c":
             if self.dtype.kind != "b":  # 0 and 1 are in all
                 check_wide(dtype)
             found = truncation(self)
             found.note_integers(np.dtype(dtype))
-            return found if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
+            return self._ordered(found, order) if self.shape else found.of_kind(ARRAY if self.has_memory() else NUMPY)
         if np.dtype(dtype).kind == "b":
-            return self.copy() if self.dtype.kind == "b" else self != 0
+            return self._ordered(self.copy() if self.dtype.kind == "b" else self != 0, order)
         char = np.dtype(dtype).char
         if char not in "fdFD" or (self.dtype.kind == "c" and char in "fd"):
             raise TraceError(f"{user_line()}: astype({dtype}) of a traced value of {self.dtype}; take x.real first")
@@ -554,6 +559,17 @@ class Tracer(Members):
             return self.like(cast) if isinstance(cast, Constant) else Tracer(home, cast)  # type: ignore[arg-type]
         place = self._place().astype(np.int8, order=order)  # type: ignore[call-overload]
         return Tracer.showing(home, storage_cells(home, cast, char, place, user_line()), np.dtype(char))
+
+    def _lies_in(self, order: str) -> bool:
+        """Whether the cells lie in memory in an order."""
+        if order == "K" or not self.has_memory() or len(self._shape) < 2:
+            return True
+        place = traced_memory(self)
+        return np.may_share_memory(place.astype(place.dtype, order=order, copy=False), place)
+
+    def _ordered(self, found: Any, order: str) -> Any:
+        """A new array of this shape whose cells lie in an order."""
+        return lying_as(found, self._place().astype(np.int8, order=order)) if len(self._shape) > 1 else found  # type: ignore[call-overload]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # NumPy asks each value for several
