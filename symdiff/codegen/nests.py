@@ -29,7 +29,7 @@ from symdiff.codegen.nest_heads import (
     part_of_array,
     placed,
 )
-from symdiff.codegen.nest_spans import Spans
+from symdiff.codegen.nest_spans import Spans, whole_spans
 from symdiff.codegen.nest_values import Values, Write, Writer, place_of, whole_value
 from symdiff.codegen.nest_words import Buffer, Cells, Formula, Index, Number, Words
 from symdiff.ir.node import Node
@@ -428,12 +428,14 @@ class Nest(Values):
         if (part := self.added.get(value)) is not None:
             assert isinstance(write, Writer)
             self._give_part(part, self._onto(value, part, write.buffer), add)
-        elif add and isinstance(found := self.values.get(value), Cells) and not self.arrays:
-            each_within(self, found.shape, self.spans.of(value), lambda index: write(index, found.at(index), True))
-        elif value in self.values:
-            self.fill(self.values[value], write, add)
-        else:
+        elif value not in self.values:
             self._give_part(value, write, add)
+        elif (
+            add and not self.arrays and (spans := self.spans.of(value)) != whole_spans(shape := self.program.nodes[value].shape)
+        ):
+            each_within(self, shape, spans, lambda index: write(index, self.value_at(value, index), True))
+        else:
+            self.fill(self.values[value], write, add)
 
     # -- loops
 

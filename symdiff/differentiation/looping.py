@@ -173,13 +173,13 @@ def cotangents(reverse: Reverse, binding: Node, whole_bar: Masked, soft: bool = 
         place: reduce(builder.add, [builder.part(made, first[id(kind)] + k) for k in places])
         for place, (kind, places) in results.items()
     }
-    ending = reverse.cotangents.anywhere(whole_bar.mask) or _chosen(
-        builder, [Arrays(builder).repeated(bar)[0] for bar in given.values()]
-    )
+    ending = reverse.cotangents.anywhere(whole_bar.mask)
+    clean = ending is not None
+    ending = ending or _chosen(builder, [Arrays(builder).repeated(bar)[0] for bar in given.values()])
     if isinstance(loop.rounds, int) and loop.rounds:  # what the first round does not read has no cotangent
         bars_of = {place: bar for place, bar in bars_of.items() if whole.graph.inputs[place + 1].node in found}
     return {
-        place: Masked(bar, ending, False, (Soft(bar, bar),) if whole.graph.inputs[place + 1].node in masked else ())
+        place: Masked(bar, ending, clean, (Soft(bar, bar),) if whole.graph.inputs[place + 1].node in masked else ())
         for place, bar in bars_of.items()
     }
 

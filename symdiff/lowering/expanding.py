@@ -1,17 +1,21 @@
-"""Heads written out as simpler ones: before differentiation where the head has no rule, before numbering where no call has it.
+"""Heads written out as simpler or quicker ones: before differentiation where the head has no rule, before numbering where no
+call has it.
 
 Assumes graphs in the array regime. Guarantees the same values up to rounding, and right derivatives of products with zeros
 among their factors.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.ir.building import Builder
 from symdiff.ir.graph import Graph, outputs_at
 from symdiff.ir.node import Atom, Constant, Node
 from symdiff.simplification.activity import active_symbols
+from symdiff.vocabulary.extents import has_extents
 from symdiff.vocabulary.heads import HEADS
 from symdiff.vocabulary.ops import is_complex
 from symdiff.vocabulary.traits import operations
@@ -57,6 +61,7 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
     which = {b for b in graph.bindings if b.op == "matmul" and all(len(o.shape) == 1 for o in b.operands)}
     which |= {b for b in graph.bindings if b.op in _EXPONENTIAL}
     if not exact:
+        graph = with_joined_products(graph)
         which |= {b for b in graph.bindings if b.op == "sum_of" or (b.op in _TRIANGULAR and _has_halves(b.operands[0]))}
     halves: dict[str, Expansion] = dict.fromkeys(_TRIANGULAR, _by_halves)
     return lower_decompositions(expanded(graph, {**_EXPONENTIAL, **halves, "matmul": _inner, "sum_of": _sum_of}, which))
@@ -65,6 +70,98 @@ def computable(graph: Graph, exact: bool = False) -> Graph:
 def _sum_of(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
     """The sum of selected cells; the others are zero."""
     return a.sum(operands[0], binding.params.params["axes"])
+
+
+Factor = tuple[Atom, bool]  # a matrix, and whether it is transposed
+Product = tuple[Factor, Factor]
+_LINES = 8  # of a product, from which on it is worth a sum of matrices
+
+
+def with_joined_products(graph: Graph) -> Graph:
+    """The graph with terms of sums that are products with a factor in common as one: A @ B + A @ C as A @ (B + C)."""
+    if sum(b.op == "matmul" for b in graph.bindings) < 2:
+        return graph
+    uses = Counter(o for b in graph.bindings for o in b.operands)
+    uses.update(o.atom for o in graph.outputs)
+    inner = {o for b in graph.bindings if b.op == "add" for o in b.operands if uses[o] == 1 and o.shape == b.shape}
+    found: dict[Atom, list[list[int]]] = {}  # the groups of terms, by sums that are no terms of others
+    for b in graph.bindings:
+        if b.op == "add" and len(b.shape) == 2 and b not in inner:
+            groups = _grouped([_product_of(x, uses) for x, _ in _terms(b, b, uses)])
+            found |= {b: groups} if any(len(group) > 1 for group in groups) else {}
+
+    def joined(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
+        terms = [made for _, made in _terms(binding, binding.on(operands), uses)]
+        return reduce(a.builder.add, [_joined(a, [terms[k] for k in group]) for group in found[binding]])
+
+    return expanded(graph, {"add": joined}, {*found}) if found else graph
+
+
+def _terms(total: Node, made: Atom, uses: Counter[Atom]) -> list[tuple[Atom, Atom]]:
+    """The terms of a sum, with those of the same sum as it has been made."""
+    found, stack = [], [(total, made)]
+    while stack:
+        x, new = stack.pop()
+        if x.op == "add" and x.shape == total.shape and (x is total or uses[x] == 1):
+            stack += reversed([*zip(x.operands, new.operands, strict=True)])
+        else:
+            found.append((x, new))
+    return found
+
+
+def _grouped(products: list[Product | None]) -> list[list[int]]:
+    """The places of terms, those of products with a factor in common together."""
+    groups: list[list[int]] = []
+    for place, product in enumerate(products):
+        near = (g for g in groups if _common([products[k] for k in g] + [product]) is not None)
+        group = next(near, None)
+        if group is None:
+            groups.append(group := [])
+        group.append(place)
+    return groups
+
+
+def _joined(a: Arrays, terms: list[Atom]) -> Atom:
+    """The sum of products that have a factor in common; a single term as it is."""
+    products = [p for x in terms if (p := _product_of(x)) is not None]
+    side = _common(products) if len(products) > 1 else None
+    if side is None:
+        return terms[0]
+    same, *others = (a.swapped(x) if turned else x for x, turned in (products[0][side], *(p[1 - side] for p in products)))
+    total = reduce(a.builder.add, others)
+    return a.matmul(same, total) if side == 0 else a.matmul(total, same)
+
+
+def _product_of(x: Atom, uses: Counter[Atom] | None = None) -> Product | None:
+    """The factors of a product of matrices, which may have been transposed; None for others, and for what others read, too."""
+    turned, seen = False, [x]
+    while len(x.shape) == 2 and x.op in ("reshape", "transpose"):
+        source = x.operands[0]
+        if x.op == "reshape" and not (source.op == "reshape" and source.operands[0].shape == x.shape):
+            return None
+        turned ^= x.op == "transpose"
+        x = source if x.op == "transpose" else source.operands[0]
+        seen.append(x)
+    if x.op != "matmul" or x.dtype not in "df" or any(len(o.shape) != 2 or has_extents(o.shape) for o in x.operands):
+        return None
+    if min(*x.shape, x.operands[0].shape[1]) < _LINES or (uses is not None and any(uses[o] > 1 for o in seen)):
+        return None
+    first, second = (_oriented(o, turned) for o in x.operands)
+    return (second, first) if turned else (first, second)
+
+
+def _oriented(x: Atom, turned: bool) -> Factor:
+    while x.op == "transpose":
+        x, turned = x.operands[0], not turned
+    return x, turned
+
+
+def _common(products: Sequence[Product | None]) -> int | None:
+    """On which side products have a factor in common; None where they have none, or are no products."""
+    if None in products:
+        return None
+    sides = ({(id(x), turned) for x, turned in (p[side] for p in products if p)} for side in (0, 1))
+    return next((side for side, factors in enumerate(sides) if len(factors) == 1), None)
 
 
 _LOWER, _UPPER = operations("lower"), operations("upper")

@@ -257,7 +257,7 @@ def item(call: Lookup, owner: Any, key: Any) -> Any:
 def joined_by(owner: Any, key: Any) -> Any:
     """`np.r_[key]` or `np.c_[key]`."""
     found = owner[key]
-    found = as_array(found) if holds_traced(found) else fresh_numpy_array(found, ())
+    found = as_array(found) if np.size(found) and holds_traced(found) else fresh_numpy_array(found, ())
     if not isinstance(found, Tracer):
         return found
     call = Call.of(owner.__getitem__, (key,), {})

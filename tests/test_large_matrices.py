@@ -1,4 +1,4 @@
-"""Inverses and solutions of large matrices that are known to be triangular: by halves, nearly all of it products."""
+"""Large matrices: inverses and solutions of triangular ones by halves, and sums of products that have a factor in common."""
 
 import numpy as np
 import pytest
@@ -73,3 +73,53 @@ def test_constants_in_files_are_the_same_to_the_bit(value):
 def test_a_singular_one_is_numpys_error():
     with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
         sd.grad(fitted)(np.ones((110, 110)), np.ones(110))
+
+
+def squared_products(x):
+    return np.sum((x.T @ x) ** 2)
+
+
+def products_of_both(x, y):
+    return np.sum(np.tanh(x @ y.T + y @ x.T))
+
+
+def covariances(x):
+    away = x - x.mean(0)
+    return np.linalg.norm(away.T @ away / (len(x) - 1) - np.eye(x.shape[1]))
+
+
+def three_products(x, y):
+    return np.sum(np.sin(x.T @ x) + np.cos(x.T @ x) ** 2 + (x.T @ y) ** 2)
+
+
+def products_of_six(x, y):
+    return np.sum(np.sin(x.T @ x @ y.T[:12, :12] @ x.T @ x))
+
+
+def nothing_in_common(x, y):
+    return np.sum(np.sin(x @ y.T))
+
+
+@pytest.mark.parametrize(("f", "joined", "apart"), [
+    (squared_products, 2, 3), (covariances, 2, 3), (products_of_both, 4, 6), (three_products, 5, 8),
+    (products_of_six, 11, 12), (nothing_in_common, 3, 3),
+])  # fmt: skip
+def test_sums_of_products_with_a_common_factor_are_one_product(f, joined, apart):
+    x, y = RNG.normal(size=(20, 12)), RNG.normal(size=(20, 12))
+    args = (x, y)[: f.__code__.co_argcount]
+    wrt = tuple(range(len(args)))
+    for exact, count in ((False, joined), (True, apart)):
+        df = sd.grad(f, argnums=wrt, exact=exact)
+        assert df.source(*args).count("np.matmul(") == count
+        slopes, ways = df(*args), [RNG.normal(size=a.shape) for a in args]
+        rise = [f(*(a + h * w for a, w in zip(args, ways, strict=True))) for h in (1e-6, -1e-6)]
+        assert np.isclose(sum((s * w).sum() for s, w in zip(slopes, ways, strict=True)), (rise[0] - rise[1]) / 2e-6, rtol=1e-5)
+
+
+def test_products_that_others_read_stay():
+    def read_twice(x):
+        first, second = x.T @ x, x.T @ (2 * x)
+        return np.sum(np.sin(first + second) + first)
+
+    x = RNG.normal(size=(20, 12))
+    assert sd.trace(read_twice, x)(x) == pytest.approx(read_twice(x), rel=1e-12)
