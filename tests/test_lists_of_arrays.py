@@ -79,7 +79,34 @@ def matrices(x):
     return sum(np.trace(m) for m in found)
 
 
-KEPT = [forces, other_arrays, relaxed, backward_layers, from_the_end, held_by_an_object, matrices]
+def cells_of_rows(x):
+    rows = [r * 1.0 for r in x]
+    for k in range(1, len(rows)):
+        rows[k][0] += rows[k - 1][1]
+        rows[k][1:] *= 0.5
+    return sum((a * a).sum() for a in rows)
+
+
+def neighbours_of_rows(x):
+    rows = [r * 1.0 for r in x]
+    for _ in range(10):
+        for k in range(1, len(rows) - 1):
+            rows[k][1:-1] = 0.25 * (rows[k][:-2] + rows[k][2:] + rows[k - 1][1:-1] + rows[k + 1][1:-1])
+    return sum((r * r).sum() for r in rows)
+
+
+def rows_of_an_array(x):
+    rows = list(x * 1.0)
+    for k in range(1, len(rows)):
+        rows[k][0] = rows[k - 1].sum() * 0.3
+        rows[k] *= 1.1
+    return sum((r * r).sum() for r in rows)
+
+
+KEPT = [
+    forces, other_arrays, relaxed, backward_layers, from_the_end, held_by_an_object, matrices, cells_of_rows,
+    neighbours_of_rows, rows_of_an_array,
+]  # fmt: skip
 
 
 def an_array_with_another_name(x):
@@ -115,14 +142,6 @@ def places_swapped(x):
     return sum(k * (a * a).sum() for k, a in enumerate(rows))
 
 
-def cells_of_rows(x):
-    rows = [r * 1.0 for r in x]
-    for k in range(1, len(rows)):
-        rows[k][0] += rows[k - 1][1]
-        rows[k][1:] *= 0.5
-    return sum((a * a).sum() for a in rows)
-
-
 def two_lists_of_the_same(x):
     rows = [r * 1.0 for r in x]
     others = rows[:]
@@ -154,7 +173,7 @@ def rows_by_data(x):
 
 
 ALIKE = [
-    an_array_with_another_name, an_array_that_is_named_in_a_round, one_array_at_two_places, places_swapped, cells_of_rows,
+    an_array_with_another_name, an_array_that_is_named_in_a_round, one_array_at_two_places, places_swapped,
     two_lists_of_the_same, a_list_that_grows, other_shapes, rows_by_data,
 ]  # fmt: skip
 

@@ -15,7 +15,7 @@ from typing import Any
 from symdiff.ir.building import Builder, active_builders
 from symdiff.tracing.loops.items import within
 from symdiff.tracing.loops.keeping import Again
-from symdiff.tracing.loops.parts import Parts, at_way, is_cell, parts_of
+from symdiff.tracing.loops.parts import Parts, are_arrays, at_way, is_cell, is_list_of_arrays, parts_of
 from symdiff.tracing.loops.stores import Listed, numbers_of
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.operands import as_atom
@@ -30,10 +30,11 @@ _MOST = 64  # changes in one round, of which a loop in it that is written out ma
 class Columns:
     """The numbers and arrays of the items of a list, in `cells`, by the names that items have them under."""
 
-    def __init__(self, keeping: Any, owner: Sequence[Any], place: Any) -> None:
+    def __init__(self, keeping: Any, owner: Sequence[Any], place: Any, way: Any) -> None:
         self.keeping = keeping
         self.owner: Any = owner
         self.place = place  # of the loop
+        self.way = way  # to the list
         self.like: Parts = parts_of(owner[0])  # type: ignore[assignment]
         self.cells: dict[Any, Any] = {}
         self.kinds: dict[Any, Any] = {}  # of numbers, for Python
@@ -44,29 +45,28 @@ class Columns:
         self.shared = False  # whether others may have the arrays of items
         self.others: dict[Any, Any] = {}  # what gives the other parts of an item
         self.standing: list[tuple[Any, Any]] = []  # what stands for items, with their symbols
-        self.way: Any = None  # to the list
         self.changes: list[Any] = []  # the rounds in which items have changed
         self.stamps: dict[Any, Any] = {}  # what is another object after a change of cells that items have not been given
 
     @classmethod
-    def of(cls, keeping: Any, owner: Any, place: Any, builder: Builder, by_number: Any) -> "Columns | None":
+    def of(cls, keeping: Any, owner: Any, place: Any, way: Any, builder: Builder, by_number: Any) -> "Columns | None":
         """For a list whose items are alike, of whose other parts `by_number` tells what gives them; None for others."""
         if is_list_of_arrays(owner) and _are_apart(owner):
-            return Rows(keeping, owner, place, builder)
+            return Rows(keeping, owner, place, way, builder)
         found = [parts_of(v) for v in owner] if type(owner) is list and owner else [None]
         first = found[0]
         if first is None or is_cell(owner[0]) or (first.kind is not dict and not _assigns_plainly(first.kind)):
             return None
         if any(f is None or f[:2] != first[:2] for f in found) or not _are_apart(owner):
             return None
-        made = cls(keeping, owner, place)
+        made = cls(keeping, owner, place, way)
         for name, column in zip(first.names, zip(*(f.parts for f in found if f is not None), strict=True), strict=True):
             known = place, _called(name)
             numbers = None if known in keeping.unlisted else numbers_of(column, lambda _: False)
             if numbers is not None:
                 made.cells[name] = numbers.cells(builder)
                 made.kinds[name] = numbers.kinds(keeping.kinds.get(known, ()))
-            elif _are_arrays(column):
+            elif are_arrays(column):
                 made._take(name, column, builder)
             else:
                 made.others[name] = by_number(column, builder)
@@ -207,16 +207,29 @@ class Columns:
 
 
 class Rows(Columns):
-    """The arrays of a list, which are the rows of one."""
+    """The arrays of a list, which are the rows of one: copies of these, or views, where rounds change cells of them."""
 
-    def __init__(self, keeping: Any, owner: Sequence[Any], place: Any, builder: Builder) -> None:
-        super().__init__(keeping, owner, place)
+    def __init__(self, keeping: Any, owner: Sequence[Any], place: Any, way: Any, builder: Builder) -> None:
+        super().__init__(keeping, owner, place, way)
         self._take(_ROW, [*owner], builder)
         self.shared = _overlap([v.shared() for v in owner])
+        self.are_views = (place, way) in keeping.viewed
         self.refresh()
+        if self.are_views:
+            self.in_place.add(_ROW)
+            if self.shared:
+                raise self.refuse()
+            self._close(_ROW)
 
     def item(self, k: Any) -> Any:
         return self._part(_ROW, k)
+
+    def refresh(self) -> None:
+        if not (self.are_views and self.stamps):  # which show what is there
+            super().refresh()
+
+    def _part(self, name: Any, k: Any) -> Any:
+        return self.cells[name][k] if self.are_views else super()._part(name, k)
 
     def parts(self) -> Iterator[tuple[Any, Any, Any]]:
         return ((self.owner, k, array) for k, array in enumerate([*self.owner]))
@@ -229,7 +242,15 @@ class Rows(Columns):
 
     def written(self, k: Any, value: Any, in_place: bool) -> None:
         """An item of the list is another array, or has other cells."""
+        if self.are_views and not in_place:
+            raise self.refuse()
         self._write(k, _ROW, value, in_place)
+
+    def _met(self) -> None:
+        if self.are_views or (self.place, self.way) in self.keeping.viewed:
+            raise self.refuse()
+        self.keeping.viewed.add((self.place, self.way))
+        raise Again
 
 
 class Placing:
@@ -354,17 +375,6 @@ def _are_apart(items: Sequence[Any]) -> bool:
     return len(set(map(id, items))) == len(items)
 
 
-def is_list_of_arrays(owner: Any) -> bool:
-    """Whether a list holds arrays that may be the rows of one."""
-    return type(owner) is list and _are_arrays(owner)
-
-
-def _are_arrays(column: Sequence[Any]) -> bool:
-    return (
-        bool(column) and all(isinstance(v, Tracer) and v.shape and v.dtype.char in "dD" for v in column) and _are_alike(column)
-    )
-
-
 def _from_front(key: Any, owner: Sequence[Any]) -> Any:
     """A place in a list, counted from the front; `IndexError` where there is none."""
     return range(len(owner))[key] if type(key) is int else within(key, len(owner))
@@ -373,10 +383,6 @@ def _from_front(key: Any, owner: Sequence[Any]) -> Any:
 def _called(name: Any) -> str:
     """By what it is noted which numbers items have under a name."""
     return f"{name} of items"
-
-
-def _are_alike(column: Sequence[Any]) -> bool:
-    return len({(v.shape, v.dtype, type(v)) for v in column}) == 1
 
 
 def assign(item: Any, name: Any, value: Any) -> None:
@@ -393,7 +399,7 @@ def begin_columns(keeping: Any, place: Any, held: dict[str, Any], by_number: Any
     """Lists of which rounds of a loop change items are columns from now on."""
     ways = [way for way in keeping.in_columns.get(place, ()) if (place, way) not in keeping.not_columns]
     for way, owner in [(way, at_way(held, way)) for way in ways]:
-        made = None if id(owner) in keeping.columns else Columns.of(keeping, owner, place, active_builders()[-1], by_number)
+        taken = id(owner) in keeping.columns
+        made = None if taken else Columns.of(keeping, owner, place, way, active_builders()[-1], by_number)
         if made is not None:
-            made.way = way
             keeping.columns[id(owner)] = made

@@ -12,10 +12,11 @@ from types import GeneratorType
 from typing import Any, NamedTuple
 
 from symdiff.tracing.loops.collected import plain_list
-from symdiff.tracing.loops.columns import Changing, Placing, begin_columns, is_list_of_arrays
+from symdiff.tracing.loops.columns import Changing, Placing, begin_columns
 from symdiff.tracing.loops.items import Items, by_number, items_of, plain_values
 from symdiff.tracing.loops.keeping import FEW, Keeping
 from symdiff.tracing.loops.of_integers import are_integers
+from symdiff.tracing.loops.parts import is_list_of_arrays
 from symdiff.tracing.loops.rounds import KeptRounds, Told
 from symdiff.tracing.loops.states import Taker
 from symdiff.tracing.loops.stores import Listed

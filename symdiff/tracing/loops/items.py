@@ -5,6 +5,7 @@ own iterator, for a number and for a symbol of one; what has parts then stands f
 have few structures, but for their numbers and arrays. Other values have no items by number.
 """
 
+import functools
 import gc
 import itertools
 import math
@@ -19,14 +20,14 @@ from symdiff.ir.building import Builder, active_builders
 from symdiff.tracing.loops.collected import Collected, plain_list
 from symdiff.tracing.loops.growing import Growing
 from symdiff.tracing.loops.iterators import written_in_python
-from symdiff.tracing.loops.parts import is_cell, leaves_of, parts_of
+from symdiff.tracing.loops.parts import is_cell, is_list_of_arrays, leaves_of, parts_of
 from symdiff.tracing.loops.stores import Listed
 from symdiff.tracing.state.attempt import current_keeping
 from symdiff.tracing.values.integers import Integer, integers_among, traced_range
 from symdiff.tracing.values.kinds import kind_of_several, traced_form
 from symdiff.tracing.values.operands import as_atom, traced_result
 from symdiff.tracing.values.selecting import is_same_mask
-from symdiff.tracing.values.storage import Storage, View
+from symdiff.tracing.values.storage import Storage, View, root_of
 from symdiff.tracing.values.traced_keys import item_of, read
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary.libraries import user_line
@@ -222,7 +223,14 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
         loop.read.update(read)
     if isinstance(found, Listed):
         return lambda k: opened[-1].standing(found[k])
-    return lambda k: opened[-1].standing(_noted(values, found(within(k, len(values)))))
+
+    def item(k: Any) -> Any:
+        one = opened[-1].standing(_noted(values, found(within(k, len(values)))))
+        if is_list_of_arrays(values):
+            root_of(one.shared().storage).watch = functools.partial(path.keeping.note_rows, values)
+        return one
+
+    return item
 
 
 def within(k: Any, count: int) -> Any:

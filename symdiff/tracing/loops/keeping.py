@@ -116,6 +116,7 @@ class Keeping:
         self.items: dict[int, tuple[Any, Any]] = {}  # what stands for items of lists in rounds, with these lists
         self.in_columns: dict[Place, list[Any]] = {}  # the ways from names to lists of which rounds of a loop change items
         self.not_columns: set[Any] = set()  # loops and such ways of which rounds do more than columns know
+        self.viewed: set[Any] = set()  # the same, of which rounds change cells of the arrays that a list has
         self.columns: dict[int, Any] = {}  # these lists in loops that are being kept, by their identity
         self.settled: set[Place] = set()  # loops over lists of which it must be known which rounds appended to them
         self.collected: dict[int, Any] = {}  # what stands for lists behind loops

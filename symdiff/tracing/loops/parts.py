@@ -7,7 +7,7 @@ together again has the class, the keys in their order and the attributes of what
 
 import types
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,6 +81,17 @@ def parts_of(value: Any) -> Parts | None:
     slots = [name for cls in kind.__mro__ for name in vars(cls) if _is_slot(cls, name) and hasattr(value, name)]
     names = (*own, *slots)
     return Parts(kind, names, tuple([own[n] if n in own else getattr(value, n) for n in names])) if names else None
+
+
+def is_list_of_arrays(owner: Any) -> bool:
+    """Whether a list holds arrays that may be the rows of one."""
+    return type(owner) is list and are_arrays(owner)
+
+
+def are_arrays(values: Sequence[Any]) -> bool:
+    """Whether all of some values, of which there are any, are arrays of floating numbers of one shape and dtype."""
+    found = all(isinstance(v, Tracer) and v.shape and v.dtype.char in "dD" for v in values)
+    return found and len({(v.shape, v.dtype, type(v)) for v in values}) == 1
 
 
 def leaves_of(value: Any, beside: Container[Any] = ()) -> Iterator[Any]:
