@@ -361,3 +361,16 @@ def test_files_have_loops_over_parts_and_no_tables_of_places(f, bounds):
     args = [RNG.normal(size=(24, 24)), RNG.normal(size=24)][: f.__code__.co_argcount]
     text = sd.grad(f, tuple(range(len(args)))).source(*args, target="c")
     assert all(bound in text for bound in bounds) and "table" not in text
+
+
+def test_places_among_numbers_at_equal_distances_are_looked_for_in_a_table_of_the_file():
+    def stepped(x, t):
+        s = x[0]
+        for k in range(len(x)):
+            s = 0.5 * s + t[np.searchsorted(np.arange(400.0), 30 * s + x[k])]
+        return s
+
+    x, t = RNG.uniform(size=100), np.sin(np.arange(401.0))
+    text = sd.value_and_grad(stepped).source(x, t, target="c")
+    assert "table0[i0] <" in text and "i < 400" not in text
+    assert sd.value_and_grad(stepped)(x, t)[0] == pytest.approx(stepped(x, t), rel=1e-12)

@@ -85,6 +85,8 @@ class Values:
         """An array in memory."""
         if array.buffer is not None and buffer is None:
             return array
+        if array.lasting is not None and buffer is None:
+            return self.words.cells(array.lasting())
         buffer = buffer or self.new(array)
         self.words.reserve(buffer, array.shape[0] if array.shape else 1)
         self.fill(array, Writer(self.words, buffer))

@@ -35,13 +35,16 @@ Nexts = list[tuple[Buffer, Number, bool]]  # variables with their next values; w
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """An array, by the formula for a cell; `buffer` where it is in memory; `flat` finds the formula by a cell's place alone."""
+    """An array, by the formula for a cell; `buffer` where it is in memory; `flat` finds the formula by a cell's place alone;
+    `lasting` is a constant's memory, for who needs it.
+    """
 
     shape: Shape
     dtype: str
     at: Formula
     buffer: Buffer | None = None
     flat: Callable[[], Formula | None] = lambda: None
+    lasting: Callable[[], Buffer] | None = None
 
 
 class Matrix(NamedTuple):

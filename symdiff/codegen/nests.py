@@ -187,7 +187,8 @@ class Nest(Values):
         if self._is_range(position, node) and not self.arrays:
             line = self.line_of(position)
             assert line is not None
-            return Cells(node.shape, node.dtype, lambda index: self.words.real(place_of(line, index)))
+            lasting = functools.cache(lambda: self.words.table(node.params)) if node.op == "const" else None
+            return Cells(node.shape, node.dtype, lambda index: self.words.real(place_of(line, index)), lasting=lasting)
         if node.op == "const":
             return self.words.cells(self.words.table(node.params))
         if node.op == "size":

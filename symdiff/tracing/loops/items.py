@@ -223,10 +223,11 @@ def item_by_number(values: Sequence[Any], k: Any) -> Callable[[Any], Any] | None
         loop.read.update(read)
     if isinstance(found, Listed):
         return lambda k: opened[-1].standing(found[k])
+    are_rows = is_list_of_arrays(values)
 
     def item(k: Any) -> Any:
         one = opened[-1].standing(_noted(values, found(within(k, len(values)))))
-        if is_list_of_arrays(values):
+        if are_rows:
             root_of(one.shared().storage).watch = functools.partial(path.keeping.note_rows, values)
         return one
 
