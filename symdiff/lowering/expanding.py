@@ -7,8 +7,9 @@ among their factors.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import reduce
+from typing import Any
 
 from symdiff.ir.arrays.algebra import Arrays, full_key, kept_shape
 from symdiff.ir.building import Builder
@@ -74,6 +75,7 @@ def _sum_of(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
 
 Factor = tuple[Atom, bool]  # a matrix, and whether it is transposed
 Product = tuple[Factor, Factor]
+Group = tuple[int, list[int]]  # on which side terms have a factor in common, and their places
 _LINES = 8  # of a product, from which on it is worth a sum of matrices
 
 
@@ -84,15 +86,15 @@ def with_joined_products(graph: Graph) -> Graph:
     uses = Counter(o for b in graph.bindings for o in b.operands)
     uses.update(o.atom for o in graph.outputs)
     inner = {o for b in graph.bindings if b.op == "add" for o in b.operands if uses[o] == 1 and o.shape == b.shape}
-    found: dict[Atom, list[list[int]]] = {}  # the groups of terms, by sums that are no terms of others
+    found: dict[Atom, list[Group]] = {}  # for sums that are no terms of others
     for b in graph.bindings:
         if b.op == "add" and len(b.shape) == 2 and b not in inner:
             groups = _grouped([_product_of(x, uses) for x, _ in _terms(b, b, uses)])
-            found |= {b: groups} if any(len(group) > 1 for group in groups) else {}
+            found |= {b: groups} if any(len(places) > 1 for _, places in groups) else {}
 
     def joined(a: Arrays, binding: Node, operands: tuple[Atom, ...]) -> Atom:
         terms = [made for _, made in _terms(binding, binding.on(operands), uses)]
-        return reduce(a.builder.add, [_joined(a, [terms[k] for k in group]) for group in found[binding]])
+        return reduce(a.builder.add, [_joined(a, side, [terms[k] for k in places]) for side, places in found[binding]])
 
     return expanded(graph, {"add": joined}, {*found}) if found else graph
 
@@ -109,24 +111,22 @@ def _terms(total: Node, made: Atom, uses: Counter[Atom]) -> list[tuple[Atom, Ato
     return found
 
 
-def _grouped(products: list[Product | None]) -> list[list[int]]:
-    """The places of terms, those of products with a factor in common together."""
-    groups: list[list[int]] = []
-    for place, product in enumerate(products):
-        near = (g for g in groups if _common([products[k] for k in g] + [product]) is not None)
-        group = next(near, None)
-        if group is None:
-            groups.append(group := [])
-        group.append(place)
-    return groups
+def _grouped(products: list[Product | None]) -> list[Group]:
+    """The terms of a sum, products with those that have the factor in common which most of them have."""
+    sides = [[(side, id(x), turned) for side, (x, turned) in enumerate(p or ())] for p in products]
+    counts = Counter(key for keys in sides for key in keys)
+    groups: dict[Any, Group] = {}
+    for place, keys in enumerate(sides):
+        key = max(keys, key=counts.__getitem__, default=(0, place))
+        groups.setdefault(key, (key[0], []))[1].append(place)
+    return [*groups.values()]
 
 
-def _joined(a: Arrays, terms: list[Atom]) -> Atom:
-    """The sum of products that have a factor in common; a single term as it is."""
-    products = [p for x in terms if (p := _product_of(x)) is not None]
-    side = _common(products) if len(products) > 1 else None
-    if side is None:
+def _joined(a: Arrays, side: int, terms: list[Atom]) -> Atom:
+    """The sum of products that have the factor on a side in common; a single term as it is."""
+    if len(terms) == 1:
         return terms[0]
+    products = [p for x in terms if (p := _product_of(x)) is not None]
     same, *others = (a.swapped(x) if turned else x for x, turned in (products[0][side], *(p[1 - side] for p in products)))
     total = reduce(a.builder.add, others)
     return a.matmul(same, total) if side == 0 else a.matmul(total, same)
@@ -154,14 +154,6 @@ def _oriented(x: Atom, turned: bool) -> Factor:
     while x.op == "transpose":
         x, turned = x.operands[0], not turned
     return x, turned
-
-
-def _common(products: Sequence[Product | None]) -> int | None:
-    """On which side products have a factor in common; None where they have none, or are no products."""
-    if None in products:
-        return None
-    sides = ({(id(x), turned) for x, turned in (p[side] for p in products if p)} for side in (0, 1))
-    return next((side for side, factors in enumerate(sides) if len(factors) == 1), None)
 
 
 _LOWER, _UPPER = operations("lower"), operations("upper")
