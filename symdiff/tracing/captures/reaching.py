@@ -569,12 +569,13 @@ class Reach:
         space = self._spaces.get(id(namespace))
         if space is None:
             space = self._spaces[id(namespace)] = self._watch.names(namespace)
-        for name in names:
-            if name not in space:
-                value = namespace.get(name, ABSENT)
-                if value is ABSENT and namespace is not beyond and (beyond is not vars(builtins) or name not in BUILTINS):
-                    self._of_names(beyond, (name,), prefix)
-                space[name] = value if value is ABSENT else self._kept(value, prefix + name, namespace.get, name)
+        new = [name for name in names if name not in space]
+        if namespace is not beyond:
+            known = BUILTINS if beyond is vars(builtins) else ()
+            self._of_names(beyond, [name for name in new if name not in namespace and name not in known], prefix)
+        for name in new:
+            value = namespace.get(name, ABSENT)
+            space[name] = value if value is ABSENT else self._kept(value, prefix + name, namespace.get, name)
 
     def _of_namespace(self, namespace: Namespace, name: str) -> None:
         """All names of a namespace; functions and classes wait until they are mentioned."""

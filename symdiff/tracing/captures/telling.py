@@ -14,6 +14,7 @@ import datetime
 import decimal
 import functools
 import gc
+import inspect
 import io
 import itertools
 import logging
@@ -236,7 +237,8 @@ def has_metadata(value: Any, name: str) -> bool:
 
 
 def metadata(name: str, holders: list[Any]) -> Iterable[Any]:
-    found = [getattr(holder, name, None) for holder in holders]
+    ask = inspect.get_annotations if name == "__annotations__" else lambda holder: getattr(holder, name, None)
+    found = list(map(ask, holders))  # to ask a class for annotations that it has not would give it some
     return found if name.endswith(("name__", "doc__", "module__")) else parts(found)
 
 
