@@ -3,6 +3,7 @@
 import itertools
 import re
 import threading
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -161,6 +162,37 @@ def test_many_arguments():
     assert f(args) == [*expected[:-1], args[-2]]
     with pytest.raises(sd.BackendError, match="1000 floating-point arguments"):
         sd.grad(lambda values: sum(a * b for a, b in itertools.pairwise(values)), backend="native")(args)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n"), [(lambda n: [np.arange(3.0) + k for k in range(n)], 60), (lambda n: [1.5 + k for k in range(n)], 600)]
+)
+def test_lists_of_many_are_checked_in_text_of_linear_length(monkeypatch, kind, n):
+    written = []
+
+    def noting(made):
+        def note(*args):
+            found = made(*args)
+            written.append(len(found if isinstance(found, str) else args[0].text))
+            return found
+
+        return note
+
+    monkeypatch.setattr("symdiff.runtime.fastcall._entry", noting(import_module("symdiff.runtime.fastcall")._entry))
+    monkeypatch.setattr("symdiff.pipeline.load", noting(import_module("symdiff.pipeline").load))
+    for size in (n, 2 * n):
+        sd.grad(lambda values: sum(np.sum(a * b) for a, b in itertools.pairwise(values)))(kind(size))
+    short, long = written
+    assert long < 2.5 * short
+
+
+def test_lists_of_many_pairs_have_a_door():
+    pairs = [(1.0 * k, 2.0) for k in range(600)]
+    g = sd.grad(lambda pairs: sum(a * a * b for a, b in pairs))
+    expected = [(2 * a * b, a * a) for a, b in pairs]
+    assert g(pairs) == g(pairs) == expected
+    assert g._door is not None
+    assert g([(np.float64(a), b) for a, b in pairs]) == expected
 
 
 def test_other_arguments_are_declined():

@@ -74,6 +74,18 @@ class Kept(dict[Any, Any]):
         self._bytes.clear()
 
 
+def behind_structures(door: Callable[..., Any], tree: Any, marks: list[Any], plain: bool = False) -> Callable[..., Any]:
+    """A door for leaves, behind arguments in a structure; where it is `plain`, the arguments are leaves that it checks."""
+
+    def through(*args: Any, out: Any = None) -> Any:
+        if plain and out is None:  # machine code declines what is no leaf
+            return door(*args)
+        leaves, given, found = structures.structure_taken_apart(args, {})
+        return door(*leaves, out=out) if found == marks and given == tree else MISS
+
+    return through
+
+
 class Compiled:
     """One specialisation: call it with the traced leaves in order. `tree` is the result's optree structure."""
 
@@ -136,22 +148,12 @@ class Compiled:
         """
         known = self._structured
         if known is None or known[:2] != (tree, marks):
-            known = self._structured = tree, marks, self._structured_door(tree, marks)
+            door = self.leaf_door
+            assert door is not None
+            leaf_arguments = structures.structure(((0,) * visible_input_count(self.graph), {}), none_is_leaf=True)
+            plain = self.machine is not None and not self.direct and tree == leaf_arguments
+            known = self._structured = tree, marks, behind_structures(door, tree, marks, plain)
         return known[2]
-
-    def _structured_door(self, tree: Any, marks: list[Any]) -> Callable[..., Any]:
-        door = self.leaf_door
-        assert door is not None
-        leaf_arguments = structures.structure(((0,) * visible_input_count(self.graph), {}), none_is_leaf=True)
-        plain = self.machine is not None and not self.direct and tree == leaf_arguments
-
-        def through(*args: Any, out: Any = None) -> Any:
-            if plain and out is None:  # machine code declines what is no leaf
-                return door(*args)
-            leaves, given, found = structures.structure_taken_apart(args, {})
-            return door(*leaves, out=out) if found == marks and given == tree else MISS
-
-        return through
 
     @functools.cached_property
     def leaf_door(self) -> Callable[..., Any] | None:

@@ -30,6 +30,7 @@ from symdiff.api.compiled import (
     Guarded,
     Kept,
     add_specialisation,
+    behind_structures,
     compiled_of,
     kept_specialisation,
     packed,
@@ -388,7 +389,8 @@ class Function:
         elif call.has_settings or compiled.door is None or (self.extra and not (flat and compiled.direct)):
             self._door = None
         elif self._kinds and not self._fits_doors(call, compiled):
-            self._door = specialised_door(compiled.entry, call.leaves) if compiled.direct and flat else None
+            door = specialised_door(compiled.leaf_door, call.leaves)
+            self._door = door if compiled.direct and flat else behind_structures(door, call.tree, call.marks)
             direct_vectorcall(self, 0)
         elif compiled.direct and flat:
             self._door = compiled.entry

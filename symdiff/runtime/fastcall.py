@@ -79,7 +79,7 @@ FUNCTIONS = (
 _TYPE, _SIZE, _ITEMS, _LISTED, _VALUE = 8, 16, tuple.__basicsize__, 24, 16
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
-PAIRED = 4  # results up to which each pair is compared in code of its own
+PAIRED = 32  # pairs of arrays up to which each is compared in code of its own
 OFTEN = 100_000  # calls in which about as much time is lost by quickly made code as it takes LLVM to make better code
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
@@ -368,11 +368,12 @@ def _entry(
     shapes = [_sizes(o, axis, count) for o, axis in zip(outputs, axes[n:], strict=True)]
     places = [_array(t, i, o.dtype, sizes, True) for i, o, sizes in zip(items, outputs, shapes, strict=True)]
     made = [(p, _bytes(t, o, axis, count)) for p, o, axis in zip(places, outputs, axes[n:], strict=True)]
-    for k, memory in enumerate(made):
-        for other in [*(made[:k] if len(outputs) <= PAIRED else ()), *(own for own in taken if own[1])]:
+    held = [own for own in taken if own[1]]
+    if many := len(made) * (len(made) + len(held)) > PAIRED:
+        _require_all_apart(t, held, made)
+    for k, memory in enumerate(() if many else made):
+        for other in [*made[:k], *held]:
             _require_apart(t, memory, other)
-    if len(outputs) > PAIRED:
-        _require_all_apart(t, made)
     checked = bool(machine_checks(program))
     ended = "miss" if checked else "memory" if grows else ""
     stopped = "stopped" if calls else ended
@@ -405,7 +406,7 @@ def _entry(
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
     # Optimised it takes LLVM five times as long, for no shorter calls.
     head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known) noinline optnone nounwind {"
-    pairs = [_APART] if len(outputs) > PAIRED else []
+    pairs = [_APART] if many else []
     return "\n".join([*_declarations(t, shapes), *pairs, head, *t.lines, "}"])
 
 
@@ -426,10 +427,10 @@ def _require_apart(t: Text, *arrays: Memory) -> None:
     t.require(t.put(f"or i1 {t.put(f'icmp ule i64 {end}, {other}')}, {t.put(f'icmp ule i64 {last}, {start}')}"))
 
 
-def _require_all_apart(t: Text, arrays: list[Memory]) -> None:
-    """Go on where no two of many arrays share memory, by a loop over pairs of them."""
-    table = _table(t, [end for memory in arrays for end in _ends(t, memory)])
-    t.require(t.put(f"call i1 @apart(ptr {table}, i64 {len(arrays)})"))
+def _require_all_apart(t: Text, held: list[Memory], made: list[Memory]) -> None:
+    """Go on where no array of `made` shares memory with another one, by a loop over pairs of them."""
+    table = _table(t, [end for memory in (*held, *made) for end in _ends(t, memory)])
+    t.require(t.put(f"call i1 @apart(ptr {table}, i64 {len(held)}, i64 {len(held) + len(made)})"))
 
 
 def _table(t: Text, words: Sequence[int | str]) -> str:
@@ -441,11 +442,11 @@ def _table(t: Text, words: Sequence[int | str]) -> str:
 
 
 _APART = """
-define private i1 @apart(ptr %table, i64 %n) nounwind {
+define private i1 @apart(ptr %table, i64 %from, i64 %n) nounwind {
 entry:
   br label %outer
 outer:
-  %k = phi i64 [1, %entry], [%k1, %after]
+  %k = phi i64 [%from, %entry], [%k1, %after]
   %k1 = add i64 %k, 1
   %more = icmp slt i64 %k, %n
   br i1 %more, label %first, label %apart

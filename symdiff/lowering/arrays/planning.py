@@ -4,11 +4,12 @@ Assumes tasks in order. Guarantees that an array is used again once its value is
 writes cell by cell, and that results are computed in the outputs themselves.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from symdiff.ir.node import Node
-from symdiff.lowering.arrays.fusing import Fused, Kernel
+from symdiff.lowering.arrays.fusing import Fused, Kernel, Task
 from symdiff.lowering.arrays.nesting import Nest
 from symdiff.lowering.arrays.plan import (
     BLOCK,
@@ -38,7 +39,8 @@ def plan_arrays(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayP
     plan = ArrayPlan(fused, nests=nests or {})
     _outputs(plan)
     nodes = plan.program.nodes
-    last = last_reads(plan)
+    lives = _Lives(plan)
+    last = lives.last
     free = _Free(plan)
     for index, task in enumerate(fused.tasks):
         if isinstance(task, Kernel) and task.domain != () and index not in plan.nests:
@@ -52,7 +54,7 @@ def plan_arrays(fused: Fused, nests: Mapping[int, Nest] | None = None) -> ArrayP
                 _sums(plan, task, loop, inner)
         for value in writes(nodes, task):
             if value not in plan.places:
-                _give_place(plan, index, value, free, last)
+                _give_place(plan, index, value, free, lives)
         held = {plan.places[v] for v in writes(nodes, task) if last[v] > index}
         for value in sorted({*reads(nodes, task), *writes(nodes, task)}):
             place = plan.places.get(value)
@@ -84,6 +86,57 @@ class _Free:
             del pool[best]
         self.slots[taken] = (code, larger(cells, best))
         return taken
+
+
+class _Inside(NamedTuple):
+    """Positions in a kernel's program: of the values that it stores, and of the last nodes that read arrays which one of its
+    operands alone shows, with that operand.
+    """
+
+    stored: dict[int, int]
+    read: dict[int, tuple[int, int]]
+
+
+class _Lives:
+    """Where stored values are read for the last time: `last` has the tasks."""
+
+    def __init__(self, plan: ArrayPlan) -> None:
+        self.plan = plan
+        self.last = last_reads(plan)
+        self._inside: dict[int, _Inside] = {}
+
+    def inside(self, index: int) -> _Inside:
+        """The places in a task, a kernel."""
+        if index not in self._inside:
+            self._inside[index] = self._found(self.plan.fused.tasks[index])
+        return self._inside[index]
+
+    def _found(self, kernel: Task) -> _Inside:
+        assert isinstance(kernel, Kernel)
+        nodes, program = self.plan.program.nodes, kernel.program
+        stores = ((k, sink.value) for k, sink in enumerate(kernel.sinks) if sink.kind == "store")
+        bases = Counter(base_step(nodes, operand) for operand in kernel.operands)
+        reading, read = last_uses(program), {}
+        for at, node in enumerate(program.nodes):
+            if node.op == "input":
+                shown = operand = kernel.operands[node.params[0]]
+                while nodes[operand].op == "reshape":
+                    operand = nodes[operand].operands[0]
+                if bases[operand] == 1:
+                    read[operand] = reading[at], shown
+        return _Inside({value: program.outputs[k].cells[0] for k, value in stores}, read)
+
+    def overwrites(self, index: int, value: int, operand: int) -> bool:
+        """Whether a kernel has read an operand, cell by cell, when it stores a value of the same shape and dtype."""
+        stored, read = self.inside(index)
+        if value not in stored or operand not in read:
+            return False
+        kernel, nodes = self.plan.fused.tasks[index], self.plan.program.nodes
+        assert isinstance(kernel, Kernel)
+        position, (end, shown) = stored[value], read[operand]
+        writing = kernel.program.nodes[position]
+        alike = nodes[shown].shape == nodes[value].shape and nodes[shown].dtype == nodes[value].dtype
+        return alike and end <= position and not (writing.op in NOT_IN_PLACE or is_leaf(writing))
 
 
 def _misfit(slot: int, cells: int) -> tuple[Any, ...]:
@@ -126,7 +179,7 @@ def _outputs(plan: ArrayPlan) -> None:
         plan.places[value] = ("output", k)
 
 
-def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, last: dict[int, int]) -> None:
+def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, lives: _Lives) -> None:
     node = plan.program.nodes[value]
     if node.shape == ():
         plan.places[value] = ("number", 0)
@@ -134,11 +187,11 @@ def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, last: dict
     if node.op in HEADS and node.op != "sum" and not is_planned(node):
         plan.places[value] = ("fresh", 0)
         return
-    ahead = _ahead(plan, index, value, last)
+    ahead = _ahead(plan, index, value, lives)
     if ahead is not None:
         plan.places[value] = ahead
         return
-    taken = _in_place(plan, index, value, last)
+    taken = _in_place(plan, index, value, lives)
     cells = domain_size(node.shape)
     if taken is None:
         taken = free.take(node.dtype, cells)
@@ -148,10 +201,10 @@ def _give_place(plan: ArrayPlan, index: int, value: int, free: _Free, last: dict
     plan.places[value] = ("work", taken)
 
 
-def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> int | None:
+def _in_place(plan: ArrayPlan, index: int, value: int, lives: _Lives) -> int | None:
     """The slot of an operand that dies in this kernel and that the kernel has read when it writes the value."""
     task = plan.fused.tasks[index]
-    nodes = plan.program.nodes
+    nodes, last = plan.program.nodes, lives.last
     if not isinstance(task, Kernel):
         source = nodes[value].operands[0] if nodes[value].op in OVERWRITING else -1
         place = plan.places.get(source)
@@ -160,43 +213,25 @@ def _in_place(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> 
         others = [base_step(nodes, o) for o in nodes[value].operands[1:]]
         return None if source in others else place[1]
     used = {plan.places[v] for v in writes(nodes, task) if v in plan.places}
-    for operand in _overwritten(plan, task, value):
+    for operand in lives.inside(index).read:
         place = plan.places.get(operand)
-        if place is not None and place[0] == "work" and place not in used and last[operand] == index:
+        if place is None or place[0] != "work" or place in used or last[operand] != index:
+            continue
+        if lives.overwrites(index, value, operand):
             return place[1]
     return None
 
 
-def _overwritten(plan: ArrayPlan, kernel: Kernel, value: int) -> Iterator[int]:
-    """The operands that a kernel has read, cell by cell, when it stores a value of the same shape and dtype."""
-    nodes, program = plan.program.nodes, kernel.program
-    store = next((k for k, s in enumerate(kernel.sinks) if s.kind == "store" and s.value == value), None)
-    if store is None:
-        return
-    position = program.outputs[store].cells[0]
-    if program.nodes[position].op in NOT_IN_PLACE or is_leaf(program.nodes[position]):
-        return
-    reading = last_uses(program)
-    bases = [base_step(nodes, o) for o in kernel.operands]
-    for node_at, node in enumerate(program.nodes):
-        if node.op == "input":
-            operand = kernel.operands[node.params[0]]
-            alike = nodes[operand].shape == nodes[value].shape and nodes[operand].dtype == nodes[value].dtype
-            while nodes[operand].op == "reshape":
-                operand = nodes[operand].operands[0]
-            if alike and bases.count(operand) == 1 and reading[node_at] <= position:
-                yield operand
-
-
-def _ahead(plan: ArrayPlan, index: int, value: int, last: dict[int, int]) -> tuple[str, int] | None:
+def _ahead(plan: ArrayPlan, index: int, value: int, lives: _Lives) -> tuple[str, int] | None:
     """The output in which a value waits for the kernel that reads it for the last time and puts a result in its place."""
     nodes, tasks = plan.program.nodes, plan.fused.tasks
-    end = tasks[last[value]] if index < last[value] < len(tasks) else None
+    last = lives.last[value]
+    end = tasks[last] if index < last < len(tasks) else None
     if not isinstance(end, Kernel) or index < plan.fused.checked:  # no result is written before the checks are known
         return None
     for result in writes(nodes, end):
         place = plan.places.get(result)
-        if place is None or place[0] != "output" or value not in _overwritten(plan, end, result):
+        if place is None or place[0] != "output" or not lives.overwrites(last, result, value):
             continue
         if list(plan.places.values()).count(place) == 1:
             return place
