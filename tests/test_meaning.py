@@ -222,6 +222,13 @@ def test_missing_attributes_are_caught():
     assert sd.grad(function("return (x*x).sum()"))(2.0) == 4.0  # nobody catches it
 
 
+@pytest.mark.parametrize("name", sorted(n for n in dir(np.ndarray) if not n.startswith("_")))
+def test_every_attribute_that_a_number_has_not_is_caught(name):
+    f = function(f"v = x.item()\n    try: v.{name}\n    except AttributeError: return v*3\n    return v*2")
+    x = np.float64(1.5)
+    assert sd.value_and_grad(f)(x) == (f(x), 2.0 if hasattr(1.5, name) else 3.0)
+
+
 def test_functions_that_ask_for_arrays_only_keep_their_machine_code():
     g = sd.grad(function("return x*x if isinstance(x, float) else 7*x"))
     assert [g(2.0), g(np.array(2.0)), g(2.0), g(2.0)] == [4.0, 7.0, 4.0, 4.0]

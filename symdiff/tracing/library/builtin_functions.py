@@ -183,11 +183,9 @@ def attribute_of(value: Tracer, name: str) -> Any:
     """
     if name == "__class__":
         return kind_of(value)
-    if name == "dtype":
-        return value.own_dtype()
     if not value.ndim and may_catch() and not _hasattr(value, name):
         raise AttributeError(f"{user_line()}: {value.named()!r} object has no attribute {name!r}")
-    return getattr(value, name)
+    return value.own_dtype() if name == "dtype" else getattr(value, name)
 
 
 @replaces(dir)
