@@ -29,16 +29,16 @@ from symdiff.ir.invariants import check_bindings
 from symdiff.ir.joining import counted_apart, join_graphs, renamed_graph
 from symdiff.ir.loops import sizes_of_binding
 from symdiff.ir.node import Node, has_loops
-from symdiff.lowering.arrays.fusing import Fused, fuse
+from symdiff.lowering.arrays.fusing import Call, Fused, fuse
 from symdiff.lowering.arrays.gathering import assemble_steps
 from symdiff.lowering.arrays.nesting import Nest
-from symdiff.lowering.arrays.plan import ArrayPlan, check_array_plan
+from symdiff.lowering.arrays.plan import ArrayPlan, check_array_plan, writes
 from symdiff.lowering.arrays.planning import plan_arrays
 from symdiff.lowering.checking import check_program
 from symdiff.lowering.expanding import computable, lower_fastmath
 from symdiff.lowering.numbering import number, with_numbers
 from symdiff.lowering.plan import Plan
-from symdiff.lowering.program import Program, is_nest, program_content, with_checks
+from symdiff.lowering.program import Program, domain_size, is_nest, is_view_step, program_content, with_checks
 from symdiff.lowering.sharing.sharing import share
 from symdiff.lowering.small_matrices import with_small_matrices_as_cells
 from symdiff.lowering.spectra import halved
@@ -167,16 +167,20 @@ def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph 
     found = program_of(graph, options, checks=checks)
     if machine and isinstance(found, Fused) and _waits_for_calls(found) and with_small_matrices_as_cells(graph) is graph:
         looped = program_of(graph, options, checks=checks, loops=True)
-        if isinstance(looped, Program) and len(looped.nodes) <= WHOLE and not machine_problem(looped):
+        short = isinstance(looped, Program) and sum(not is_view_step(node) for node in looped.nodes) <= WHOLE
+        if isinstance(looped, Program) and short and not machine_problem(looped):
             return looped
     return found
 
 
 def _waits_for_calls(program: Fused) -> bool:
-    """Whether NumPy has a part in tasks that take less time than calls from Python."""
+    """Whether NumPy has a part in tasks that take less time than calls from Python, and what is handed to these, one by one."""
     from symdiff.runtime.kernels import CALL, has_numpys_part
 
-    return program.operations() <= CALL * len(program.tasks) and has_numpys_part(program)
+    nodes, tasks = program.program.nodes, program.tasks
+    handed = sum(len(nodes[task.value].operands) for task in tasks if isinstance(task, Call))
+    made = sum(domain_size(nodes[value].shape) for task in tasks for value in writes(nodes, task))
+    return program.operations() + made <= CALL * (len(tasks) + handed) and has_numpys_part(program)
 
 
 def _has_loops_inside(binding: Node) -> bool:

@@ -1,11 +1,13 @@
 """Numbers or arrays, value by value: one program in several ways of writing takes the same operations, of any length."""
 
+import math
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
-from inside import Clear, Kernels, program_of
+from inside import Clear, Kernels, Program, Tracer, program_of
 
 import symdiff as sd
 
@@ -146,3 +148,68 @@ def test_double_numbers_stay_double_beside_single_ones(name):
     for value in found:
         assert wanted.dtype.kind == "i" or np.asarray(value).dtype == wanted.dtype
         np.testing.assert_allclose(np.asarray(value, float), wanted, rtol=1e-13)
+
+
+MANY_PARTS = {
+    "split": lambda x: sum(np.prod(part) for part in np.split(x, 60)),
+    "concatenated": lambda x: np.sum(np.concatenate([x[:5] * k for k in range(160)]) ** 2),
+    "stacked": lambda x: np.sum(np.stack([np.sin(x[:5] * k) for k in range(160)]) @ x[:5]),
+    "captured": lambda x: sum(np.sum(a * x[:5]) for a in list(np.arange(800.0).reshape(160, 5))),
+    "in blocks": lambda x: np.sum(np.block([[x[k] * np.outer(x[:4], x[k : k + 4]) for k in range(40)]]) ** 2),
+}
+
+
+@pytest.mark.parametrize("name", MANY_PARTS)
+def test_many_small_parts_are_one_function_of_machine_code(name):
+    pytest.importorskip("llvmlite", reason="machine code needs llvmlite: pip install 'symdiff[native]'")
+    f, x = MANY_PARTS[name], RNG.uniform(0.9, 1.1, 180)
+    df = sd.grad(f)
+    step = np.random.default_rng(2).standard_normal(180) * 1e-6
+    assert df(x) @ step == pytest.approx((f(x + step) - f(x - step)) / 2, rel=1e-6)
+    assert next(iter(df._compiled.values())).machine is not None
+
+
+@pytest.mark.parametrize("cells", [100, 700])
+def test_a_number_a_statement_stays_a_number_in_functions_of_any_length(tmp_path, monkeypatch, cells):
+    lines = [f"    y[{k}] = x[{k}] * x[{k - 1}] * x[{k - 2}]\n" for k in range(cells)]
+    (tmp_path / f"cells{cells}.py").write_text(
+        "import numpy as np\ndef f(x):\n    y = np.zeros(len(x))\n" + "".join(lines) + "    return y.sum()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    f = import_module(f"cells{cells}").f
+    x = RNG.uniform(0.9, 1.1, cells)
+    program = sd.grad(f).program(x)
+    assert isinstance(program, Program) and program.operations() <= 9 * cells
+    found = sd.grad(f)(x)
+    np.testing.assert_allclose(
+        found, np.roll(x, -1) * (x * 0 + np.roll(x, 1)) + np.roll(x, 1) * np.roll(x, 2) + np.roll(x, -1) * np.roll(x, -2)
+    )
+
+
+def test_sums_of_many_terms_in_one_expression(tmp_path, monkeypatch):
+    names = [f"a{k}" for k in range(1200)]
+    text = f"import math\ndef f({', '.join(names)}):\n    return {' + '.join(f'{n}*math.sin({n})' for n in names)}\n"
+    (tmp_path / "terms.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    args = RNG.uniform(0.5, 1.0, len(names)).tolist()
+    before = sys.getrecursionlimit()
+    found = sd.grad(import_module("terms").f, argnums=tuple(range(len(names))))(*args)
+    np.testing.assert_allclose(found, [math.sin(a) + a * math.cos(a) for a in args])
+    assert sys.getrecursionlimit() == before
+
+
+def test_parts_of_arrays_that_are_numbers_are_moved_in_linear_time(monkeypatch):
+    made = []
+    keep = Tracer.__init__
+
+    def counted(self, *args):
+        made.append(self)
+        keep(self, *args)
+
+    monkeypatch.setattr(Tracer, "__init__", counted)
+    counts = []
+    for n in (40, 80):
+        made.clear()
+        sd.grad(lambda x, n=n: sum(np.prod(part) for part in np.split(x, n)), scalarize=True)(np.ones(3 * n))
+        counts.append(len(made))
+    assert counts[1] < 2.5 * counts[0]

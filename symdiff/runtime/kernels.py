@@ -70,7 +70,7 @@ class Kernels:
         entries = [self._entry(callers[key], index) for key, index in places.items()]
         texts = {name: self.texts[name] for name in (self.names[index] for index in places.values())}
         text = "\n".join([*_USED, self.before, *texts.values(), *entries])
-        code = Code(with_python_functions(text), 2, "loops")
+        code = Code(with_python_functions(text), 1, "loops")
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
         found = {}

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 PART = 400  # lines of a function, about, whose loops LLVM is done with soon
+LONG = 10_000  # lines without a loop from which on optimising them takes longer than all else, for calls half as long
 _NAME = re.compile(r"%[\w.]+")
 _HEAD = re.compile(r"  br label %(l\d+)\.before$")
 _MADE = re.compile(r"  (%[\w.]+) = ")
@@ -25,6 +26,12 @@ class Outlining:
         self.uses = _uses(lines)
         self.functions: list[str] = []
         self.lines = self._shorter(lines)
+
+    @property
+    def attributes(self) -> str:
+        """What LLVM is told of the function that is left."""
+        straight = len(self.lines) > LONG and not any(map(_HEAD.match, self.lines))
+        return "noinline optnone nounwind" if straight else "noinline nounwind"
 
     def _shorter(self, lines: list[str]) -> list[str]:
         """The lines with calls in the place of loops that are short, where they are many."""

@@ -103,6 +103,7 @@ class _Lives:
     def __init__(self, plan: ArrayPlan) -> None:
         self.plan = plan
         self.last = last_reads(plan)
+        self.lent: set[tuple[str, int]] = set()  # the outputs in which other values wait
         self._inside: dict[int, _Inside] = {}
 
     def inside(self, index: int) -> _Inside:
@@ -231,9 +232,8 @@ def _ahead(plan: ArrayPlan, index: int, value: int, lives: _Lives) -> tuple[str,
         return None
     for result in writes(nodes, end):
         place = plan.places.get(result)
-        if place is None or place[0] != "output" or not lives.overwrites(last, result, value):
-            continue
-        if list(plan.places.values()).count(place) == 1:
+        if place and place[0] == "output" and place not in lives.lent and lives.overwrites(last, result, value):
+            lives.lent.add(place)
             return place
     return None
 

@@ -8,12 +8,14 @@ was imported is noticed. Refuses, by giving None, functions without source or wi
 import __future__
 
 import ast
+import contextlib
 import copy
 import dis
 import functools
 import linecache
 import opcode
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from typing import Any
 
 from symdiff.tracing.captures.mentioning import KIND_NAMES, nested_codes, steps_of_code
 from symdiff.tracing.following.entering import unnoticed
+from symdiff.vocabulary.locks import free_in_children
 
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in opcode.opmap)
 _TELLING = "CONTAINS_OP FOR_ITER IS_OP MATCH_CLASS FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE".split()
@@ -75,12 +78,33 @@ def _leaves(body: list[Any]) -> bool:
     return any(isinstance(part, (ast.Return, ast.Break, ast.Continue)) for node in body for part in ast.walk(node))
 
 
+_DEEP = 12_000  # calls: some for each level of the longest expressions that Python compiles, sums of 3,000 terms
+_going_deep = threading.RLock()
+free_in_children(_going_deep)
+
+
+@contextlib.contextmanager
+def _deeply() -> Iterator[None]:
+    """Meanwhile `ast` may go down long expressions, by recursion."""
+    with _going_deep:
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, _DEEP))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(before)
+
+
 @functools.lru_cache(maxsize=4096)
 def _rewritten(
     code: types.CodeType, filename: str, names: tuple[str, ...], thorough: bool, rewriter: Any
 ) -> types.CodeType | None:
     """The code of a clone; the file name is part of the key, since equal code may stand in two files."""
-    with unnoticed(), warnings.catch_warnings(action="ignore"):  # what Python warns of in a file it said when it compiled that
+    with (
+        unnoticed(),
+        _deeply(),
+        warnings.catch_warnings(action="ignore"),
+    ):  # what Python warns of in a file it said when it compiled that
         for node in _candidates(code, linecache.getlines(filename)):
             _mangle(node, _class_of(code.co_qualname))
             _bare(node)

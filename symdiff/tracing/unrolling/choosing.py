@@ -23,10 +23,10 @@ _KERNEL, _FUSED, _MOVE, _BETTER = 30, 6, 2, 1.5
 
 
 def cells_of_binding(binding: Node) -> int:
-    """The operations on cells that a binding unrolls to."""
+    """The operations on cells that a binding unrolls to, where moving them is none."""
     head = HEADS.get(binding.op)
     if head is None:
-        return math.prod(binding.shape)
+        return 0 if binding.op in ("item", "array") else math.prod(binding.shape)
     shapes = [o.shape for o in binding.operands]
     return (head.unrolled or head.cost)(*shapes, **binding.params.params)
 

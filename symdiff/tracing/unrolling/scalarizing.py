@@ -88,7 +88,7 @@ def _is_short(graph: Graph, most: int) -> bool:
     """Whether all of a graph is unrolled without being asked."""
     if sum(math.prod(output.shape) for output in graph.outputs) > MOVED:
         return False
-    cells = 0.0
+    cells, most = 0.0, max(most, len(graph.bindings))  # where most bindings have a cell each, there are no more afterwards
     for binding in graph.bindings:
         if _counts_rounds(binding) or (binding.op == "loop" and sizes_of_binding(binding)):
             return False
@@ -177,13 +177,17 @@ class Cells(dict[Atom, np.ndarray]):
         return found
 
     def move(self, binding: Node) -> bool:
-        """Cells moved out of a large input by a structural binding; False where it is none."""
-        if binding.op not in _MOVING or len(binding.operands) != 1 or dict.__contains__(self, binding.operands[0]):
+        """Cells moved by a structural binding; False where it is none."""
+        if binding.op not in _MOVING or len(binding.operands) != 1 or binding.operands[0] not in self:
             return False
-        part = self._parts.get(binding.operands[0])
-        if part is None:
-            return False
-        self._parts[binding] = part[0], np.asarray(HEADS[binding.op].function(part[1], **binding.params.params))
+        (source,) = binding.operands
+        own = dict.__contains__(self, source)
+        symbol, given = (None, self[source]) if own else self._parts[source]
+        found = np.asarray(HEADS[binding.op].function(given, **binding.params.params))
+        if symbol is None:
+            self[binding] = found
+        else:
+            self._parts[binding] = symbol, found
         return True
 
     def item(self, atom: Atom, place: int) -> Atom:
