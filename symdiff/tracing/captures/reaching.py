@@ -572,7 +572,9 @@ class Reach:
         new = [name for name in names if name not in space]
         if namespace is not beyond:
             known = BUILTINS if beyond is vars(builtins) else ()
-            self._of_names(beyond, [name for name in new if name not in namespace and name not in known], prefix)
+            missing = [name for name in new if name not in namespace and name not in known]
+            if missing:
+                self._of_names(beyond, missing, prefix)
         for name in new:
             value = namespace.get(name, ABSENT)
             space[name] = value if value is ABSENT else self._kept(value, prefix + name, namespace.get, name)
