@@ -167,10 +167,14 @@ def call_program_of(graph: Graph, options: Options, backend: str, checks: Graph 
     found = program_of(graph, options, checks=checks)
     if machine and isinstance(found, Fused) and _waits_for_calls(found) and with_small_matrices_as_cells(graph) is graph:
         looped = program_of(graph, options, checks=checks, loops=True)
-        short = isinstance(looped, Program) and sum(not is_view_step(node) for node in looped.nodes) <= WHOLE
-        if isinstance(looped, Program) and short and not machine_problem(looped):
+        if isinstance(looped, Program) and _is_whole(looped) and not machine_problem(looped):
             return looped
     return found
+
+
+def _is_whole(program: Program) -> bool:
+    """Whether a program is short enough to be one function."""
+    return sum(not is_view_step(node) for node in program.nodes) <= WHOLE
 
 
 def _waits_for_calls(program: Fused) -> bool:

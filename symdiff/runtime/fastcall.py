@@ -79,7 +79,7 @@ FUNCTIONS = (
 _TYPE, _SIZE, _ITEMS, _LISTED, _VALUE = 8, 16, tuple.__basicsize__, 24, 16
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
-PAIRED = 32  # pairs of arrays up to which each is compared in code of its own
+PAIRED = 20  # pairs of arrays up to which each is compared in code of its own
 OFTEN = 100_000  # calls in which about as much time is lost by quickly made code as it takes LLVM to make better code
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
@@ -369,11 +369,13 @@ def _entry(
     places = [_array(t, i, o.dtype, sizes, True) for i, o, sizes in zip(items, outputs, shapes, strict=True)]
     made = [(p, _bytes(t, o, axis, count)) for p, o, axis in zip(places, outputs, axes[n:], strict=True)]
     held = [own for own in taken if own[1]]
-    if many := len(made) * (len(made) + len(held)) > PAIRED:
+    many = len(made) * (len(made) - 1) // 2 + len(made) * len(held) > PAIRED
+    if many:
         _require_all_apart(t, held, made)
-    for k, memory in enumerate(() if many else made):
-        for other in [*made[:k], *held]:
-            _require_apart(t, memory, other)
+    else:
+        for k, memory in enumerate(made):
+            for other in (*made[:k], *held):
+                _require_apart(t, memory, other)
     checked = bool(machine_checks(program))
     ended = "miss" if checked else "memory" if grows else ""
     stopped = "stopped" if calls else ended
@@ -406,8 +408,7 @@ def _entry(
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
     # Optimised it takes LLVM five times as long, for no shorter calls.
     head = "define ptr @called(ptr %self, ptr %args, i64 %counted, ptr %names, ptr %known) noinline optnone nounwind {"
-    pairs = [_APART] if many else []
-    return "\n".join([*_declarations(t, shapes), *pairs, head, *t.lines, "}"])
+    return "\n".join([*_declarations(t, shapes), *([_APART] if many else []), head, *t.lines, "}"])
 
 
 def machine_checks(program: Program | Fused) -> tuple[int, ...]:

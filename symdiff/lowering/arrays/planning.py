@@ -89,8 +89,8 @@ class _Free:
 
 
 class _Inside(NamedTuple):
-    """Positions in a kernel's program: of the values that it stores, and of the last nodes that read arrays which one of its
-    operands alone shows, with that operand.
+    """Positions in a kernel's program: of the values that it stores and computes cell by cell, and of the last nodes that read
+    arrays which one of its operands alone shows, with that operand.
     """
 
     stored: dict[int, int]
@@ -115,7 +115,9 @@ class _Lives:
     def _found(self, kernel: Task) -> _Inside:
         assert isinstance(kernel, Kernel)
         nodes, program = self.plan.program.nodes, kernel.program
-        stores = ((k, sink.value) for k, sink in enumerate(kernel.sinks) if sink.kind == "store")
+        sinks = zip(kernel.sinks, program.outputs, strict=True)
+        stores = {sink.value: output.cells[0] for sink, output in sinks if sink.kind == "store"}
+        made = {v: at for v, at in stores.items() if not is_leaf(n := program.nodes[at]) and n.op not in NOT_IN_PLACE}
         bases = Counter(base_step(nodes, operand) for operand in kernel.operands)
         reading, read = last_uses(program), {}
         for at, node in enumerate(program.nodes):
@@ -125,19 +127,16 @@ class _Lives:
                     operand = nodes[operand].operands[0]
                 if bases[operand] == 1:
                     read[operand] = reading[at], shown
-        return _Inside({value: program.outputs[k].cells[0] for k, value in stores}, read)
+        return _Inside(made, read)
 
     def overwrites(self, index: int, value: int, operand: int) -> bool:
         """Whether a kernel has read an operand, cell by cell, when it stores a value of the same shape and dtype."""
         stored, read = self.inside(index)
         if value not in stored or operand not in read:
             return False
-        kernel, nodes = self.plan.fused.tasks[index], self.plan.program.nodes
-        assert isinstance(kernel, Kernel)
-        position, (end, shown) = stored[value], read[operand]
-        writing = kernel.program.nodes[position]
-        alike = nodes[shown].shape == nodes[value].shape and nodes[shown].dtype == nodes[value].dtype
-        return alike and end <= position and not (writing.op in NOT_IN_PLACE or is_leaf(writing))
+        end, shown = read[operand]
+        one, other = self.plan.program.nodes[shown], self.plan.program.nodes[value]
+        return end <= stored[value] and one.shape == other.shape and one.dtype == other.dtype
 
 
 def _misfit(slot: int, cells: int) -> tuple[Any, ...]:

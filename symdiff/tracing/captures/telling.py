@@ -237,8 +237,9 @@ def has_metadata(value: Any, name: str) -> bool:
 
 
 def metadata(name: str, holders: list[Any]) -> Iterable[Any]:
-    ask = inspect.get_annotations if name == "__annotations__" else lambda holder: getattr(holder, name, None)
-    found = list(map(ask, holders))  # to ask a class for annotations that it has not would give it some
+    if name == "__annotations__":  # a class that has none would be given some by `getattr`
+        return parts([inspect.get_annotations(holder) for holder in holders])
+    found = [getattr(holder, name, None) for holder in holders]
     return found if name.endswith(("name__", "doc__", "module__")) else parts(found)
 
 

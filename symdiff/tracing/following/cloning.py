@@ -100,11 +100,8 @@ def _rewritten(
     code: types.CodeType, filename: str, names: tuple[str, ...], thorough: bool, rewriter: Any
 ) -> types.CodeType | None:
     """The code of a clone; the file name is part of the key, since equal code may stand in two files."""
-    with (
-        unnoticed(),
-        _deeply(),
-        warnings.catch_warnings(action="ignore"),
-    ):  # what Python warns of in a file it said when it compiled that
+    # What Python warns of in a file it said when it compiled that.
+    with unnoticed(), _deeply(), warnings.catch_warnings(action="ignore"):
         for node in _candidates(code, linecache.getlines(filename)):
             _mangle(node, _class_of(code.co_qualname))
             _bare(node)

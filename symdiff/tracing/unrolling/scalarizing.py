@@ -180,14 +180,12 @@ class Cells(dict[Atom, np.ndarray]):
         """Cells moved by a structural binding; False where it is none."""
         if binding.op not in _MOVING or len(binding.operands) != 1 or binding.operands[0] not in self:
             return False
-        (source,) = binding.operands
-        own = dict.__contains__(self, source)
-        symbol, given = (None, self[source]) if own else self._parts[source]
-        found = np.asarray(HEADS[binding.op].function(given, **binding.params.params))
-        if symbol is None:
-            self[binding] = found
+        source, moved = binding.operands[0], HEADS[binding.op].function
+        if dict.__contains__(self, source):
+            self[binding] = np.asarray(moved(self[source], **binding.params.params))
         else:
-            self._parts[binding] = symbol, found
+            symbol, places = self._parts[source]
+            self._parts[binding] = symbol, np.asarray(moved(places, **binding.params.params))
         return True
 
     def item(self, atom: Atom, place: int) -> Atom:
