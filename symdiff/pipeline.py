@@ -370,7 +370,7 @@ def door_of(
     program: Program | Fused, backend: str, exact: bool, result: Any = None
 ) -> tuple[Callable[..., Any] | None, Machine | None]:
     """The function that takes any arguments of a program and declines with `MISS`, and its machine code where that is the
-    function; None where the program is NumPy's, whose function (`numpy_of`) takes arguments in the program's own form only.
+    function; None where NumPy computes loops round by round.
 
     It takes the leaves in order and `out=`. `result`: see `machine_of`. Raises what `backend_of` raises.
     """
@@ -379,7 +379,9 @@ def door_of(
         found = array_kernel_of(program, result) if isinstance(program, Fused) else machine_of(program, result, exact)
         return (found.builtin(), found) if isinstance(found, Machine) else (found, None)
     if way == "numpy":
-        return (numpy_of(program) if isinstance(program, Fused) else None), None
+        if isinstance(program, Fused):
+            return numpy_of(program), None
+        return (None if is_nest(program) else _numbers_door_of(program)), None
     if isinstance(program, Program) and is_nest(program):
         return looped_function_of(program), None
     return kernel_of(plan_of(program), "python", program.name), None
@@ -400,6 +402,30 @@ def looped_function_of(program: Program) -> Callable[..., Any]:
         for target, value in zip(() if out is None else out if several else (out,), made, strict=False):
             target[...] = value
         return (tuple(made) if several else made[0]) if out is None else out
+
+    return door
+
+
+def _numbers_door_of(program: Program) -> Callable[..., Any]:
+    """NumPy's function of a program of numbers, for new results of arguments that have the program's own form."""
+    function = numpy_of(program)
+    kinds = [dtype_of_code(i.dtype) for i in program.inputs]
+    taken = [
+        (np.ndarray,) if i.shape else (kind.type, type(kind.type().item()))
+        for i, kind in zip(program.inputs, kinds, strict=True)
+    ]
+    arrays = [(place, kinds[place], leaf.shape) for place, leaf in enumerate(program.inputs) if leaf.shape]
+
+    def door(*args: Any, out: Any = None) -> Any:
+        if (
+            out is not None
+            or len(args) != len(taken)
+            or any(type(a) not in known for a, known in zip(args, taken, strict=True))
+        ):
+            return MISS
+        if any(args[place].dtype is not kind or args[place].shape != shape for place, kind, shape in arrays):
+            return MISS
+        return function(*args)
 
     return door
 

@@ -33,6 +33,8 @@ NAMES = {
     "symdiff.lowering.walks": "live_only",
     "symdiff.lowering.sharing.sharing": "share",
     "symdiff.codegen.source": "MISS Source",
+    "symdiff.codegen.taking": "making_source taking_source",
+    "symdiff.runtime.loading": "load",
     "symdiff.codegen.expressions": "Spelled emit_statements parenthesis_levels",
     "symdiff.codegen.formulas": "FORMULAS formula_program",
     "symdiff.codegen.names": "Names",

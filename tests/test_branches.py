@@ -4,6 +4,7 @@ import importlib.util
 import math
 import os
 import pickle
+import signal
 import subprocess
 import sys
 
@@ -882,3 +883,65 @@ def test_conditions_in_a_loop_are_one_trace_however_many_there_are(count):
         d = rng.normal(size=count)
         assert value == pytest.approx(f(x), rel=1e-12)
         assert slope @ d == pytest.approx((f(x + 1e-7 * d) - f(x - 1e-7 * d)) / 2e-7, rel=1e-5, abs=1e-6)
+
+
+def spanned(x):
+    above = [0, 1, 2, 3]
+
+    def top(k):
+        while above[k] != k:
+            k = above[k]
+        return k
+
+    total = 0.0
+    for w, i, j in sorted((x[p] * x[q], p, q) for p in range(4) for q in range(p)):
+        a, b = top(i), top(j)
+        if a != b:
+            above[a] = b
+            total += w
+    return total
+
+
+def test_too_many_paths_are_not_traced_again_for_the_sake_of_loops(monkeypatch):
+    """Kept loops do not make fewer of them, as the first one shows."""
+    made, begin = [], paths.Path.__init__
+    monkeypatch.setattr(paths.Path, "__init__", lambda self, *args, **kwargs: made.append(1) or begin(self, *args, **kwargs))
+    x = np.array([0.3, 0.1, 0.5, 0.7])
+    assert sd.grad(spanned)(x) == pytest.approx([0.1, 1.5, 0.1, 0.1], rel=1e-12)
+    assert len(made) < 200
+
+
+def long_sum(x):
+    s = 0.0
+    for k in range(1000):
+        s = np.sin(s + k * x)
+    return s
+
+
+class Ended(BaseException):
+    """What is no `Exception`."""
+
+
+@pytest.mark.parametrize("kind", [TimeoutError, ValueError, Ended])
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_what_the_handler_of_a_signal_raises_is_not_the_functions(monkeypatch, kind, place):
+    """Not a condition of a path either, and no reason not to keep a loop."""
+    made, begin = [], paths.Path.__init__
+
+    def counted(self, *args, **kwargs):
+        made.append(1)
+        if len(made) == place:
+            signal.raise_signal(signal.SIGTERM)
+        begin(self, *args, **kwargs)
+
+    def ended(number, frame):
+        raise kind("too long")
+
+    monkeypatch.setattr(paths.Path, "__init__", counted)
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        with pytest.raises(kind, match="too long"):
+            sd.grad(long_sum)(0.3)
+        assert sd.grad(long_sum)(0.3) == pytest.approx((long_sum(0.3 + 1e-20j) / 1e-20).imag, rel=1e-9)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -5,15 +5,20 @@ Refuses, with errors that name the function's file and line, arguments that do n
 """
 
 import copy
-from collections.abc import Callable, Container, Mapping
+import functools
+import itertools
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import optree
 
 from symdiff.codegen.source import MISS
+from symdiff.codegen.taking import taking_source
 from symdiff.errors import ShapeError, TraceError
 from symdiff.runtime.guards import Given
+from symdiff.runtime.loading import load
 from symdiff.tracing.trace import OwnArray, PointNumber, Spec, TracedSpec, is_static, traced_argument_paths
 from symdiff.tracing.values.kinds import NUMPY, PYTHON
 from symdiff.tracing.values.layouts import traced_order
@@ -24,6 +29,7 @@ from symdiff.vocabulary.extents import Extent, numbers
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import EXACT, check_digits, check_plain, loses_digits
 
+KEPT_FORMS = 8  # of arguments of the same classes, the newest
 KEPT = 256  # values of static arguments for which a form keeps a way, the newest
 _INTEGERS = (int, np.integer)
 _PLAIN = (int, float, complex, str, bytes, type(None), np.ndarray, np.generic, Tracer, Spec)
@@ -31,33 +37,69 @@ _HOST = frozenset({np.ndarray, float, int, complex, np.float64, np.float32, np.c
 Way = Callable[..., Any]  # leaves in order and `out=`; it declines with `MISS`
 
 
+def behind_structures(door: Way, tree: Any, marks: list[Any], plain: bool = False) -> Way:
+    """A door for leaves, behind arguments in a structure; where it is `plain`, the arguments are leaves that it checks."""
+    take: Callable[[Any], list[Any] | None] | None = None
+
+    def through(*args: Any, out: Any = None) -> Any:
+        nonlocal take
+        if plain and out is None:  # machine code declines what is no leaf
+            return door(*args)
+        leaves = None if take is None else take(args)
+        if leaves is None:
+            leaves, given, found = structures.structure_taken_apart(args, {})
+            if found != marks or given != tree:
+                return MISS
+            take = take or load(taking_source(args))
+        return door(*leaves) if out is None else door(*leaves, out=out)
+
+    return through
+
+
 class Form:
-    """Calls whose arguments, each a leaf, are of the types and have the names of those in an earlier call: to the
-    specialisations for the values of those among them that are no inputs.
+    """Calls whose arguments are of the types and have the names and structure of those in an earlier call: to the
+    specialisations for the values of those leaves that are no inputs; where they are `typed`, for the types of all leaves.
     """
 
-    __slots__ = ("_fixed", "_order", "_ways")
+    __slots__ = ("_fixed", "_order", "_structure", "_typed", "_ways", "through")
 
-    def __init__(self, fixed: tuple[int, ...], order: tuple[tuple[int, np.dtype | None], ...]) -> None:
+    def __init__(
+        self, fixed: tuple[int, ...], order: tuple[tuple[int, np.dtype | None], ...],
+        structure: tuple[Any, list[Any]] | None = None, typed: bool = False,
+    ) -> None:  # fmt: skip
         self._fixed = fixed
-        self._order = order  # of the inputs among the arguments, and the dtypes of integers and truths that count as numbers
+        self._typed = typed
+        self._order = order  # of the inputs among the leaves, and the dtypes of integers and truths that count as numbers
+        self._structure = structure  # and its marks; None where each argument is a leaf
         self._ways: dict[tuple[Any, ...], Way] = {}
+        self.through = self._way if structure is None else behind_structures(self._way, *structure)
 
     def is_like(self, other: "Form") -> bool:
-        """Whether the same arguments are inputs, counted in the same way."""
-        return (self._fixed, self._order) == (other._fixed, other._order)
+        """Whether the same leaves are inputs, counted in the same way."""
+        return (self._fixed, self._order, self._structure) == (other._fixed, other._order, other._structure)
 
-    def add(self, given: tuple[Any, ...], way: Way) -> None:
+    @property
+    def is_structured(self) -> bool:
+        """Whether some arguments are no leaves."""
+        return self._structure is not None
+
+    def add(self, leaves: Sequence[Any], way: Way) -> None:
         """Take a way for arguments like these from now on."""
-        self._ways[tuple([setting(given[k]) for k in self._fixed])] = way
+        self._ways[self._settings(leaves)] = way
         if len(self._ways) > KEPT:
             self._ways.pop(next(iter(self._ways)))
 
+    def _settings(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        types = tuple(map(type, leaves if self._typed else [leaves[k] for k in self._fixed]))
+        return types, *[setting(leaves[k]) for k in self._fixed]
+
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
         """What machine code takes of these arguments, where all others, and integers that count, are the same objects; None
-        where some of those are arrays, which may change.
+        where some of those are arrays, which may change, or arguments are no leaves.
         """
         all_given = (*args, *kwargs.values())
+        if self.is_structured:
+            return None
         counted = {k: all_given[k] for k, own in self._order if own is not None}
         same = {k: all_given[k] for k in self._fixed} | counted
         if any(isinstance(value, np.ndarray) for value in same.values()):
@@ -65,15 +107,14 @@ class Form:
         sources = tuple([(k, None) if own is None else (-1, float(all_given[k])) for k, own in self._order])
         return Given(len(args), tuple(kwargs), same, sources)
 
-    def __call__(self, *given: Any, out: Any) -> Any:
-        """The result, or `MISS`."""
-        way = self._ways.get(tuple([setting(given[k]) for k in self._fixed]))
+    def _way(self, *leaves: Any, out: Any = None) -> Any:
+        way = self._ways.get(self._settings(leaves))
         if way is None:
             return MISS
-        leaves = [given[k] if own is None else _number(given[k], own) for k, own in self._order]
-        if any(leaf is MISS for leaf in leaves):
+        inputs = [leaves[k] if own is None else _number(leaves[k], own) for k, own in self._order]
+        if any(leaf is MISS for leaf in inputs):
             return MISS
-        return way(*leaves) if out is None else way(*leaves, out=out)
+        return way(*inputs) if out is None else way(*inputs, out=out)
 
 
 def setting(value: Any) -> Any:
@@ -82,18 +123,44 @@ def setting(value: Any) -> Any:
 
 
 def _number(value: Any, own: np.dtype) -> Any:
-    """An integer, or an array of them or of truths, as floating-point numbers; `MISS` for arrays of others."""
+    """An integer, or an array of them or of truths, as floating-point numbers; `MISS` for others."""
     if isinstance(value, np.ndarray):
         return value.astype(float) if value.dtype == own and not loses_digits(value) else MISS
+    if isinstance(value, bool) or not isinstance(value, _INTEGERS):
+        return MISS
     number = float(value)
     if not -EXACT < number < EXACT:
         check_digits(user_line(), value)
     return number
 
 
-def form_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """What arguments of one form have in common."""
-    return (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else tuple(map(type, args))
+class Forms:
+    """The forms of earlier calls, those of one key in turn, the newest first."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], list[Form]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def like(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form:
+        """The form that is like one of these arguments: this one from now on, where there is none."""
+        known = self._known.setdefault((*map(type, args), *map(type, kwargs.values()), *kwargs), [])
+        found = next(filter(form.is_like, known), None)
+        if found is None:
+            known[:] = [form, *known][:KEPT_FORMS]
+        return found or form
+
+    def door(self, names: Iterable[str] = ()) -> Way:
+        """The ways that arguments of one form, with the same static values, went before; the last ones have these names."""
+        return functools.partial(self._call, tuple(names))
+
+    def _call(self, names: tuple[str, ...], *given: Any, out: Any = None) -> Any:
+        for form in self._known.get((*map(type, given), *names), ()):
+            found = form.through(*given, out=out)
+            if found is not MISS:
+                return found
+        return MISS
 
 
 class Call:
@@ -137,20 +204,24 @@ class Call:
         self.is_foreign = any(isinstance(leaf, np.ndarray) and not leaf.dtype.isnative for leaf in self.leaves)
 
     def form(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form | None:
-        """The form of the arguments of this call; None where they hold structures."""
+        """The form of the arguments of this call; None where the function's own are others than those."""
         count = len(args) - len(self.extra)
-        names = dict(zip(kwargs, range(len(args), len(args) + len(kwargs)), strict=True))
-        order = structures.leaves(_placed(function, tuple(range(count)), names), none_is_leaf=True)
-        given = (*args, *kwargs.values())
+        given, tree, marks = structures.structure_taken_apart((*args, *kwargs.values()), {})
+        sizes = [part.num_leaves for part in tree.children()[0].children()]
+        leaves = [range(end - size, end) for size, end in zip(sizes, itertools.accumulate(sizes), strict=True)]
+        names = dict(zip(kwargs, range(len(args), len(sizes)), strict=True))
+        placed = structures.leaves(_placed(function, tuple(range(count)), names))
+        order = list(itertools.chain.from_iterable(leaves[k] for k in placed))
         own = {k: _own_dtype(given[k], leaf) for k, leaf in zip(order, self.leaves, strict=False)}
-        flat = len(order) == len(self.leaves) and all(
+        same = len(order) == len(self.leaves) and all(
             leaf is given[k] or own[k] is not None for k, leaf in zip(order, self.leaves, strict=True)
         )
-        if not flat:
+        if not same:
             return None
-        traced = [*(order[i] for i in self.traced), *range(count, len(args))]
+        traced = [*(order[i] for i in self.traced), *itertools.chain.from_iterable(leaves[count : len(args)])]
         fixed = tuple(sorted({*range(len(given))} - {*traced}))
-        return Form(fixed, tuple((k, own.get(k)) for k in traced))
+        is_flat = all(map(optree.treespec_is_leaf, tree.children()[0].children()))
+        return Form(fixed, tuple((k, own.get(k)) for k in traced), None if is_flat else (tree, marks), function.asks_kinds)
 
     def with_inputs(self, places: Container[int]) -> "Call":
         """The same call, its integers and arrays of integers and truths at these places as inputs."""

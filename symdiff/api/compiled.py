@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import optree
 
-from symdiff.api.arguments import arrays_of_out
+from symdiff.api.arguments import arrays_of_out, behind_structures
 from symdiff.codegen.source import MISS
+from symdiff.codegen.taking import making_source
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.evaluating import binding_values
@@ -33,6 +34,7 @@ from symdiff.pipeline import (
     numpy_of,
 )
 from symdiff.runtime.engine import new_machine_bytes
+from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -72,18 +74,6 @@ class Kept(dict[Any, Any]):
         """Drop all."""
         super().clear()
         self._bytes.clear()
-
-
-def behind_structures(door: Callable[..., Any], tree: Any, marks: list[Any], plain: bool = False) -> Callable[..., Any]:
-    """A door for leaves, behind arguments in a structure; where it is `plain`, the arguments are leaves that it checks."""
-
-    def through(*args: Any, out: Any = None) -> Any:
-        if plain and out is None:  # machine code declines what is no leaf
-            return door(*args)
-        leaves, given, found = structures.structure_taken_apart(args, {})
-        return door(*leaves, out=out) if found == marks and given == tree else MISS
-
-    return through
 
 
 class Compiled:
@@ -163,11 +153,17 @@ class Compiled:
             return door
         several = len(self.program.outputs) > 1
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
+        make: Callable[[Any], Any] | None = None
 
         def through(*leaves: Any, out: Any = None) -> Any:
+            nonlocal make
             if out is None:
                 found = door(*leaves)
-                return found if found is MISS else structures.unflatten(self.tree, found if several else [found])
+                if found is MISS:
+                    return MISS
+                if make is None:
+                    make = load(making_source(self.tree))
+                return make(found if several else (found,))
             targets, shape = structures.flatten(out)
             if (expected is not None and shape != expected) or door(*leaves, out=self._joined(targets)) is MISS:
                 return MISS

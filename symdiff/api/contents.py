@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.api.arguments import Call, is_own
+from symdiff.tracing.state.raising import check_signal
 from symdiff.vocabulary.plain import loses_digits
 
 FEW = 8  # integers that are settings, as exponents are; of arrays it is one
@@ -69,6 +70,7 @@ def _serves_any(function: Any, moving: Call) -> bool:
     """Whether the function is traced to what serves any numbers."""
     try:
         function.specialised(moving, function.signature_of(moving), "merge")
-    except Exception:  # it is traced with the numbers then, and raises there what is its own
+    except Exception as error:  # it is traced with the numbers then, and raises there what is its own
+        check_signal(error)
         return False
     return True

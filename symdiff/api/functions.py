@@ -18,7 +18,8 @@ import optree
 from symdiff.api.arguments import (
     Call,
     Form,
-    form_key,
+    Forms,
+    behind_structures,
     is_differentiable_argument,
     is_integer_argument,
     is_own,
@@ -30,7 +31,6 @@ from symdiff.api.compiled import (
     Guarded,
     Kept,
     add_specialisation,
-    behind_structures,
     compiled_of,
     kept_specialisation,
     packed,
@@ -69,6 +69,7 @@ from symdiff.tracing.following.following import followed_error_line
 from symdiff.tracing.loops.keeping import IN_FILES
 from symdiff.tracing.replaying import decide_again, innermost, replay
 from symdiff.tracing.state.attempt import beside_traces, need_all_contents
+from symdiff.tracing.state.raising import check_signal
 from symdiff.tracing.trace import OwnArray, definition_line, function_name, function_signature, signature_of_input, trace_leaves
 from symdiff.tracing.unrolling.scalarizing import UNROLLED, WHOLE, settled
 from symdiff.tracing.values.kinds import IDENTITY, INTEGERS, LAYOUT, SCALARS, traced_argument_kind
@@ -170,7 +171,7 @@ class Function:
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
         self._door: Callable[..., Any] | None = None
-        self._forms: dict[Any, Form] = {}
+        self._forms = Forms()
         self._lock = threading.RLock()
         free_in_children(self._lock)
         self._threads = threading.local()
@@ -224,7 +225,7 @@ class Function:
         """Drop what was traced."""
         with self._lock:
             self._door = self._near = self._guard = self._recent = None
-            self._forms = {}
+            self._forms = Forms()
             direct_vectorcall(self, 0)
             self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
@@ -324,6 +325,11 @@ class Function:
         """Whether the function has asked which object an argument is or how it lies, which no short way looks at."""
         return bool(self._kinds & (IDENTITY | LAYOUT))
 
+    @property
+    def asks_kinds(self) -> bool:
+        """Whether the function has asked of which kinds its arguments are."""
+        return bool(self._kinds)
+
     def signature_of(self, call: Call) -> Any:
         """What calls of one specialisation have in common."""
         chosen, lies = set(call.traced), traced_layout if self.compares else traced_order
@@ -348,7 +354,7 @@ class Function:
             graph = self._traced_at(call, (mode or self.paths) if earlier is None else "guard")
             if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
                 self._compiled.clear()
-                self._door, self._forms = None, {}
+                self._door, self._forms = None, Forms()
                 direct_vectorcall(self, 0)
                 key, earlier = self.signature_of(call), None
             compiled: Compiled | None = kept_specialisation(earlier, graph)
@@ -358,7 +364,7 @@ class Function:
                 if not self._watch.elsewhere:
                     self._compiled[key] = add_specialisation(compiled, earlier)
                 if self._compiled.dropped > dropped:
-                    self._forms = {}
+                    self._forms = Forms()
         return compiled
 
     def _compiled_at(self, call: Call, graph: Graph) -> Compiled:
@@ -414,19 +420,14 @@ class Function:
             form, way = Form((), tuple((k, None) for k in range(len(args)))), self._door
         if form is None or way is None:
             return
-        key = form_key(args, kwargs)
-        known = self._forms.get(key)
-        if known is None or not known.is_like(form):
-            known = self._forms[key] = form
-        known.add((*args, *kwargs.values()), way)
+        known = self._forms.like(form, args, kwargs)
+        known.add(structures.all_leaves((*args, *kwargs.values())), way)
         given = form.given(args, kwargs) if compiled.direct and isinstance(compiled.machine, Machine) else None
         if self._door is None and given is not None and not self._kinds:
             self._quicken(compiled.machine, compiled.hidden, given)
-
-    def _known(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        """The result by the way that arguments of these types, and with these static values, went before, or `MISS`."""
-        form = self._forms.get(form_key(args, kwargs))
-        return MISS if form is None else _tried(form, (*args, *kwargs.values()), out)
+        elif self._door is None and form.is_structured and not kwargs:
+            self._door = self._forms.door()
+            self._quicken(_guarded_door(self._door))
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
@@ -507,7 +508,7 @@ class Function:
 
     def _any_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         if self._forms:
-            found = self._known(args, kwargs, out)
+            found = _tried(self._forms.door(kwargs), (*args, *kwargs.values()), out)
             if found is not MISS:
                 return found
         if self._door is not None and not kwargs and _lies_apart(args):
@@ -636,6 +637,7 @@ class Function:
         except (SymdiffError, InvariantError):
             raise
         except Exception as error:
+            check_signal(error)
             met = error
         self.run(call, [])
         raise TraceError(_OURS.format(followed_error_line(met), type(met).__name__, met)) from met

@@ -26,7 +26,7 @@ from symdiff.ir.graph import FOLLOWED, Graph, GraphOutput
 from symdiff.ir.hidden import KEY, Hidden
 from symdiff.ir.loops import repeated_bindings
 from symdiff.ir.node import ArrayConstant, Constant
-from symdiff.tracing.branches.paths import Path, Run, followed
+from symdiff.tracing.branches.paths import Path, Run, Unmergeable, followed
 from symdiff.tracing.captures.reaching import Found
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.captures.watching import Watch
@@ -38,6 +38,7 @@ from symdiff.tracing.loops.collected import plain_list
 from symdiff.tracing.loops.keeping import IN_FILES, LOOPS, SHORT, Again, Keeping, Tired, check_patience
 from symdiff.tracing.state.attempt import Attempt, Contents, Stuck, current, current_reading
 from symdiff.tracing.state.nesting import nested_trace
+from symdiff.tracing.state.raising import check_signal
 from symdiff.tracing.unrolling.choosing import WORK
 from symdiff.tracing.values.integers import Integer
 from symdiff.tracing.values.kinds import NUMPY, Kind, traced_argument_kind, unheard
@@ -264,16 +265,17 @@ def trace_leaves(
         keeping = Keeping() if loops == "keep" else None
         patient = least = {"auto": SHORT, "file": IN_FILES}.get(loops or "", 0)
         tries = 0
+        many: Any = None  # the paths that there were with all loops written out
 
         def tried(reading: Reading | None) -> Traced:
-            nonlocal tries, keeping, patient
+            nonlocal tries, keeping, patient, many, mode
             thorough = keeping is not None
             while True:
                 tries += 1
                 keeping = keeping if tries < TRIES else None  # then all loops are written out
                 try:
                     attempt = Attempt(rules, thorough, reading, keeping, patient)
-                    made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside)
+                    made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside, many)
                     if keeping is not None:
                         keeping.check_lengths()
                         outside.restore()  # the probe begins with what the trace has begun with
@@ -284,9 +286,14 @@ def trace_leaves(
                     thorough = True
                 except Again:
                     pass
+                except Unmergeable as problem:
+                    if problem is not many:
+                        raise
+                    patient, keeping, mode, many = least, None, "guard", None  # written out again, where one path is short
                 except (Tired, SymdiffError) as error:
                     if isinstance(error, Tired) or (patient and isinstance(error, PathsError)):
                         forgive_error(error)  # a loop that counts its rounds is one path
+                        many = error.many if isinstance(error, Tired) else None
                         patient, thorough, keeping = 0, True, Keeping(least)
                     elif keeping is None or not keeping.kept:
                         raise
@@ -353,7 +360,8 @@ def _agrees_with_plain(f: Function, leaves: list[Any], tree: Any, traced: list[i
     with unheard():
         try:
             plain = structures.leaves(contextvars.copy_context().run(_alone, f, args, kwargs))
-        except Exception:
+        except Exception as error:
+            check_signal(error)
             return True  # the graph's own checks raise it
         values = binding_values(graph, tuple(given))
         found = [values.get(o.atom, o.atom.params) for o in graph.outputs]
@@ -384,7 +392,8 @@ def _read(tried: Callable[[Reading | None], Traced], reading: Reading | None) ->
         found = tried(reading)
     except Contents:
         return None
-    except Exception:
+    except Exception as error:
+        check_signal(error)
         if reading is None:
             raise
         reading.needed = list(reading.captured)  # they may be what it could not do
@@ -405,6 +414,7 @@ def _traced(
     attempt: Attempt,
     mode: str | None,
     outside: Outside,
+    many: Unmergeable | None,
 ) -> Traced:
     stack = active_builders()
     outer = parent or (stack[-1] if stack else None)
@@ -465,12 +475,12 @@ def _traced(
         finally:
             del stack[depth:]
 
-    def tired() -> None:
+    def tired(many: Unmergeable | None) -> None:
         if attempt.looped:
-            raise Tired
+            raise Tired(many)
 
     given = [leaves[place] for place in traced] + ([] if reading is None else reading.arrays)
-    found, notes = followed(run, mode, given, outer, outside, tired if attempt.patient else None)
+    found, notes = followed(run, mode, given, outer, outside, tired if attempt.patient else None, many)
     doc = inspect.getdoc(f) or ""
     graph = found.builder.graph(name, found.outputs, found.out_tree, origin=where, doc=doc, notes=notes)
     if attempt.keeping is not None:

@@ -14,7 +14,7 @@ import inspect
 import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import optree
@@ -154,7 +154,8 @@ def _of_object(value: Any) -> tuple[list[Any], _Object]:
         if name in rest:
             children[name] = rest.pop(name)
         elif is_accessor(kind, name):
-            children[name] = getattr(value, name)
+            with contextlib.suppress(AttributeError):
+                children[name] = getattr(value, name)
     return list(children.values()), _Object(kind, tuple(children), rest)
 
 
@@ -179,6 +180,42 @@ def _fields(cls: type) -> tuple[str, ...]:
 
 def _of_tuple(value: Any) -> tuple[tuple[Any, ...], _Object]:
     return tuple(value), _Object(type(value), value._fields, _held(value))
+
+
+class Layout(NamedTuple):
+    """Where code finds the children of a structure: as "items", as "values" of keys that are texts, as "attributes", whose
+    dict `found` gets, or in "slots", which `found` gets one by one; `how` is "" where only its class knows.
+    """
+
+    how: str
+    children: list[Any]
+    names: tuple[str, ...] = ()
+    found: tuple[Callable[[Any], Any], ...] = ()
+
+
+def layout_of(value: Any) -> Layout | None:
+    """How the children of a structure lie; None for a leaf."""
+    kind: Any = type(value)
+    sort = _sort(kind)
+    if sort is None:
+        return None
+    if kind in (list, tuple) or (sort is list and issubclass(kind, tuple) and kind.__base__ is tuple):
+        return Layout("items", list(value))
+    if kind is dict and _TEXTS.issuperset(map(type, value)):
+        return Layout("values", list(value.values()), tuple(value))
+    if sort is kind and sort not in _registered and _base(kind) is object:
+        children, held = _of_object(value)
+        if held is _plain(kind):
+            return Layout("attributes", children, held.names, _getters(kind, ("__dict__",)))
+        if held is _slotted(kind):
+            return Layout("slots", children, held.names, _getters(kind, held.names))
+    return Layout("", [])
+
+
+@functools.lru_cache(maxsize=1024)
+def _getters(cls: Any, names: tuple[str, ...]) -> tuple[Callable[[Any], Any], ...]:
+    """What gets these of an object, past all that its class says of attributes."""
+    return tuple(inspect.getattr_static(cls, name).__get__ for name in names)
 
 
 def fields_of(value: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -26,7 +26,7 @@ from symdiff.simplification.intervals import Fact
 from symdiff.tracing.branches.merging import Fork, Leaf, Tree, joined_paths, leaves, raising
 from symdiff.tracing.captures.restoring import Outside
 from symdiff.tracing.state.nesting import Endless
-from symdiff.tracing.state.raising import is_awaited
+from symdiff.tracing.state.raising import check_signal, is_awaited
 from symdiff.vocabulary.libraries import Line, name_unless_library
 
 LIMIT = 64  # paths of one function that are merged
@@ -38,9 +38,11 @@ ASIDE = 16  # equalities met on one path that are looked at one after the other
 class Unmergeable(BaseException):
     """The paths of a function cannot be merged. Not an `Exception`, so that the user's own handlers let it pass."""
 
-    def __init__(self, reason: str, error: SymdiffError | None = None) -> None:
+    def __init__(self, reason: str, error: SymdiffError | None = None, many: bool = False) -> None:
         super().__init__(reason)
         self.error = error
+        self.many = many  # whether there are too many
+        self.first = math.inf  # how many conditions the first one has
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,9 @@ class Path:
         """Take an integer to be in a range."""
         self._known._narrow(self.number(atom), Fact(float(low), float(high), nan=False, finite=True, whole=True))
 
-    def unmergeable(self, reason: str) -> Unmergeable:
+    def unmergeable(self, reason: str, many: bool = False) -> Unmergeable:
         """Why this path cannot be merged, also where a library in between keeps the exception to itself."""
-        self.problem = self.problem or Unmergeable(reason)
+        self.problem = self.problem or Unmergeable(reason, many=many)
         return self.problem
 
     def decide(self, atom: Atom, origin: str) -> bool:
@@ -192,7 +194,7 @@ class Path:
         else:
             self._room -= 1
             if self._room < 1:
-                raise self.unmergeable(f"{origin}: {self.refusal}")
+                raise self.unmergeable(f"{origin}: {self.refusal}", many=True)
             assert self.builder is not None
             if (LIMIT - self._room) * len(self.builder.bindings) > self.limit:
                 raise self.unmergeable(f"{origin}: the function has long paths")
@@ -261,12 +263,14 @@ def followed(
     sources: list[Any],
     parent: Builder | None,
     outside: Outside,
-    tired: Callable[[], None] | None,
+    tired: Callable[[Unmergeable | None], None] | None,
+    earlier: Unmergeable | None = None,
 ) -> tuple[Run, dict[str, Any]]:
     """The function's run, or its paths made one, and the notes of the graph. `mode` is None, "merge" or "guard".
 
     `sources` are the arguments, whose values tell the path where paths are not merged. What a run changes `outside` the
-    function is put back before the next one. `tired` is called, if it is given, where paths are long, before anything else.
+    function is put back before the next one. `tired` is called, if it is given, where paths are long or many, before anything
+    else; what it is given is `earlier` in another try, which raises it where the paths are as many again.
     """
     outer = None if parent is None else parent.path
     if mode is None and outer is not None and outer.is_given:
@@ -275,18 +279,24 @@ def followed(
     if mode != "guard" and tired is not None:
         try:
             return _merged(run, outside, MERGED, mode == "merge")
-        except (Unmergeable, Endless) as problem:
+        except Unmergeable as problem:
             outside.restore()
-            if isinstance(problem, Endless) and not problem.asked:
+            earlier = problem if problem.many else None
+            tired(earlier)
+        except Endless as endless:
+            outside.restore()
+            if not endless.asked:
                 raise  # each trace inside would be made again, too
-            tired()
+            tired(None)
     if mode != "guard":
         try:
-            return _merged(run, outside, math.inf if given is None else MERGED, mode == "merge")
+            return _merged(run, outside, math.inf if given is None else MERGED, mode == "merge", earlier)
         except Unmergeable as problem:
             outside.restore()
             if outer is not None and mode is None:
                 outer.problem = outer.problem or problem
+                raise
+            if problem is earlier and tired is None and given is not None:
                 raise
             if given is None:
                 raise problem.error or _explained(str(problem)) from None
@@ -368,7 +378,8 @@ def _aside(
     other = Path(path.values, given=path.given, beside=beside)
     try:
         there = run(other)
-    except (Exception, Unmergeable):
+    except (Exception, Unmergeable) as error:
+        check_signal(error)
         return None
     if there.out_tree != found.out_tree or [o.shape for o in there.outputs] != [o.shape for o in found.outputs]:
         return None
@@ -376,10 +387,14 @@ def _aside(
     return (other, there) if all(agree(a, b) for a, b in pairs) else None
 
 
-def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened: bool) -> tuple[Run, dict[str, Any]]:
+def _merged(
+    run: Callable[[Path], Run], outside: Outside, limit: float, widened: bool, earlier: Unmergeable | None = None
+) -> tuple[Run, dict[str, Any]]:
     """All paths of the function as one run, unless they promise more than `limit` bindings, or give results of different
-    dtypes, which only files and graphs of all paths have `widened`.
+    dtypes, which only files and graphs of all paths have `widened`; or the first one asks as many conditions as that of an
+    `earlier` try, which met too many paths.
     """
+    first = None
     values = Values()
     ends: list[tuple[list[Decision], Leaf]] = []
     runs: list[tuple[Path, Run]] = []
@@ -389,6 +404,9 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened:
         path.is_needed = widened
         try:
             found = run(path)
+        except Unmergeable as problem:
+            problem.first = first or math.inf
+            raise
         except SymdiffError as error:
             if not path.decisions:
                 raise
@@ -397,6 +415,7 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened:
             endless.asked |= bool(path.decisions)
             raise
         except Exception as error:
+            check_signal(error)
             if not path.decisions:
                 raise
             ends.append((path.decisions, Leaf(None, graph_exception(_named(error, path.builder), _line_of(error)))))
@@ -408,6 +427,9 @@ def _merged(run: Callable[[Path], Run], outside: Outside, limit: float, widened:
                 raise Unmergeable(f"{where}: the paths of the function return results of different dtypes")
             runs.append((path, found))
             ends.append((path.decisions, Leaf(tuple(path.number(_exactly(o.atom)) for o in found.outputs))))
+        first = first or len(path.decisions)
+        if earlier is not None and first >= earlier.first:
+            raise earlier
         following = next_decisions(path.decisions)
         if following is None:
             break

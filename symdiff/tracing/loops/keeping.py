@@ -19,7 +19,7 @@ from symdiff.ir.node import Node
 from symdiff.tracing.loops.collected import end_all
 from symdiff.tracing.loops.parts import is_cell, parts_of
 from symdiff.tracing.state.attempt import Contents
-from symdiff.tracing.state.raising import is_defect
+from symdiff.tracing.state.raising import check_signal, is_defect
 from symdiff.tracing.unrolling.choosing import WORK, cells_of_binding, cost_of_array, is_small
 from symdiff.tracing.values.storage import root_of
 from symdiff.tracing.values.tracer import Tracer
@@ -41,7 +41,11 @@ class Again(BaseException):
 
 
 class Tired(BaseException):
-    """A function that is written out has become long; the trace begins anew, and keeps its loops."""
+    """A function that is written out has become long, or has too `many` paths; the trace begins anew, and keeps its loops."""
+
+    def __init__(self, many: BaseException | None = None) -> None:
+        super().__init__()
+        self.many: Any = many
 
 
 def work_of_binding(binding: Node) -> int:
@@ -410,6 +414,7 @@ class Keeping:
         except (KeyboardInterrupt, SystemExit, MemoryError, Contents):
             raise
         except BaseException as error:
+            check_signal(error)
             self.check_bound(error)
             if self.open:
                 raise self.failed(error) from None

@@ -10,6 +10,7 @@ import dis
 import functools
 import itertools
 import opcode
+import signal
 import sys
 import traceback
 import types
@@ -81,6 +82,13 @@ def is_defect(error: BaseException) -> bool:
     ]
     never = isinstance(error, (NameError, AssertionError)) and bool(ours) and is_ours(ours[0])
     return never or any(map(is_of_graphs, ours))
+
+
+def check_signal(error: BaseException) -> None:
+    """Raise again what the handler of a signal has raised, as those that end what takes too long do: the function did not."""
+    handlers = {getattr(signal.getsignal(known), "__code__", None) for known in signal.valid_signals()}
+    if any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__)):
+        raise error
 
 
 def managed(owner: Any, followed: Any = None) -> Any:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symdiff.errors import TraceError
+from symdiff.tracing.state.raising import check_signal
 from symdiff.tracing.values.integers import Integer, integers_of
 from symdiff.tracing.values.kinds import Form, asked, check_given, traced_form, traced_sample, unheard
 from symdiff.tracing.values.operands import as_array, holds_traced
@@ -93,6 +94,7 @@ class Call:
             try:
                 found = self.result(given)
             except Exception as error:  # whichever a library raises
+                check_signal(error)
                 return error
         return Answer(tuple(_told_of(v) for v in structures.all_leaves(found)))
 
