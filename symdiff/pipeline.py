@@ -410,22 +410,16 @@ def _numbers_door_of(program: Program) -> Callable[..., Any]:
     """NumPy's function of a program of numbers, for new results of arguments that have the program's own form."""
     function = numpy_of(program)
     kinds = [dtype_of_code(i.dtype) for i in program.inputs]
-    taken = [
-        (np.ndarray,) if i.shape else (kind.type, type(kind.type().item()))
-        for i, kind in zip(program.inputs, kinds, strict=True)
-    ]
-    arrays = [(place, kinds[place], leaf.shape) for place, leaf in enumerate(program.inputs) if leaf.shape]
+    numbers = [(k, (kinds[k].type, type(kinds[k].type().item()))) for k, i in enumerate(program.inputs) if not i.shape]
+    arrays = [(k, kinds[k], i.shape) for k, i in enumerate(program.inputs) if i.shape]
+
+    def fits(value: Any, kind: np.dtype, shape: Any) -> bool:
+        return type(value) is np.ndarray and value.dtype is kind and value.shape == shape and value.flags.c_contiguous
 
     def door(*args: Any, out: Any = None) -> Any:
-        if (
-            out is not None
-            or len(args) != len(taken)
-            or any(type(a) not in known for a, known in zip(args, taken, strict=True))
-        ):
+        if out is not None or len(args) != len(kinds) or any(type(args[k]) not in known for k, known in numbers):
             return MISS
-        if any(args[place].dtype is not kind or args[place].shape != shape for place, kind, shape in arrays):
-            return MISS
-        return function(*args)
+        return function(*args) if all(fits(args[k], kind, shape) for k, kind, shape in arrays) else MISS
 
     return door
 

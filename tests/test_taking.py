@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import enum
 import functools
+import inspect
 import re
 import reprlib
 from typing import Any, NamedTuple
@@ -186,3 +187,94 @@ def test_settings_in_structures_take_the_short_way(monkeypatch, backend):
         assert repr(found) == repr(expected), (model, x)
         short += len(calls) == before
     assert short > 30
+
+
+class Part(NamedTuple):
+    w: Any
+    b: Any
+
+
+@dataclasses.dataclass
+class Net:
+    w: Any
+    b: Any
+    n: int = 2
+    layers: Any = dataclasses.field(default_factory=list)
+
+
+X = np.array([0.3, 0.5, 0.7])
+KINDS = {
+    "numbers in a list": (lambda p: sum(np.sin(v) * p[0] for v in p), ([0.1, 0.2, 0.3],)),
+    "list": (lambda p: np.sum(np.sin(p[0]) * p[1]), ([X, 1.5],)),
+    "texts as keys": (lambda p: np.sum(np.sin(p["w"]) * p["b"]), ({"w": X, "b": 1.5},)),
+    "integers as keys": (lambda p: np.sum(np.sin(p[7]) * p[1]), ({7: X, 1: 1.5},)),
+    "named tuple": (lambda p: np.sum(np.sin(p.w) * p.b), (Part(X, 1.5),)),
+    "dataclass": (lambda p: np.sum(np.sin(p.w) * p.b) ** p.n, (Net(X, 1.5),)),
+    "nested": (lambda p: np.sum(np.sin(p.w) * p.layers[0]["b"][1]), (Net(X, 1.5, 2, [{"b": (1.0, 2.0)}, Part(X, 3)]),)),
+    "registered": (lambda p: np.sum(np.sin(p.a) * p.b), (Registered(X, 3),)),
+    "text": (lambda w, b, n: np.sum(np.sin(w) * b) if n == "s" else b, (X, 1.5, "s")),
+    "truth": (lambda w, b, n: np.sum(np.sin(w) * b) if n else b, (X, 1.5, True)),
+    "nothing": (lambda w, b, n: np.sum(np.sin(w) * b) if n is None else b, (X, 1.5, None)),
+    "function": (lambda w, b, g: np.sum(g(w) * b), (X, 1.5, np.sin)),
+    "integers": (lambda w, b, i: np.sum(np.sin(w[i]) * b), (X, 1.5, np.array([0, 2]))),
+    "number without axes": (lambda w, b: np.sum(np.sin(w) * b), (X, np.array(1.5))),
+    "cells that lie apart": (lambda w, b: np.sum(np.sin(w) * b), (np.arange(1.0, 7.0)[::2], 1.5)),
+    "columns": (lambda w, b: np.sum(np.sin(w) * b), (np.asfortranarray(np.arange(6.0).reshape(2, 3)), 1.5)),
+    "kinds": (lambda w, b: np.sum(np.sin(w) * b) if isinstance(b, float) else b, (X, 1.5)),
+    "kinds in a list": (lambda p: np.sum(np.sin(p[0]) * p[1]) if isinstance(p[1], float) else p[1], ([X, 1.5],)),
+}  # fmt: skip
+TRANSFORMS = {
+    "grad": (sd.grad, False),
+    "value_and_grad": (sd.value_and_grad, False),
+    "jacobian": (sd.jacobian, False),
+    "hessian": (sd.hessian, False),
+    "hvp": (sd.hvp, True),
+    "jvp": (sd.jvp, True),
+    "vmap": (lambda f: sd.vmap(sd.grad(f)), None),
+}
+
+
+def with_leaves(change, value):
+    leaves, tree = structures.flatten(value, none_is_leaf=True)
+    return structures.unflatten(tree, [change(v) if isinstance(v, (float, np.ndarray)) else v for v in leaves])
+
+
+def moved(leaf):
+    """Other numbers that lie as these do."""
+    if isinstance(leaf, float) or not leaf.shape or leaf.dtype.kind != "f":
+        return leaf * 1.25 if not isinstance(leaf, np.ndarray) or leaf.dtype.kind == "f" else leaf
+    found = np.asfortranarray(leaf * 1.25) if leaf.ndim > 1 else np.repeat(leaf * 1.25, 2)[::2]
+    return found if leaf.ndim > 1 or not leaf.flags.c_contiguous else leaf * 1.25
+
+
+def over_points(leaf):
+    own = np.asarray(leaf)
+    return np.stack([own, own * 1.5, own * 0.5]) if own.dtype.kind == "f" else leaf
+
+
+NAMED = [(kind, transform) for kind in KINDS for transform in ("grad", "hessian") if len(KINDS[kind][1]) > 1]
+OVER_POINTS = [kind for kind in KINDS if kind not in ("number without axes", "integers")]
+POSITIONED = [(k, t) for t in TRANSFORMS for k in (OVER_POINTS if t == "vmap" else KINDS)]
+
+
+@pytest.mark.parametrize(
+    "kind, transform, named", [*((*case, False) for case in POSITIONED), *((*case, True) for case in NAMED)]
+)
+def test_second_calls_take_the_short_way(monkeypatch, kind, transform, named):
+    f, args = KINDS[kind]
+    make, extra = TRANSFORMS[transform]
+    if extra is None:
+        args = tuple(with_leaves(over_points, a) for a in args)
+    names = [*inspect.signature(f).parameters]
+    direction = (with_leaves(lambda v: v * 0.5, args[0]),) if extra else ()
+    named = {names[-1]: args[-1]} if named else {}
+    df = make(f)
+    df(*args[: len(args) - len(named)], *direction, **named)
+    args = tuple(with_leaves(moved, a) for a in args)
+    named = dict.fromkeys(named, args[-1])
+    expected = make(f)(*args, *direction)
+    monkeypatch.setattr(type(df), "_call", lambda *given: pytest.fail("the long way"))
+    found = df(*args[: len(args) - len(named)], *direction, **named)
+    assert structures.structure(found) == structures.structure(expected)
+    for a, b in zip(structures.leaves(found), structures.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)

@@ -37,69 +37,88 @@ _HOST = frozenset({np.ndarray, float, int, complex, np.float64, np.float32, np.c
 Way = Callable[..., Any]  # leaves in order and `out=`; it declines with `MISS`
 
 
-def behind_structures(door: Way, tree: Any, marks: list[Any], plain: bool = False) -> Way:
-    """A door for leaves, behind arguments in a structure; where it is `plain`, the arguments are leaves that it checks."""
-    take: Callable[[Any], list[Any] | None] | None = None
+def packed(value: Any) -> Any:
+    """An array whose cells lie apart as one whose cells lie together, one without axes as its number, as doors take them."""
+    if type(value) is not np.ndarray or (value.ndim and value.flags.c_contiguous):
+        return value
+    return np.ascontiguousarray(value) if value.ndim else value[()]
 
-    def through(*args: Any, out: Any = None) -> Any:
-        nonlocal take
-        if plain and out is None:  # machine code declines what is no leaf
-            return door(*args)
-        leaves = None if take is None else take(args)
+
+class Taking:
+    """Takes arguments apart that have a structure, and its marks; None where they have another one."""
+
+    __slots__ = ("_marks", "_take", "_tree")
+
+    def __init__(self, tree: Any, marks: list[Any]) -> None:
+        self._tree = tree
+        self._marks = marks
+        self._take: Callable[[Any], list[Any] | None] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Taking) and (self._tree, self._marks) == (other._tree, other._marks)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether each argument is a leaf."""
+        return all(map(optree.treespec_is_leaf, self._tree.children()[0].children()))
+
+    def __call__(self, args: tuple[Any, ...]) -> list[Any] | None:
+        leaves = None if self._take is None else self._take(args)
         if leaves is None:
-            leaves, given, found = structures.structure_taken_apart(args, {})
-            if found != marks or given != tree:
-                return MISS
-            take = take or load(taking_source(args))
-        return door(*leaves) if out is None else door(*leaves, out=out)
-
-    return through
+            leaves, tree, marks = structures.structure_taken_apart(args, {})
+            if marks != self._marks or tree != self._tree:
+                return None
+            self._take = self._take or load(taking_source(args))
+        return leaves
 
 
 class Form:
     """Calls whose arguments are of the types and have the names and structure of those in an earlier call: to the
-    specialisations for the values of those leaves that are no inputs; where they are `typed`, for the types of all leaves.
+    specialisations for the values of those leaves that are no inputs, and how arrays lie in memory; where they are `typed`, for
+    the types of all leaves.
     """
 
-    __slots__ = ("_fixed", "_order", "_structure", "_typed", "_ways", "through")
+    __slots__ = ("_fixed", "_last", "_order", "_taking", "_typed", "_ways")
 
     def __init__(
-        self, fixed: tuple[int, ...], order: tuple[tuple[int, np.dtype | None], ...],
-        structure: tuple[Any, list[Any]] | None = None, typed: bool = False,
-    ) -> None:  # fmt: skip
+        self, fixed: tuple[int, ...], order: tuple[tuple[int, np.dtype | None], ...], taking: Taking | None, typed: bool
+    ) -> None:
         self._fixed = fixed
         self._typed = typed
         self._order = order  # of the inputs among the leaves, and the dtypes of integers and truths that count as numbers
-        self._structure = structure  # and its marks; None where each argument is a leaf
+        self._taking = taking  # None where each argument is a leaf
         self._ways: dict[tuple[Any, ...], Way] = {}
-        self.through = self._way if structure is None else behind_structures(self._way, *structure)
+        self._last: Way | None = None  # for leaves that are the inputs in order, the one taken last
 
     def is_like(self, other: "Form") -> bool:
         """Whether the same leaves are inputs, counted in the same way."""
-        return (self._fixed, self._order, self._structure) == (other._fixed, other._order, other._structure)
-
-    @property
-    def is_structured(self) -> bool:
-        """Whether some arguments are no leaves."""
-        return self._structure is not None
+        return (self._fixed, self._order, self._taking) == (other._fixed, other._order, other._taking)
 
     def add(self, leaves: Sequence[Any], way: Way) -> None:
         """Take a way for arguments like these from now on."""
-        self._ways[self._settings(leaves)] = way
+        told = self._told(leaves)
+        self._ways[told] = way
+        if not self._typed and self._order == tuple((k, None) for k in range(len(leaves))) and not any(told[-1]):
+            self._last = way
         if len(self._ways) > KEPT:
             self._ways.pop(next(iter(self._ways)))
 
-    def _settings(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    def _told(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
+        """What tells the way for these leaves."""
         types = tuple(map(type, leaves if self._typed else [leaves[k] for k in self._fixed]))
-        return types, *[setting(leaves[k]) for k in self._fixed]
+        arrays = [v for v in leaves if type(v) is np.ndarray]
+        lie = tuple([() if v.flags.c_contiguous else traced_order(v) for v in arrays])
+        return types, *[setting(leaves[k]) for k in self._fixed], tuple([v.shape for v in arrays]), lie
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
         """What machine code takes of these arguments, where all others, and integers that count, are the same objects; None
         where some of those are arrays, which may change, or arguments are no leaves.
         """
-        all_given = (*args, *kwargs.values())
-        if self.is_structured:
+        if self._taking is not None:
             return None
+        all_given = (*args, *kwargs.values())
         counted = {k: all_given[k] for k, own in self._order if own is not None}
         same = {k: all_given[k] for k in self._fixed} | counted
         if any(isinstance(value, np.ndarray) for value in same.values()):
@@ -107,14 +126,55 @@ class Form:
         sources = tuple([(k, None) if own is None else (-1, float(all_given[k])) for k, own in self._order])
         return Given(len(args), tuple(kwargs), same, sources)
 
-    def _way(self, *leaves: Any, out: Any = None) -> Any:
-        way = self._ways.get(self._settings(leaves))
+    def through(self, given: tuple[Any, ...], out: Any) -> Any:
+        """The result by the way that was taken for such arguments before, or `MISS`."""
+        leaves: Sequence[Any] | None = given if self._taking is None else self._taking(given)
+        if leaves is None:
+            return MISS
+        if self._last is not None:
+            found = self._last(*leaves) if out is None else self._last(*leaves, out=out)
+            if found is not MISS:
+                return found
+        way = self._ways.get(self._told(leaves))
         if way is None:
             return MISS
-        inputs = [leaves[k] if own is None else _number(leaves[k], own) for k, own in self._order]
+        inputs = [packed(leaves[k]) if own is None else _number(leaves[k], own) for k, own in self._order]
         if any(leaf is MISS for leaf in inputs):
             return MISS
         return way(*inputs) if out is None else way(*inputs, out=out)
+
+
+class Forms:
+    """The forms of earlier calls, those of one key in turn, the newest first. `door` takes arguments by position."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], list[Any]] = {}
+        self.door = self.named_door(())
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def like(self, form: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The form that is like one of these arguments: this one from now on, where there is none. What is called a form tells
+        whether another one `is_like` it, and takes arguments `through`.
+        """
+        known = self._known.setdefault((*map(type, args), *map(type, kwargs.values()), *kwargs), [])
+        found = next(filter(form.is_like, known), None)
+        if found is None:
+            known[:] = [form, *known][:KEPT_FORMS]
+        return found or form
+
+    def named_door(self, names: Iterable[str]) -> Way:
+        """The ways that arguments of one form, with the same static values, went before; the last ones have these names."""
+        return functools.partial(_known_way, self._known, tuple(names))
+
+
+def _known_way(known: dict[tuple[Any, ...], list[Any]], names: tuple[str, ...], *given: Any, out: Any = None) -> Any:
+    for form in known.get((*map(type, given), *names), ()):
+        found = form.through(given, out)
+        if found is not MISS:
+            return found
+    return MISS
 
 
 def setting(value: Any) -> Any:
@@ -132,35 +192,6 @@ def _number(value: Any, own: np.dtype) -> Any:
     if not -EXACT < number < EXACT:
         check_digits(user_line(), value)
     return number
-
-
-class Forms:
-    """The forms of earlier calls, those of one key in turn, the newest first."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], list[Form]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._known)
-
-    def like(self, form: Form, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Form:
-        """The form that is like one of these arguments: this one from now on, where there is none."""
-        known = self._known.setdefault((*map(type, args), *map(type, kwargs.values()), *kwargs), [])
-        found = next(filter(form.is_like, known), None)
-        if found is None:
-            known[:] = [form, *known][:KEPT_FORMS]
-        return found or form
-
-    def door(self, names: Iterable[str] = ()) -> Way:
-        """The ways that arguments of one form, with the same static values, went before; the last ones have these names."""
-        return functools.partial(self._call, tuple(names))
-
-    def _call(self, names: tuple[str, ...], *given: Any, out: Any = None) -> Any:
-        for form in self._known.get((*map(type, given), *names), ()):
-            found = form.through(*given, out=out)
-            if found is not MISS:
-                return found
-        return MISS
 
 
 class Call:
@@ -212,16 +243,19 @@ class Call:
         names = dict(zip(kwargs, range(len(args), len(sizes)), strict=True))
         placed = structures.leaves(_placed(function, tuple(range(count)), names))
         order = list(itertools.chain.from_iterable(leaves[k] for k in placed))
+        first = leaves[count].start if self.extra else 0
+        more = [first + k for k in function.extra_places(self)]
         own = {k: _own_dtype(given[k], leaf) for k, leaf in zip(order, self.leaves, strict=False)}
+        own |= {k: _own_dtype(given[k], given[k]) for k in more}
         same = len(order) == len(self.leaves) and all(
             leaf is given[k] or own[k] is not None for k, leaf in zip(order, self.leaves, strict=True)
         )
         if not same:
             return None
-        traced = [*(order[i] for i in self.traced), *itertools.chain.from_iterable(leaves[count : len(args)])]
+        traced = [*(order[i] for i in self.traced), *more]
         fixed = tuple(sorted({*range(len(given))} - {*traced}))
-        is_flat = all(map(optree.treespec_is_leaf, tree.children()[0].children()))
-        return Form(fixed, tuple((k, own.get(k)) for k in traced), None if is_flat else (tree, marks), function.asks_kinds)
+        taking = Taking(tree, marks)
+        return Form(fixed, tuple((k, own.get(k)) for k in traced), None if taking.is_flat else taking, function.asks_kinds)
 
     def with_inputs(self, places: Container[int]) -> "Call":
         """The same call, its integers and arrays of integers and truths at these places as inputs."""

@@ -6,17 +6,19 @@ over blocks of points. Refuses axes other than the first and the last, and argum
 
 import copy
 import functools
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call, is_integer_argument, point_of, point_shape
+from symdiff.api.arguments import Call, Taking, is_integer_argument, point_of, point_shape, setting
 from symdiff.api.device import Placed, check_device_paths, device_points_kernel, shorter_device_call
-from symdiff.api.functions import Function, Plain
+from symdiff.api.functions import Function, Plain, guarded_door
 from symdiff.api.grouping import Grouped, Path, vmap_path
 from symdiff.api.kernels import Batched, WholeBatched, checked_specialisation, points_kernel
+from symdiff.codegen.source import MISS
 from symdiff.differentiation import transforming
 from symdiff.differentiation.series import has_series, series_derivative
 from symdiff.errors import OptionError, PathsError, ShapeError, forgive_error
@@ -38,6 +40,7 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.libraries import user_line
 from symdiff.vocabulary.plain import check_digits, check_plain, check_targets
 
+_NUMBERS = (float, complex, np.float64, *"fdFD")  # of which machine code looks at all
 _FEW = 100  # bindings of a lower derivative that a series has to have fewer than in proportion
 
 
@@ -242,7 +245,8 @@ class Vectorised(Function):
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         need_all_contents()
-        if any(isinstance(leaf, Tracer) for leaf in structures.leaves((args, kwargs), none_is_leaf=True)):
+        watch, given = self._watch, (*args, *kwargs.values())
+        if any(isinstance(leaf, Tracer) for leaf in structures.leaves(given, none_is_leaf=True)):
             return self._point_by_point(args, kwargs)
         if active_builders():
             shown = self.point_arguments(args)[0]
@@ -251,15 +255,6 @@ class Vectorised(Function):
                 return self._each(args, kwargs)
             with beside_traces():
                 return self._long_way(*args, out=out, **kwargs)
-        watch, recent = self._watch, self._recent
-        if recent is not None and not kwargs and self._fits(args, recent[0]):
-            kernel = recent[1]
-            machine = kernel.machine if isinstance(kernel, Batched) else None
-            if machine is not None:
-                with self._lock:
-                    if self._is_kept(watch):
-                        self._quicken(machine)
-            return kernel.call(list(args), out)
         kernel, leaves = self.kernel(args, kwargs)
         if kwargs:
             leaves = leaves + [v for v in structures.leaves(kwargs, none_is_leaf=True) if not is_static(v)]
@@ -267,18 +262,41 @@ class Vectorised(Function):
             return _given(out, self._grouped(kernel, leaves, args, kwargs), self.where)
         if self.inner.compares:
             return kernel.call(leaves, out)
-        wanted = [(axis, _told(arg, axis)) for arg, axis in zip(args, self._axes(len(args)), strict=True)]
-        if not kwargs and len(leaves) == len(args) and all(told is not None for _, told in wanted):
+        result = kernel.call(leaves, out)
+        near = shorter_device_call(kernel, args, kwargs, leaves)
+        self._approach(near, watch)
+        form = self._form(kernel, leaves, args, kwargs, watch) if near is None else None
+        if form is not None:
             with self._lock:
                 if self._is_kept(watch):
-                    self._recent = wanted, kernel
-        result = kernel.call(leaves, out)
-        self._approach(shorter_device_call(kernel, args, kwargs, leaves), watch)
+                    self._forms.like(form, args, kwargs)
+                    if not kwargs and self._door is None:
+                        self._door = self._forms.door
+                        self._quicken(guarded_door(self._door))
         return result
 
-    def _fits(self, args: tuple[Any, ...], wanted: list[Any]) -> bool:
-        """Whether the arguments are of the types that the last kernel was made for."""
-        return len(args) == len(wanted) and all(_told(a, axis) == told for a, (axis, told) in zip(args, wanted, strict=True))
+    def _form(
+        self, kernel: Any, fed: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any], watch: Watch
+    ) -> "PointsForm | None":
+        """The form of arguments whose leaves are `fed` to a kernel, those that are no settings; None for other leaves."""
+        given = (*args, *kwargs.values())
+        leaves, tree, marks = structures.structure_taken_apart(given, {})
+        each = zip(given, [*self._axes(len(args)), *[None] * len(kwargs)], strict=True)
+        axes = [axis for arg, axis in each for _ in structures.all_leaves(arg)]
+        told = [_told(leaf, axis) for leaf, axis in zip(leaves, axes, strict=True)]
+        places = [k for k, leaf in enumerate(leaves) if any(leaf is v for v in fed)]
+        if any(t is None for t in told) or [id(leaves[k]) for k in places] != [id(v) for v in fed]:
+            return None
+        form = PointsForm(Taking(tree, marks), axes, told, places, kernel)
+        if form.is_plain and not kwargs:
+            form.often = weakref.ref(self), watch
+        return form
+
+    def go_straight(self, machine: Any, watch: Watch) -> None:
+        """Calls go to machine code over points, which looks at all that there is to look at."""
+        with self._lock:
+            if machine is not None and self._is_kept(watch):
+                self._quicken(machine)
 
     def apart(self) -> "Vectorised":
         found: Vectorised = copy.copy(self)
@@ -385,13 +403,56 @@ def _picked(axis: int, k: int, number: bool, array: Any) -> Any:
     return OwnArray.of(found) if found.shape else PointNumber(found, own)
 
 
-def _told(arg: Any, axis: int | None) -> Any:
-    """What tells all of an argument: of an array of floating-point numbers, each point's in C order, its dtype and the shape of
-    a point, of a number that all points share its type; None of others.
+class PointsForm:
+    """Calls over points whose arguments are like those in an earlier call, each leaf along its axis: to a kernel, which takes
+    the leaves at some `places`. `often`: whose calls may go to its machine code from the second one on, while this watch holds.
     """
-    if type(arg) is np.ndarray and arg.dtype.char in "fdFD" and arg.ndim > 0 and not _order(arg, axis):
-        return arg.dtype.char, point_shape(arg.shape, axis)
-    return type(arg) if axis is None and type(arg) in (float, complex, np.float64) else None
+
+    __slots__ = ("_axes", "_kernel", "_places", "_short", "_taking", "_told", "is_plain", "often")
+
+    def __init__(self, taking: Taking, axes: list[int | None], told: list[Any], places: list[int], kernel: Any) -> None:
+        self._taking = taking
+        self._axes = axes
+        self._told = told
+        self._places = places
+        self._kernel = kernel
+        self._short = isinstance(kernel, Batched) and all(told[k][0] in _NUMBERS and not told[k][2] for k in places)
+        self.is_plain = self._short and kernel.is_flat and taking.is_flat and len(places) == len(told)
+        self.often: tuple[weakref.ref[Vectorised], Watch] | None = None
+
+    def is_like(self, other: Any) -> bool:
+        """Whether arguments are told in the same way."""
+        return isinstance(other, PointsForm) and (self._taking, self._axes, self._told) == (
+            other._taking,
+            other._axes,
+            other._told,
+        )
+
+    def through(self, given: tuple[Any, ...], out: Any) -> Any:
+        """The result of the kernel, or `MISS`."""
+        leaves = self._taking(given)
+        if leaves is None or [_told(leaf, axis) for leaf, axis in zip(leaves, self._axes, strict=True)] != self._told:
+            return MISS
+        inputs = [leaves[k] for k in self._places]
+        if self.often is not None:
+            (owner, watch), self.often = self.often, None
+            if (function := owner()) is not None:
+                function.go_straight(self._kernel.machine, watch)
+        found = self._kernel.attempt(inputs) if self._short and out is None else MISS
+        return self._kernel.call(inputs, out) if found is MISS else found
+
+
+def _told(leaf: Any, axis: int | None) -> tuple[Any, Any, Any] | None:
+    """What tells all of a leaf: the dtype of an array, its shape at one point, and how it lies there; of a number that all
+    points share its type; of a static value the value. None of others.
+    """
+    kind = type(leaf)
+    if kind in (float, complex, np.float64):
+        return (kind, None, None) if axis is None else None
+    if kind is np.ndarray and (axis is not None or leaf.dtype.kind in "fc"):
+        known = leaf.dtype.kind in "iubfc" and leaf.dtype.isnative and (leaf.ndim or axis is None)
+        return (leaf.dtype.char, point_shape(leaf.shape, axis), _order(leaf, axis)) if known else None
+    return (kind, structures.Same(setting(leaf)), ()) if is_static(leaf) else None
 
 
 def _order(array: np.ndarray, axis: int | None) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from symdiff.api.arguments import arrays_of_out, behind_structures
+from symdiff.api.arguments import arrays_of_out, packed
 from symdiff.codegen.source import MISS
 from symdiff.codegen.taking import making_source
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
@@ -45,11 +45,6 @@ KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were
 KEPT = 256  # specialisations of one function that are kept, the newest
 KEPT_BYTES = 2**26  # of their machine code
 _MATH_ERRORS = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError)
-
-
-def packed(value: Any) -> Any:
-    """An array whose cells lie apart as one whose cells lie together, which doors take."""
-    return np.ascontiguousarray(value) if type(value) is np.ndarray and not value.flags.c_contiguous else value
 
 
 class Kept(dict[Any, Any]):
@@ -96,7 +91,6 @@ class Compiled:
         self._flat = count > 1 and not self._leaf and tree == structures.structure((0,) * count)
         nested = None if self._leaf or self._flat else _nested(structures.unflatten(tree, range(count)))
         self._nested = nested if structures.leaves(nested) == list(range(count)) else None  # or it holds settings, too
-        self._structured: tuple[Any, list[Any], Callable[..., Any]] | None = None  # the door for arguments in a structure
         self._exact_types = tuple(np.dtype(i.dtype) for i in self.program.inputs)
         self.door, self.machine = self._doors()
         self._nest = isinstance(self.program, Program) and is_nest(self.program)
@@ -131,19 +125,6 @@ class Compiled:
             return door(*map(packed, given), out=out) if found is MISS else found
 
         return through
-
-    def structured_door(self, tree: Any, marks: list[Any]) -> Callable[..., Any]:
-        """The generated function behind arguments and results in their structures; `tree` and `marks` are those of
-        `(args, kwargs)`.
-        """
-        known = self._structured
-        if known is None or known[:2] != (tree, marks):
-            door = self.leaf_door
-            assert door is not None
-            leaf_arguments = structures.structure(((0,) * visible_input_count(self.graph), {}), none_is_leaf=True)
-            plain = self.machine is not None and not self.direct and tree == leaf_arguments
-            known = self._structured = tree, marks, behind_structures(door, tree, marks, plain)
-        return known[2]
 
     @functools.cached_property
     def leaf_door(self) -> Callable[..., Any] | None:

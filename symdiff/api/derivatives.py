@@ -81,18 +81,17 @@ class Pushforward(Function):
         """The structure of what stands after the arguments, 0 at each leaf."""
         return self._by_argument(call)
 
-    def _extra_leaves(self, call: Call) -> list[Any]:
-        """What stands after the arguments, for each differentiated leaf; settings among them have no tangent."""
+    def extra_places(self, call: Call) -> list[int]:
+        """Those for each differentiated leaf; settings among them have no tangent."""
         args = structures.unflatten(call.tree, range(len(call.leaves)))[0]
         places = structures.leaves(args[self.argnums] if isinstance(self.argnums, int) else [args[n] for n in self.argnums])
         given = structures.leaves(call.extra, none_is_leaf=True)
-        moving = [leaf for leaf in given if is_differentiable_argument(leaf)]
+        moving = [k for k, leaf in enumerate(given) if is_differentiable_argument(leaf)]
         if len(given) == len(places):
             chosen = set(call.wrt)
-            pairs = list(zip(places, given, strict=True))
-            moving = [leaf for place, leaf in pairs if place in chosen]
-            self._check_settings([leaf for place, leaf in pairs if place not in chosen])
-        if len(moving) != len(call.wrt) or not all(map(is_differentiable_argument, moving)):
+            moving = [k for k, place in enumerate(places) if place in chosen]
+            self._check_settings([leaf for leaf, place in zip(given, places, strict=True) if place not in chosen])
+        if len(moving) != len(call.wrt) or not all(is_differentiable_argument(given[k]) for k in moving):
             names = ", ".join(call.paths[i] for i in call.wrt)
             raise ShapeError(f"{self.where}: {self.__name__}: the {self.extra_name} is one number or array each for {names}")
         return moving
@@ -137,7 +136,7 @@ class Taylor(Pushforward):
 class Pullback(Pushforward):
     suffix = "vjp"
     extra_name = "cotangent"
-    _extra_leaves = Function._extra_leaves
+    extra_places = Function.extra_places
 
     def extra_structure(self, call: Call, primal: Graph) -> Any:
         return _result(primal)

@@ -17,13 +17,12 @@ import optree
 
 from symdiff.api.arguments import (
     Call,
-    Form,
     Forms,
-    behind_structures,
     is_differentiable_argument,
     is_integer_argument,
     is_own,
     on_device,
+    packed,
     setting,
 )
 from symdiff.api.compiled import (
@@ -33,7 +32,6 @@ from symdiff.api.compiled import (
     add_specialisation,
     compiled_of,
     kept_specialisation,
-    packed,
     try_specialisation,
 )
 from symdiff.api.contents import moving_call, refused_inputs
@@ -90,7 +88,7 @@ REPLACED = 100  # calls that are begun anew because another thread replaces what
 COLUMNS = 16  # of a Jacobian up to which zeros among them are not worth rounds that are written out
 LONGEST = 20_000  # operations of a derivative by many columns, from which on they are
 LONG = "long"  # a note of graphs
-_OF_PROCESS = "_lock _threads _door _near _recent _forms _watch _machines _guards _guard".split()
+_OF_PROCESS = "_lock _threads _door _near _forms _watch _machines _guards _guard".split()
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 _OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
@@ -177,7 +175,6 @@ class Function:
         self._threads = threading.local()
         self._watch = self._watching()
         self._near: Near | None = None
-        self._recent: Any = None
         depend_on_rules(self)
 
     def _watching(self, earlier: Watch | None = None) -> Watch:
@@ -224,7 +221,7 @@ class Function:
     def _forget(self) -> None:
         """Drop what was traced."""
         with self._lock:
-            self._door = self._near = self._guard = self._recent = None
+            self._door = self._near = self._guard = None
             self._forms = Forms()
             direct_vectorcall(self, 0)
             self._machines = {machine for machine in self._machines if machine.running}
@@ -258,9 +255,7 @@ class Function:
                 found = compiled.unchecked.call(fed, out)
         with self._lock:
             if self._is_kept(watch):
-                if not kwargs:
-                    self._open(call, compiled)
-                self._remember(call, args, kwargs, compiled)
+                self._open(call, args, kwargs, compiled)
         if found is not MISS:
             return found
         try:
@@ -317,8 +312,13 @@ class Function:
         own = [call.leaves[i] for i in call.traced]
         return [leaf.view(np.ndarray) if type(leaf) is OwnArray else leaf for leaf in own] + self._extra_leaves(call)
 
+    def extra_places(self, call: Call) -> list[int]:
+        """Which leaves of what stands after the function's own arguments the graph takes."""
+        return [k for k, leaf in enumerate(structures.all_leaves(call.extra)) if is_differentiable_argument(leaf)]
+
     def _extra_leaves(self, call: Call) -> list[Any]:
-        return [leaf for leaf in structures.leaves(call.extra, none_is_leaf=True) if is_differentiable_argument(leaf)]
+        given = structures.all_leaves(call.extra)
+        return [given[k] for k in self.extra_places(call)]
 
     @property
     def compares(self) -> bool:
@@ -381,53 +381,36 @@ class Function:
                 raise
         return compiled_of(*self._built(call, self.paths), self.options, self.backend)
 
-    def _open(self, call: Call, compiled: Compiled) -> None:
-        """Let later calls by position take the fast way to a specialisation."""
-        flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
-        if self.compares or call.is_foreign:
+    def _open(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
+        """Let later calls like this one take a short way to a specialisation: machine code itself, or by the form of their
+        arguments.
+        """
+        if self.compares or call.is_foreign or compiled.door is None:
             return
-        orders = [traced_order(call.leaves[i]) for i in call.traced]
-        if any(orders):  # doors are for arrays in C order
-            alone = not (self.extra or self._kinds) and len(orders) == len(call.leaves)
-            if flat and alone and compiled.direct and compiled.entry:
-                self._door = ordered_door(compiled.entry, orders)
-                self._quicken(_guarded_door(self._door))
-        elif call.has_settings or compiled.door is None or (self.extra and not (flat and compiled.direct)):
-            self._door = None
-        elif self._kinds and not self._fits_doors(call, compiled):
-            door = specialised_door(compiled.leaf_door, call.leaves)
-            self._door = door if compiled.direct and flat else behind_structures(door, call.tree, call.marks)
-            direct_vectorcall(self, 0)
-        elif compiled.direct and flat:
+        flat = all(p.isidentifier() for p in call.paths) and len(self._extra_leaves(call)) == len(call.extra)
+        in_order = not any(traced_order(call.leaves[i]) for i in call.traced)
+        fits = not call.has_settings and in_order and (not self._kinds or self._fits_doors(call, compiled))
+        if fits and flat and compiled.direct and not kwargs:
             self._door = compiled.entry
             if compiled.machine is not None:
                 self._quicken(compiled.machine, compiled.hidden)
             else:
-                self._quicken(_guarded_door(self._door))
-        else:
-            self._door = compiled.structured_door(call.tree, call.marks)
-            self._quicken(_guarded_door(self._door))
-
-    def _remember(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], compiled: Compiled) -> None:
-        """Let later calls with arguments of these types take a short way to a specialisation, where its door declines them."""
-        taken = self._door is compiled.entry and not kwargs and not any(map(is_integer_argument, args))
-        if taken or self.owns_out or compiled.door is None or self.compares or call.is_foreign:
-            return
-        if any(traced_order(call.leaves[i]) for i in call.traced) or len(self._extra_leaves(call)) < len(call.extra):
-            return
+                self._quicken(guarded_door(self._door))
+            if not any(is_integer_argument(arg) or packed(arg) is not arg for arg in args):
+                return
         form, way = call.form(self, args, kwargs), compiled.leaf_door
-        if form is None and not kwargs and self._door is not None:
-            form, way = Form((), tuple((k, None) for k in range(len(args)))), self._door
-        if form is None or way is None:
+        if self.owns_out or form is None or way is None:
             return
-        known = self._forms.like(form, args, kwargs)
-        known.add(structures.all_leaves((*args, *kwargs.values())), way)
-        given = form.given(args, kwargs) if compiled.direct and isinstance(compiled.machine, Machine) else None
-        if self._door is None and given is not None and not self._kinds:
+        self._forms.like(form, args, kwargs).add(structures.all_leaves((*args, *kwargs.values())), way)
+        given = form.given(args, kwargs) if compiled.direct and isinstance(compiled.machine, Machine) and in_order else None
+        if self._door is not None and (kwargs or self._door is compiled.entry):
+            return
+        if given is not None and not self._kinds:
+            self._door = None
             self._quicken(compiled.machine, compiled.hidden, given)
-        elif self._door is None and form.is_structured and not kwargs:
-            self._door = self._forms.door()
-            self._quicken(_guarded_door(self._door))
+        elif not kwargs and self._door is not self._forms.door:
+            self._door = self._forms.door
+            self._quicken(guarded_door(self._door))
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
@@ -508,7 +491,7 @@ class Function:
 
     def _any_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         if self._forms:
-            found = _tried(self._forms.door(kwargs), (*args, *kwargs.values()), out)
+            found = _tried(self._forms.named_door(kwargs), (*args, *kwargs.values()), out)
             if found is not MISS:
                 return found
         if self._door is not None and not kwargs and _lies_apart(args):
@@ -809,7 +792,7 @@ def _lies_apart(args: tuple[Any, ...]) -> bool:
     return bool(apart) and not any(map(traced_order, apart))
 
 
-def _guarded_door(door: Any) -> Door:
+def guarded_door(door: Any) -> Door:
     """A door behind a look at what the function captures."""
 
     def through(*args: Any, out: Any = None, **named: Any) -> Any:
@@ -821,29 +804,6 @@ def _guarded_door(door: Any) -> Door:
 def _declined(*args: Any, out: Any = None) -> Any:
     """The door of a function that has forgotten its traces."""
     return MISS
-
-
-def specialised_door(door: Any, leaves: list[Any]) -> Callable[..., Any]:
-    """A door for arguments of exactly these types, and arrays of these shapes."""
-    types = tuple(map(type, leaves))
-    shapes = [leaf.shape if isinstance(leaf, np.ndarray) else None for leaf in leaves]
-    arrays = [(place, shape) for place, shape in enumerate(shapes) if shape is not None]
-
-    def through(*args: Any, out: Any = None) -> Any:
-        if tuple(map(type, args)) != types or any(args[place].shape != shape for place, shape in arrays):
-            return MISS
-        return door(*args, out=out)
-
-    return through
-
-
-def ordered_door(door: Any, orders: list[Any]) -> Callable[..., Any]:
-    """A door for arrays that lie in memory in these orders of their axes."""
-
-    def through(*args: Any, out: Any = None) -> Any:
-        return door(*map(packed, args), out=out) if list(map(traced_order, args)) == orders else MISS
-
-    return through
 
 
 def _blank(kind: type[Function]) -> Function:

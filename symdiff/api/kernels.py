@@ -5,6 +5,7 @@ it was asked for, and that points whose path raises raise the function's excepti
 different numbers of points.
 """
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,6 +15,8 @@ import numpy as np
 
 from symdiff.api.arguments import common_points, point_of, point_shape, points_shape
 from symdiff.api.compiled import Compiled, Kept, is_flat_tree
+from symdiff.codegen.source import MISS
+from symdiff.codegen.taking import making_source
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import Branches, branches_of
@@ -23,6 +26,7 @@ from symdiff.ir.joining import truths_as_numbers
 from symdiff.ir.node import Constant, has_loops
 from symdiff.lowering.program import Program
 from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_program_of
+from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.locks import free_in_children
@@ -51,17 +55,33 @@ class Batched:
         self.kernel = batch_kernel_of(program, in_axes, out_axes, options, backend, threads)
         self._lock = threading.RLock()
         free_in_children(self._lock)
-        self._machine: Any = None
-        self._direct = is_flat_tree(tree, len(program.outputs))
+        self.is_flat = is_flat_tree(tree, len(program.outputs))
 
     @property
     def machine(self) -> Any:
         """The way for calls with few points and arguments that need no rearranging; None where there is none."""
         with self._lock:
-            if self._machine is None and self._direct and hasattr(self.kernel, "call"):
-                self._machine = self.kernel.call()
-                self._direct = self._machine is not None
             return self._machine
+
+    @functools.cached_property
+    def _machine(self) -> Any:
+        return self.kernel.call() if hasattr(self.kernel, "call") else None
+
+    @functools.cached_property
+    def _short(self) -> Callable[..., Any]:
+        machine = self.machine
+        return _decline if machine is None else machine.builtin()  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def _made(self) -> Callable[[Any], Any]:
+        several = len(self.program.outputs) > 1
+        make = load(making_source(self.tree))
+        return make if several else lambda result: make((result,))
+
+    def attempt(self, leaves: list[Any]) -> Any:
+        """New results for few points by machine code, `MISS` where it declines."""
+        found = self._short(*leaves)
+        return found if found is MISS or self.is_flat else self._made(found)
 
     def call(self, leaves: list[Any], out: Any = None) -> Any:
         """Results with a points axis, from leaves with one."""
@@ -103,6 +123,10 @@ class Batched:
         wanted = [(o.name, points_shape(o.shape, axis, count), o.dtype) for o, axis in outputs]
         check_targets(name, leaves, wanted)
         return leaves
+
+
+def _decline(*leaves: Any) -> Any:
+    return MISS
 
 
 class WholeBatched:

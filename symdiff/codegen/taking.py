@@ -18,7 +18,8 @@ from symdiff.vocabulary.literals import is_attribute_identifier, literal
 TAKE, MAKE = "take", "make"
 _NUMBERS = (bool, int, float, complex, np.ndarray, *(t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool_))))
 _LEAVES = frozenset({*_NUMBERS, str, bytes, type(None)}).issuperset
-_TEXTS = frozenset({str}).issuperset
+
+_KINDS = {kinds: kinds.issuperset for kinds in map(frozenset, ((), (str,), (int,), (bytes,)))}  # of keys
 
 
 class _Place(int):
@@ -30,7 +31,7 @@ class _Function:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"leaves": _LEAVES, "texts": _TEXTS}
+        self.names: dict[str, Any] = {"leaves": _LEAVES}
         self._held: dict[int, str] = {}
         self._count = 0
 
@@ -72,7 +73,8 @@ def _take(function: _Function, name: str, value: Any, leaves: list[str]) -> None
     if found.how == "items":
         tests.append(f"len({name}) != {len(order)}")
     elif found.how == "values":
-        tests += [f"tuple({name}) != {function.held(found.names)}", f"not texts(map(type, {name}))"]
+        same = function.held(_KINDS[frozenset(map(type, found.names))])
+        tests += [f"tuple({name}) != {function.held(found.names)}", f"not {same}(map(type, {name}))"]
         children = f"{name}.values()"
         order = sorted(order, key=found.names.__getitem__)  # type: ignore[assignment]
     elif found.how == "attributes":

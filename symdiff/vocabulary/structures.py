@@ -183,13 +183,13 @@ def _of_tuple(value: Any) -> tuple[tuple[Any, ...], _Object]:
 
 
 class Layout(NamedTuple):
-    """Where code finds the children of a structure: as "items", as "values" of keys that are texts, as "attributes", whose
-    dict `found` gets, or in "slots", which `found` gets one by one; `how` is "" where only its class knows.
+    """Where code finds the children of a structure: as "items", as "values" of keys that are all texts or all integers, as
+    "attributes", whose dict `found` gets, or in "slots", which `found` gets one by one; `how` is "" where only its class knows.
     """
 
     how: str
     children: list[Any]
-    names: tuple[str, ...] = ()
+    names: tuple[Any, ...] = ()
     found: tuple[Callable[[Any], Any], ...] = ()
 
 
@@ -201,7 +201,7 @@ def layout_of(value: Any) -> Layout | None:
         return None
     if kind in (list, tuple) or (sort is list and issubclass(kind, tuple) and kind.__base__ is tuple):
         return Layout("items", list(value))
-    if kind is dict and _TEXTS.issuperset(map(type, value)):
+    if kind is dict and (not value or ({*map(type, value)} <= _KEYS and len({*map(type, value)}) == 1)):
         return Layout("values", list(value.values()), tuple(value))
     if sort is kind and sort not in _registered and _base(kind) is object:
         children, held = _of_object(value)
@@ -281,6 +281,7 @@ def _has_equality(cls: type) -> bool:
 
 _ATOMS = frozenset({str, bytes, int, bool, type(None)})
 _TEXTS = frozenset({str})
+_KEYS = frozenset({str, int, bytes})
 _DEEP = 6  # containers and objects in each other that are told by their contents, as they may hold themselves
 
 
