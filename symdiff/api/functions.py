@@ -317,6 +317,8 @@ class Function:
         return [k for k, leaf in enumerate(structures.all_leaves(call.extra)) if is_differentiable_argument(leaf)]
 
     def _extra_leaves(self, call: Call) -> list[Any]:
+        if not self.extra:
+            return []
         given = structures.all_leaves(call.extra)
         return [given[k] for k in self.extra_places(call)]
 
