@@ -421,7 +421,7 @@ class Function:
         return not self._kinds & (SCALARS | INTEGERS) and compiled.machine is not None and not arrays
 
     def _quicken(self, machine: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
-        """Calls go to machine code first, and to `_long_way` where it declines. The code lives as long as this object."""
+        """Calls go to machine code first, and are `_declined` by it. The code lives as long as this object."""
         self._guard = None
         direct_vectorcall(self, 0)  # another thread may call meanwhile
         self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
@@ -455,6 +455,14 @@ class Function:
         direct_vectorcall(self, address, found.address if address and found is not None else 0)
         if self._watch.incomplete:  # a rule was declared meanwhile
             direct_vectorcall(self, 0)
+
+    def _declined(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        """The way of arguments that machine code does not take, after a look at what the function captures."""
+        if self._forms and not self._watch.elsewhere:
+            found = _tried(self._forms.named_door(kwargs), (*args, *kwargs.values()), out)
+            if found is not MISS:
+                return found
+        return self._long_way(*args, out=out, **kwargs)
 
     def _long_way(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         for _ in range(REPLACED):
@@ -494,10 +502,6 @@ class Function:
     def _any_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
         if self._forms:
             found = _tried(self._forms.named_door(kwargs), (*args, *kwargs.values()), out)
-            if found is not MISS:
-                return found
-        if self._door is not None and not kwargs and _lies_apart(args):
-            found = _tried(self._door, args, out)
             if found is not MISS:
                 return found
         shorter = self._near  # another thread may drop it meanwhile
@@ -782,16 +786,9 @@ def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:
     if active_builders():  # traced values may be among the arguments, whose refusals the trace would note
         return MISS
     try:
-        found = door(*args, out=out)
-        return door(*map(packed, args), out=out) if found is MISS and _lies_apart(args) else found
+        return door(*args, out=out)
     except _MISSED:
         return MISS
-
-
-def _lies_apart(args: tuple[Any, ...]) -> bool:
-    """Whether cells of arrays lie apart, and all in the order of their axes."""
-    apart = [a for a in args if type(a) is np.ndarray and not a.flags.c_contiguous]
-    return bool(apart) and not any(map(traced_order, apart))
 
 
 def guarded_door(door: Any) -> Door:

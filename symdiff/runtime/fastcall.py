@@ -145,7 +145,7 @@ class Machine:
         if later:
             self._again = functools.partial(_compile_again, weakref.ref(self), text, later, passes)
             self._code.improve(OFTEN, self._again, len(text))
-        self.vectorcall = self._code.address("call")  # also for objects with a `_long_way`
+        self.vectorcall = self._code.address("call")  # also for objects with a way for what is `_declined`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 
     @property
@@ -402,7 +402,7 @@ def _entry(
     t.run(f"ret ptr {passed}", "declined:")
     declined = t.field("%self", _ITEMS + 16, "ptr")
     t.run(f"call void @Py_IncRef(ptr {declined})", f"ret ptr {declined}", "object:")
-    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {machine_object_name('long_way')})")
+    method = t.put(f"call ptr @PyObject_GetAttr(ptr %self, ptr {machine_object_name('declined')})")
     t.require(t.put(f"icmp ne ptr {method}, null"), "nothing")
     found = t.put(f"call ptr @PyObject_Vectorcall(ptr {method}, ptr %args, i64 %nargs, ptr %names)")
     t.run(f"call void @Py_DecRef(ptr {method})", f"ret ptr {found}")
@@ -638,7 +638,7 @@ def _objects() -> dict[str, Any]:
     dtypes = {f"dtype_{letter}": dtype_of_code(code) for code, letter in _LETTERS.items()}
     numbers = {"float": float, "complex": complex}
     numbers |= {kind.__name__: kind for kind in (np.float32, np.float64, np.complex64, np.complex128)}
-    names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way")}
+    names = {"out": sys.intern("out"), "long_way": sys.intern("_long_way"), "declined": sys.intern("_declined")}
     return {
         "ndarray": np.ndarray,
         "tuple": tuple,

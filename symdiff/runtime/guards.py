@@ -1,7 +1,8 @@
 """Calls that first look whether captured values are what they were: a vectorcall function before that of a `Machine`, or
 before a Python function.
 
-Assumes an object with the two fields of `vectorcall` and a `_long_way`, and the interpreter's lock held during a call.
+Assumes an object with the two fields of `vectorcall`, a `_long_way`, another one for what machine code has `_declined`, and the
+interpreter's lock held during a call.
 Guarantees that machine code runs only where every check holds and no trace is under way, which must be told what a call in it
 reads, with the captured arrays found there, and that all other calls go the long way. `machine_guards_fit` tells whether this
 interpreter's objects are those that it knows.
