@@ -313,12 +313,15 @@ def _versioned() -> bool:
 
 _TEXT = f"""
 @symdiff.long_way = external global i8
+@symdiff.declined = external global i8
 @symdiff.miss = external global i8
 @symdiff.traces = external global i64
 declare i32 @memcmp(ptr, ptr, i64)
 
 define ptr @guarded(ptr %self, ptr %args, i64 %counted, ptr %names) nounwind {{
 entry:
+  %wayat = alloca ptr
+  store ptr @symdiff.long_way, ptr %wayat
   %position = alloca i64
   %keyfound = alloca ptr
   %valuefound = alloca ptr
@@ -668,12 +671,14 @@ finished:
   ret ptr %result
 declined:
   call void @Py_DecRef(ptr %result)
+  store ptr @symdiff.declined, ptr %wayat
   br label %slow
 slow:
   %before1 = load i64, ptr %runningat
   %fewer1 = sub i64 %before1, 1
   store i64 %fewer1, ptr %runningat
-  %method = call ptr @PyObject_GetAttr(ptr %self, ptr {machine_object_name("long_way")})
+  %way = load ptr, ptr %wayat
+  %method = call ptr @PyObject_GetAttr(ptr %self, ptr %way)
   %ismethod = icmp ne ptr %method, null
   br i1 %ismethod, label %asked, label %nothing
 asked:
