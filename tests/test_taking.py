@@ -239,6 +239,11 @@ def with_leaves(change, value):
     return structures.unflatten(tree, [change(v) if isinstance(v, (float, np.ndarray)) else v for v in leaves])
 
 
+def again(value):
+    """Other containers with the same leaves."""
+    return with_leaves(lambda leaf: leaf, value)
+
+
 def moved(leaf):
     """Other numbers that lie as these do."""
     if isinstance(leaf, float) or not leaf.shape or leaf.dtype.kind != "f":
@@ -278,3 +283,103 @@ def test_second_calls_take_the_short_way(monkeypatch, kind, transform, named):
     assert structures.structure(found) == structures.structure(expected)
     for a, b in zip(structures.leaves(found), structures.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-14)
+
+
+CONTAINER = [3.0]
+SAME = {
+    "list": (lambda p, q: p[0] ** 2 * (10 if q is p else 1), lambda: [3.0]),
+    "tuple": (lambda p, q: p[0] ** 2 * (10 if q is p else 1), lambda: (float("3"),)),
+    "dict": (lambda p, q: p["a"] ** 2 * (1 if q is not p else 10), lambda: {"a": 3.0}),
+    "object": (lambda p, q: p.a**2 * (10 if q is p else 1), lambda: Pair(3.0, 1.0)),
+    "inside": (lambda p, q: p[0].a ** 2 * (10 if p[0] is q[0] else 1), lambda: [Slotted(3.0, 1.0)]),
+    "captured": (lambda p, q: p[0] ** 2 * (10 if q is CONTAINER else 1), lambda: CONTAINER),
+    "nested": (lambda p, q: sd.grad(lambda a, b: a[0] ** 2 * (5 if a is b else 1))(p, q)[0], lambda: [3.0]),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_containers_that_are_given_twice_are_the_same_one(case):
+    f, make = SAME[case]
+    df, over = sd.value_and_grad(f), sd.vmap(sd.grad(f))
+    for _ in range(2):
+        one = make()
+        for p, q in ((one, one), (one, again(one))):
+            value, slope = df(p, q)
+            expected = float(structures.leaves(f(p, q))[0])
+            assert value == expected and structures.leaves(slope)[0] == pytest.approx(
+                2 * expected / 3.0 if case != "nested" else expected / 3.0
+            )
+        if case != "captured":
+            points = with_leaves(over_points, one)
+            at = structures.leaves(points)[0]
+            for p, q in ((points, points), (points, again(points))):
+                factor = f(one, one if q is p else again(one)) / (9.0 if case != "nested" else 3.0)
+                expected = 2 * factor * at if case != "nested" else factor * np.ones(3)
+                np.testing.assert_allclose(structures.leaves(over(p, q))[0], expected)
+
+
+def test_a_container_that_is_given_twice_is_not_changed():
+    def f(p, q):
+        q[0] = q[0] * 2
+        return p[0] ** 2
+
+    df, one = sd.value_and_grad(f), [3.0]
+    assert df([3.0], [3.0])[0] == 9.0
+    with pytest.raises(sd.TraceError, match=r"test_taking.py:\d+: changes a list that is given twice; give a copy"):
+        df(one, one)
+    assert df([3.0], [3.0])[0] == 9.0
+
+
+class Number(float):
+    pass
+
+
+class Whole(int):
+    pass
+
+
+class Member(enum.IntEnum):
+    A = 2
+
+
+class Table(np.ndarray):
+    pass
+
+
+@pytest.mark.parametrize("value", [Number(2.0), Whole(2), np.ones(2).view(Table)], ids=lambda v: type(v).__name__)
+def test_arguments_are_of_their_own_classes(value):
+    plain = np.asarray(value, float)[()] if isinstance(value, np.ndarray) else 2.0
+    for f in (
+        lambda x: np.sum(x) * (5.0 if isinstance(x, Number | Whole | Table) else 1.0),
+        lambda x: np.sum(x) * (5.0 if type(x) in (Number, Whole, Table) else 1.0),
+    ):
+        df = sd.value_and_grad(f)
+        for _ in range(2):
+            for given in (value, plain):
+                assert df(given)[0] == f(given)
+                np.testing.assert_array_equal(df(given)[1], np.full(np.shape(given), f(given) / np.sum(given)))
+
+
+def test_members_of_enumerations_are_settings():
+    def f(p):
+        return p[0] * sum(3.0 if isinstance(v, enum.Enum) else v for v in p[1:])
+
+    assert sd.value_and_grad(f)([2.0, Member.A, 4.0]) == (14.0, [7.0, Member.A, 2.0])
+    with pytest.raises(sd.TraceError, match="holds no float"):
+        sd.grad(f)([Member.A])
+
+
+def test_arrays_of_settings_are_told_apart_and_given_back_as_copies():
+    def f(p):
+        i = p["i"]
+        return p["x"] * (2.0 if i.base is None else 3.0) * (1 if i.flags.writeable else 10)
+
+    df, fixed = sd.value_and_grad(f), np.arange(3)
+    fixed.flags.writeable = False
+    for i in (np.arange(3), np.arange(4)[:3], fixed):
+        for _ in range(2):
+            value, slope = df({"i": i, "x": 2.0})
+            assert value == f({"i": i, "x": 2.0}) and not np.shares_memory(slope["i"], i)
+            slope["i"][:] = 7  # of its caller
+    with pytest.raises(sd.TraceError, match=r"test_taking.py:\d+: keys of a dict that have no order"):
+        sd.grad(lambda p: p[1, 2] ** 2)({(1, 2): 3.0, np.int64(3): 1.0})

@@ -5,6 +5,7 @@ Refuses, with errors that name the function's file and line, arguments that do n
 """
 
 import copy
+import enum
 import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -179,7 +180,9 @@ def _known_way(known: dict[tuple[Any, ...], list[Any]], names: tuple[str, ...], 
 
 def setting(value: Any) -> Any:
     """What tells a setting from others."""
-    return (value.shape, value.dtype.str, value.tobytes(), traced_order(value)) if isinstance(value, np.ndarray) else value
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.shape, value.dtype.str, value.tobytes(), traced_order(value), value.flags.num, value.base is None
 
 
 def _number(value: Any, own: np.dtype) -> Any:
@@ -197,7 +200,7 @@ def _number(value: Any, own: np.dtype) -> Any:
 class Call:
     """Arguments of one call, flattened: leaves, structure, which leaves are traced and which differentiated."""
 
-    __slots__ = ("extra", "has_settings", "is_foreign", "leaves", "marks", "paths", "traced", "tree", "whole", "wrt")
+    __slots__ = ("extra", "given", "has_settings", "is_foreign", "leaves", "marks", "paths", "traced", "tree", "whole", "wrt")
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], extra: int = 0) -> None:
         count = len(args) - extra
@@ -211,6 +214,7 @@ class Call:
         check_call(function.signature, f"{function.name} ({function.where})", own, kwargs)
         own, kwargs = _placed(function, own, kwargs)
         count = len(own)
+        self.given = own, kwargs
         self.leaves, self.tree, self.marks = structures.structure_taken_apart(own, kwargs)
         self.paths = traced_argument_paths(function.f, own, kwargs)
         groups: list[int] = []
@@ -256,6 +260,13 @@ class Call:
         fixed = tuple(sorted({*range(len(given))} - {*traced}))
         taking = Taking(tree, marks)
         return Form(fixed, tuple((k, own.get(k)) for k in traced), None if taking.is_flat else taking, function.asks_kinds)
+
+    def standing_for(self, own: tuple[Any, ...]) -> "Call":
+        """The same call for arguments in whose places stand those of one point."""
+        found = copy.copy(self)
+        found.given = own, self.given[1]
+        found.marks = structures.structure_taken_apart(*found.given)[2]
+        return found
 
     def with_inputs(self, places: Container[int]) -> "Call":
         """The same call, its integers and arrays of integers and truths at these places as inputs."""
@@ -332,7 +343,7 @@ def is_integer_argument(leaf: Any) -> bool:
 
 def is_differentiable_argument(leaf: Any) -> bool:
     """Whether a leaf is a number or an array of numbers."""
-    if isinstance(leaf, (bool, str, bytes, np.bool_, type(None))):
+    if isinstance(leaf, (bool, str, bytes, np.bool_, type(None), enum.Enum)):
         return False
     if isinstance(leaf, (np.ndarray, np.generic)):
         return leaf.dtype.kind in "iufcO"

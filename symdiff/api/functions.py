@@ -77,6 +77,7 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option, target_of
 from symdiff.vocabulary.libraries import hide_frames, is_library, user_line
 from symdiff.vocabulary.locks import free_in_children
+from symdiff.vocabulary.plain import own_class
 from symdiff.vocabulary.seams import Seam
 
 costed = Seam("the cost of a derivative")
@@ -336,14 +337,15 @@ class Function:
         """What calls of one specialisation have in common."""
         chosen, lies = set(call.traced), traced_layout if self.compares else traced_order
         parts = [
-            (*signature_of_input(leaf, self.where), lies(leaf), self._kinds and traced_argument_kind(leaf))
+            (*signature_of_input(leaf, self.where), lies(leaf), self._kinds and (traced_argument_kind(leaf), own_class(leaf)))
             if i in chosen
             else (type(leaf), setting(leaf), self.compares and isinstance(leaf, np.ndarray) and lies(leaf))
             for i, leaf in enumerate(call.leaves)
         ]
         if self._kinds & IDENTITY:
-            places = {id(value): i for i, value in enumerate([*call.leaves, *self._compared])}
-            parts += [(places[id(call.leaves[i])],) for i in call.traced]
+            holders = [own for own, _ in structures.containers(call.given)]
+            places = {id(value): i for i, value in enumerate([*call.leaves, *holders, *self._compared])}
+            parts += [(places[id(value)],) for value in (*(call.leaves[i] for i in call.traced), *holders)]
         return (call.tree, tuple(call.marks), tuple(parts), tuple(call.wrt))
 
     def specialised(self, call: Call, key: Any, mode: str | None = None) -> Compiled:
@@ -530,10 +532,10 @@ class Function:
         try:
             in_file = mode == "merge" and backend in TARGETS
             loops = self._loops_for(backend, call, in_file)
-            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops)
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops, call.given)
             is_long = loops is None and self._may_keep(call, backend) and self._is_long(traced, call)
             if is_long:  # the derivative, with its rounds written out
-                shorter = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, "keep")
+                shorter = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, "keep", call.given)
                 is_long = has_loops(shorter.graph.bindings)
                 traced = shorter if is_long else traced
         except Exception as error:

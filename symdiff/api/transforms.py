@@ -212,7 +212,7 @@ def trace(
         rules = rules + opaque_primitives(primitives)
     where = tree, traced, traced_argument_paths(f, args, kwargs)
     if not named_extents(leaves):
-        return trace_leaves(f, leaves, *where, None, rules, paths, Watch(f), loops=loops).graph
+        return trace_leaves(f, leaves, *where, None, rules, paths, Watch(f), loops=loops, given=(args, kwargs)).graph
 
     def at(sizes: Mapping[str, int]) -> tuple[Graph, ...]:
         return (trace_leaves(f, at_sizes(leaves, sizes), *where, None, rules, paths, Watch(f), loops=loops or "keep").graph,)

@@ -32,6 +32,7 @@ class _Function:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"leaves": _LEAVES}
+        self.mutable: list[str] = []
         self._held: dict[int, str] = {}
         self._count = 0
 
@@ -58,6 +59,9 @@ def taking_source(sample: Any) -> Source:
     function, leaves = _Function(), list[str]()
     _take(function, "v", sample, leaves)
     lines = [*function.lines, f"found = [{', '.join(leaves)}]", "return found if leaves(map(type, found)) else None"]
+    if len(function.mutable) > 1:  # an argument may be given twice
+        lines.insert(-2, f"if len({{*map(id, ({', '.join(function.mutable)}))}}) < {len(function.mutable)}:")
+        lines.insert(-2, "    return None")
     function.lines = ["try:", *(f"    {line}" for line in lines), "except AttributeError:  # an empty slot", "    return None"]
     return function.source(f"{TAKE}(v)", TAKE)
 
@@ -68,6 +72,8 @@ def _take(function: _Function, name: str, value: Any, leaves: list[str]) -> None
     if found is None:
         leaves.append(name)
         return
+    if type(value) is not tuple:
+        function.mutable.append(name)
     tests, children = [f"type({name}) is not {function.held(type(value))}"], name
     order = range(len(found.children))
     if found.how == "items":
@@ -121,7 +127,8 @@ def _make(function: _Function, value: Any) -> str:
         return f"r[{int(value)}]"
     found = structures.layout_of(value)
     if found is None:
-        return function.held(value)
+        held = function.held(value)
+        return f"{held}.copy()" if isinstance(value, np.ndarray) else held
     name = function.fresh()
     if not found.how:
         leaves, tree = structures.flatten(value)

@@ -11,6 +11,7 @@ import functools
 import inspect
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -243,8 +244,11 @@ def trace_leaves(
     watch: Watch | None = None,
     hide: bool = True,
     loops: str | None = None,
+    given: Any = None,
 ) -> Traced:
     """Trace f over flattened `(args, kwargs)`: leaves at the positions `traced` become inputs, the others stay.
+
+    `given` are these arguments in their structure, for questions about which object one is.
 
     `mode` says what becomes of conditions on traced values, see `paths.followed`. A first try follows calls; where a traced
     value meets code that was not followed, a second one follows everything. What the tries change outside f is put back.
@@ -258,9 +262,10 @@ def trace_leaves(
     types = [traced_type(leaves[place], definition_line(f)) for place in traced]
     settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
     with nested_trace(f, function_name(f), (tree, types, settings)), _noting():
-        given = _given(leaves, tree)
+        read = _given(leaves, tree)
         states = structures.states(structures.unflatten(tree, leaves))
-        outside = Outside((f, *given, Found(states)), definition_line(f))
+        outside = Outside((f, *read, Found(states)), definition_line(f))
+        holders = [] if given is None else structures.containers(given)
         outermost = parent is None and not active_builders()
         keeping = Keeping() if loops == "keep" else None
         patient = least = {"auto": SHORT, "file": IN_FILES}.get(loops or "", 0)
@@ -275,7 +280,7 @@ def trace_leaves(
                 keeping = keeping if tries < TRIES else None  # then all loops are written out
                 try:
                     attempt = Attempt(rules, thorough, reading, keeping, patient)
-                    made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside, many)
+                    made = _traced(f, leaves, tree, traced, paths, parent, attempt, mode, outside, many, holders)
                     if keeping is not None:
                         keeping.check_lengths()
                         outside.restore()  # the probe begins with what the trace has begun with
@@ -308,13 +313,13 @@ def trace_leaves(
             found = tried(None if outermost else current_reading())
             if watch is not None:
                 watch.begin()
-                watch.include((*found.called, *given))
+                watch.include((*found.called, *read))
             outer = current()
             for called in found.called if outer is not None else ():
                 outer.known.setdefault(called)  # type: ignore[union-attr]
             return found
         watch.begin()
-        watch.include(given)
+        watch.include(read)
         while True:
             wary = watch.asks
             watch.compare([c for c in watch.large if not hide or c.now() is None])
@@ -415,6 +420,7 @@ def _traced(
     mode: str | None,
     outside: Outside,
     many: Unmergeable | None,
+    holders: list[tuple[Any, list[Any]]],
 ) -> Traced:
     stack = active_builders()
     outer = parent or (stack[-1] if stack else None)
@@ -453,11 +459,14 @@ def _traced(
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
+        standing = structures.containers((args, kwargs)) if holders else []
+        attempt.holders = {id(made): (made, own) for (made, _), (own, _) in zip(standing, holders, strict=True)}
         depth = len(stack)
         stack.append(builder)
         try:
             with noted_errors() as refusals, nullcontext() if attempt.keeping is None else attempt.keeping.watching():
                 result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
+                _check_given_twice(standing, holders, where)
                 if attempt.keeping is not None and attempt.keeping.collected:
                     result = structures.map_leaves(plain_list, result)
                 done = Run(builder, *traced_outputs(result, builder, name, where))
@@ -495,6 +504,16 @@ def _traced(
     if reading is not None:
         _keep_read(graph, reading, len(traced))
     return Traced(graph, traced, found.builder.captured, tuple(attempt.known), attempt.kinds, attempt.compared)
+
+
+def _check_given_twice(standing: list[Any], holders: list[Any], where: str) -> None:
+    """Refuse functions that change a container or object which is given twice: the changes would be seen in one place alone."""
+    counts = Counter(id(own) for own, _ in holders if type(own) is not tuple)
+    for (made, before), (own, _) in zip(standing, holders, strict=True):
+        if counts[id(own)] > 1:
+            now = structures.containers(made)[0][1]
+            if len(now) != len(before) or any(a is not b for a, b in zip(now, before, strict=True)):
+                raise TraceError(f"{where}: changes a {type(own).__name__} that is given twice; give a copy in one place")
 
 
 def _hidden(error: BaseException) -> BaseException | None:

@@ -48,6 +48,13 @@ def foreign(value: Any) -> str:
     return f"{kind.__name__} is no plain NumPy array, and its operations may mean something else; take {way}"
 
 
+def own_class(value: Any) -> type | None:
+    """The class of a number or an array of a class that is neither Python's, nor NumPy's, nor ours; None for others."""
+    kind = type(value)
+    plain = kind in _NUMBERS or kind.__module__.partition(".")[0] in ("numpy", "symdiff")
+    return kind if isinstance(value, _BASES) and not plain else None
+
+
 def _changes(kind: type) -> bool:
     """Whether a class of numbers or arrays defines an operation anew that its plain base has."""
     base = next(b for b in kind.__mro__ if b in _BASES or (b.__module__ == "numpy" and issubclass(b, np.generic)))

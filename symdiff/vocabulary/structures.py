@@ -19,21 +19,27 @@ from typing import Any, NamedTuple
 import numpy as np
 import optree
 
-from symdiff.errors import ShapeError
+from symdiff.errors import ShapeError, TraceError
+from symdiff.vocabulary.libraries import user_line
 
 NAMESPACE = "symdiff"
 
 
 class Kept:
-    """A leaf that takes no part: it belongs to the structure, and is given back when the structure is rebuilt."""
+    """A leaf that takes no part: it belongs to the structure, and is given back, an array as a copy, when that is rebuilt."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.value = own_copy(value)
 
 
-optree.register_pytree_node(Kept, lambda kept: ((), kept.value), lambda value, _: value, namespace=NAMESPACE)  # type: ignore
+def own_copy(value: Any) -> Any:
+    """A copy of an array, any other value itself."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+optree.register_pytree_node(Kept, lambda kept: ((), kept.value), lambda value, _: own_copy(value), namespace=NAMESPACE)  # type: ignore
 
 
 def register(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unflatten: Callable[[Any, Any], Any]) -> None:
@@ -310,47 +316,64 @@ def _mark(value: Any, depth: int = _DEEP) -> Any:
 def _walk(value: Any) -> list[Any]:
     """Register the classes in a structure. Returns its marks, see `marks`."""
     found: list[Any] = []
-    stack = [value]
+    stack, seen = [value], dict[int, int]()
     while stack:
         top = stack.pop()
         sort = _sort(type(top))  # type: ignore[arg-type]
+        if sort is None:
+            continue
+        if id(top) in seen and type(top) is not tuple:
+            found.append((Same, seen[id(top)], len(seen)))
+        seen.setdefault(id(top), len(seen))
         if sort is dict:
             keys = tuple(top)
             found.append(keys if _TEXTS.issuperset(map(type, keys)) else tuple(map(_mark, keys)))
             stack += top.values()
         elif sort is list:
             stack += top
-        elif sort is not None:
+        else:
             if sort not in _registered:
                 _learn(sort)
-            children, rest = _registered[sort](top) if sort in _registered else _taken(sort)(top)
-            held = rest.rest if type(rest) is _Object else rest
-            if held is not None and (type(held) is not dict or held):
-                found.append(_mark(held))
+            children, rest = _opened(sort, top)
+            if rest is not None and (type(rest) is not dict or rest):
+                found.append(_mark(rest))
             stack += children
     return found
 
 
+def _opened(sort: Any, value: Any) -> tuple[Iterable[Any], Any]:
+    """The children of an object, and its other state."""
+    children, rest = _registered[sort](value) if sort in _registered else _taken(sort)(value)
+    return children, rest.rest if type(rest) is _Object else rest
+
+
 def marks(value: Any) -> tuple[Any, ...]:
-    """What tells structures apart that are alike: order and types of keys, and state of objects beside their children."""
+    """What tells structures apart that are alike: order and types of keys, state of objects beside their children, and which
+    containers and objects are the same one.
+    """
     return tuple(_walk(value))
+
+
+def _visited(value: Any) -> Iterator[tuple[Any, list[Any], Any]]:
+    """The containers and objects in a structure, with their children and other state."""
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        sort = _sort(type(top))  # type: ignore[arg-type]
+        if sort is not None:
+            children, rest = (top.values(), None) if sort is dict else (top, None) if sort is list else _opened(sort, top)
+            yield top, [*children], rest
+            stack += children
 
 
 def states(value: Any) -> list[Any]:
     """What the objects in a structure hold beside their children."""
-    found, stack = [], [value]
-    while stack:
-        top = stack.pop()
-        sort = _sort(type(top))  # type: ignore[arg-type]
-        if sort is dict:
-            stack += top.values()
-        elif sort is list:
-            stack += top
-        elif sort is not None:
-            children, rest = _registered[sort](top) if sort in _registered else _taken(sort)(top)
-            found.append(rest.rest if type(rest) is _Object else rest)
-            stack += children
-    return found
+    return [rest for top, _, rest in _visited(value) if not isinstance(top, (dict, list))]
+
+
+def containers(value: Any) -> list[tuple[Any, list[Any]]]:
+    """The containers and objects in a structure, with their children, in an order that all that are alike have."""
+    return [(top, children) for top, children, _ in _visited(value)]
 
 
 def objects_of(found: Any) -> Iterator[Any]:
@@ -387,15 +410,20 @@ def structure_taken_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tupl
     found = _walk(args)
     if kwargs:
         found += _walk(kwargs)
-    value: Any = (args, kwargs)
-    leaves, tree = optree.tree_flatten(value, none_is_leaf=True, namespace=NAMESPACE)
-    return leaves, tree, found
+    return *_flattened((args, kwargs), True), found
+
+
+def _flattened(value: Any, none_is_leaf: bool) -> tuple[list[Any], Any]:
+    try:
+        return optree.tree_flatten(value, none_is_leaf=none_is_leaf, namespace=NAMESPACE)
+    except ValueError as error:  # optree puts keys in order, where they have one
+        raise TraceError(f"{user_line()}: keys of a dict that have no order: {error}; use keys of one type") from None
 
 
 def flatten(value: Any, none_is_leaf: bool = False) -> tuple[list[Any], Any]:
     """The leaves of a structure, and the structure itself."""
     _walk(value)
-    return optree.tree_flatten(value, none_is_leaf=none_is_leaf, namespace=NAMESPACE)
+    return _flattened(value, none_is_leaf)
 
 
 def unflatten(tree: Any, leaves: Iterable[Any]) -> Any:

@@ -33,13 +33,14 @@ class Attempt:
     `thorough`: implicit calls are followed too, and arrays can take traced values. `known` are the followed functions, `memo`
     the results of cached functions, `seeded` the random generators made with a seed. `stuck`: a number was asked for where
     only thorough following can give none. `reading` are the captured arrays that stand as inputs, see `reading.Reading`.
-    `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a traced
-    value; None where none is. `opened`: a library's function is running that may make arrays of traced values; `followed` are
-    the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping` what is known of
-    loops that may be kept, None where none may, `given` the arguments by the traced values that stand for them, `compared` what
-    was asked to be one of them, `patient` how much is written out before loops are kept, `looped` whether there are any,
-    `modes` what NumPy and `warnings` do about floating errors where it begins, see `raising`. `integers`: the dtypes that NumPy
-    has for atoms of integers alone, of which arguments are; None of others.
+    `kinds`: what was asked of the kinds of arguments, see `kinds`. `shown`: whether a text that is being written shows a
+    traced value; None where none is. `opened`: a library's function is running that may make arrays of traced values;
+    `followed` are the libraries whose own source has run. `handlers` are those of the blocks that the run is in, `keeping`
+    what is known of loops that may be kept, None where none may, `given` the arguments by the traced values that stand for
+    them, `holders` their containers and objects by those that stand for these, `compared` what was asked to be one of them,
+    `patient` how much is written out before loops are kept, `looped` whether there are any, `modes` what NumPy and `warnings`
+    do about floating errors where it begins, see `raising`. `integers`: the dtypes that NumPy has for atoms of integers alone,
+    of which arguments are; None of others.
     """
 
     rules: Any
@@ -59,6 +60,7 @@ class Attempt:
     handlers: list[Any] = field(default_factory=list)
     compared: list[Any] = field(default_factory=list)
     given: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+    holders: dict[int, tuple[Any, Any]] = field(default_factory=dict)
     integers: dict[Any, Any] = field(default_factory=dict)
     followed: set[str] = field(default_factory=set)
 
@@ -141,6 +143,15 @@ def given_arguments() -> Iterator[tuple[Any, Any]]:
 def given_argument(value: Any) -> Any:
     """The argument that a traced value stands for in a run of this thread, None for all others."""
     return next((argument for made, argument in given_arguments() if made is value), None)
+
+
+def given_holder(value: Any) -> Any:
+    """The container or object among the arguments that one in a run of this thread stands for, None for all others."""
+    found = None
+    for attempt in reversed(getattr(_active, "stack", ())):
+        if id(value) in attempt.holders:
+            found = value = attempt.holders[id(value)][1]
+    return found
 
 
 def note_given(value: Any, argument: Any) -> None:

@@ -26,7 +26,9 @@ from symdiff.tracing.state.attempt import (
     awaits,
     current,
     current_reading,
+    given_argument,
     need_contents,
+    note_kinds,
     note_shown,
     note_stuck,
 )
@@ -35,6 +37,7 @@ from symdiff.tracing.values.kinds import (
     ARRAY,
     NUMPY,
     PYTHON,
+    SCALARS,
     Form,
     Kind,
     answered,
@@ -47,7 +50,7 @@ from symdiff.tracing.values.runs import array_of_cells
 from symdiff.tracing.values.storage import Storage, View, root_of, storage_cells, storage_memory
 from symdiff.vocabulary.heads import Shape
 from symdiff.vocabulary.libraries import is_compiled_library, is_library, is_numpys, name_unless_library, user_line
-from symdiff.vocabulary.plain import check_digits, check_plain
+from symdiff.vocabulary.plain import check_digits, check_plain, own_class
 from symdiff.vocabulary.seams import Seam
 from symdiff.vocabulary.signatures import Function, Lookup
 
@@ -267,7 +270,10 @@ class Tracer(Members):
         return whole_number(found) if whole else found if found.dtype.char == code else found.astype(code).of_kind(kind)
 
     def asked(self, question: Lookup) -> Any:
-        """What a question says of a value of this kind, dtype and shape."""
+        """What a question says of a value of this kind, dtype and shape, or of an argument of a class of its own."""
+        if own_class(own := given_argument(self)) is not None:
+            note_kinds(SCALARS)
+            return question(own)
         dtype = self.own_dtype()
         return answered(question, Form(self._dtype.char, dtype.char if dtype.kind in "iu" else "", self.kind, (0,) * self.ndim))
 

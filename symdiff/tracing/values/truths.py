@@ -13,7 +13,7 @@ import numpy as np
 from symdiff.errors import TraceError
 from symdiff.ir.node import Atom
 from symdiff.rulebooks.calls import extreme_by_rule
-from symdiff.tracing.state.attempt import given_argument, note_compared, note_kinds
+from symdiff.tracing.state.attempt import given_argument, given_holder, note_compared, note_kinds
 from symdiff.tracing.values.integers import Integer, as_int, check_traced_power, is_integer_value
 from symdiff.tracing.values.kinds import IDENTITY, PYTHON, Kind, asked
 from symdiff.tracing.values.operations import computed_truths, kind_after, record, record_on, signed_truth
@@ -99,8 +99,10 @@ def traced_is(a: Any, b: Any) -> Any:
     """`a is b`."""
     if a is not b:
         a, b = (v.settled() if isinstance(v, Tracer) else v for v in (a, b))
-    if a is b or not (isinstance(a, Tracer) or isinstance(b, Tracer)):
+    if a is b or a is None or b is None:
         return a is b
+    if not (isinstance(a, Tracer) or isinstance(b, Tracer)):
+        return _is_holder(a, b)
     if not isinstance(a, Tracer):
         a, b = b, a
     first, second = given_argument(a), given_argument(b) if isinstance(b, Tracer) else b
@@ -118,6 +120,17 @@ def traced_is(a: Any, b: Any) -> Any:
     kind = b.kind if isinstance(b, Tracer) else Kind(python=type(b) is bool)
     asked(kind)
     return False if a.kind.python != kind.python else logical_not(record_on("xor", a, b, PYTHON))
+
+
+def _is_holder(a: Any, b: Any) -> bool:
+    """Whether two containers or objects, which may stand for arguments, are one."""
+    first, second = given_holder(a), given_holder(b)
+    if first is None and second is None:
+        return False
+    if first is None or second is None or type(first) is tuple:  # others that are given twice are told apart by structure
+        note_kinds(IDENTITY)
+        note_compared(a if first is None else b if second is None else second)
+    return (a if first is None else first) is (b if second is None else second)
 
 
 def _may_be(value: Atom, other: Atom) -> bool:
