@@ -394,7 +394,7 @@ def looped_function_of(program: Program) -> Callable[..., Any]:
     kinds = [dtype_of_code(i.dtype) for i in program.inputs]
 
     def door(*args: Any, out: Any = None) -> Any:
-        if [np.asarray(a).dtype for a in args] != kinds:
+        if [np.asarray(a).dtype for a in args] != kinds or not all(np.asarray(a).flags.c_contiguous for a in args):
             return MISS
         found = function(*(a.tolist() if type(a) is np.ndarray else a for a in args))
         flat = found if several else (found,)

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from symdiff.api.arguments import Call, Taking, is_integer_argument, point_of, point_shape, setting
+from symdiff.api.arguments import Call, is_integer_argument, point_of, point_shape
 from symdiff.api.device import Placed, check_device_paths, device_points_kernel, shorter_device_call
+from symdiff.api.forms import Forms, Taking, setting
 from symdiff.api.functions import Function, Plain, guarded_door
 from symdiff.api.grouping import Grouped, Path, vmap_path
 from symdiff.api.kernels import Batched, WholeBatched, checked_specialisation, points_kernel
@@ -269,6 +270,7 @@ class Vectorised(Function):
         if form is not None:
             with self._lock:
                 if self._is_kept(watch):
+                    self._forms = self._forms or Forms()
                     self._forms.like(form, args, kwargs)
                     if not kwargs and self._door is None:
                         self._door = self._forms.door

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import optree
 
-from symdiff.api.arguments import arrays_of_out, packed
+from symdiff.api.arguments import arrays_of_out
 from symdiff.codegen.source import MISS
 from symdiff.codegen.taking import making_source
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
@@ -39,7 +39,7 @@ from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.ops import dtype_of_code, is_complex
-from symdiff.vocabulary.plain import as_plain_array, check_digits, check_plain, check_targets, is_plain_target
+from symdiff.vocabulary.plain import as_plain_array, check_digits, check_plain, check_targets, is_plain_target, packed
 
 KEPT_PATHS = 32  # guarded paths of one signature that are kept, those that were taken last
 KEPT = 256  # specialisations of one function that are kept, the newest

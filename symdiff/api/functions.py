@@ -17,13 +17,10 @@ import optree
 
 from symdiff.api.arguments import (
     Call,
-    Forms,
     is_differentiable_argument,
     is_integer_argument,
     is_own,
     on_device,
-    packed,
-    setting,
 )
 from symdiff.api.compiled import (
     Compiled,
@@ -38,6 +35,7 @@ from symdiff.api.contents import moving_call, refused_inputs
 from symdiff.api.device import DeviceCompiled, Near, Placed, check_device, placed_on_device, shorter_device_call
 from symdiff.api.expressions import argument_function, argument_positions, formula_of
 from symdiff.api.fitting import SizedCompiled
+from symdiff.api.forms import Forms, setting
 from symdiff.api.sizing import graphs_for_sizes
 from symdiff.codegen.source import MISS
 from symdiff.differentiation.mapping import loops_as_arrays, loops_pay
@@ -77,7 +75,7 @@ from symdiff.vocabulary import structures
 from symdiff.vocabulary.choices import COMMON, LOOPING, TARGETS, check_options, is_integer_option, target_of
 from symdiff.vocabulary.libraries import hide_frames, is_library, user_line
 from symdiff.vocabulary.locks import free_in_children
-from symdiff.vocabulary.plain import own_class
+from symdiff.vocabulary.plain import own_class, packed
 from symdiff.vocabulary.seams import Seam
 
 costed = Seam("the cost of a derivative")
@@ -170,7 +168,7 @@ class Function:
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
         self._door: Callable[..., Any] | None = None
-        self._forms = Forms()
+        self._forms: Forms | None = None
         self._lock = threading.RLock()
         free_in_children(self._lock)
         self._threads = threading.local()
@@ -223,7 +221,7 @@ class Function:
         """Drop what was traced."""
         with self._lock:
             self._door = self._near = self._guard = None
-            self._forms = Forms()
+            self._forms = None
             direct_vectorcall(self, 0)
             self._machines = {machine for machine in self._machines if machine.running}
             self._guards = {key: guard for key, guard in self._guards.items() if guard.running}
@@ -358,7 +356,7 @@ class Function:
             graph = self._traced_at(call, (mode or self.paths) if earlier is None else "guard")
             if kinds != self._kinds:  # earlier results were kept without the kinds of their arguments
                 self._compiled.clear()
-                self._door, self._forms = None, Forms()
+                self._door, self._forms = None, None
                 direct_vectorcall(self, 0)
                 key, earlier = self.signature_of(call), None
             compiled: Compiled | None = kept_specialisation(earlier, graph)
@@ -368,7 +366,7 @@ class Function:
                 if not self._watch.elsewhere:
                     self._compiled[key] = add_specialisation(compiled, earlier)
                 if self._compiled.dropped > dropped:
-                    self._forms = Forms()
+                    self._forms = None
         return compiled
 
     def _compiled_at(self, call: Call, graph: Graph) -> Compiled:
@@ -405,6 +403,7 @@ class Function:
         form, way = call.form(self, args, kwargs), compiled.leaf_door
         if self.owns_out or form is None or way is None:
             return
+        self._forms = self._forms or Forms()
         self._forms.like(form, args, kwargs).add(structures.all_leaves((*args, *kwargs.values())), way)
         given = form.given(args, kwargs) if compiled.direct and isinstance(compiled.machine, Machine) and in_order else None
         if self._door is not None and (kwargs or self._door is compiled.entry):
@@ -460,11 +459,13 @@ class Function:
 
     def _declined(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The way of arguments that machine code does not take, after a look at what the function captures."""
-        if self._forms and not self._watch.elsewhere:
-            found = _tried(self._forms.named_door(kwargs), (*args, *kwargs.values()), out)
-            if found is not MISS:
-                return found
-        return self._long_way(*args, out=out, **kwargs)
+        found = MISS if self._watch.elsewhere else self._short_way(args, kwargs, out)
+        return self._long_way(*args, out=out, **kwargs) if found is MISS else found
+
+    def _short_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
+        """The result by the way that arguments of this form took before, or `MISS`."""
+        forms = self._forms  # another thread may drop them meanwhile
+        return MISS if forms is None else _tried(forms.named_door(kwargs), (*args, *kwargs.values()), out)
 
     def _long_way(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         for _ in range(REPLACED):
@@ -502,10 +503,9 @@ class Function:
         return copy.copy(self)
 
     def _any_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
-        if self._forms:
-            found = _tried(self._forms.named_door(kwargs), (*args, *kwargs.values()), out)
-            if found is not MISS:
-                return found
+        found = self._short_way(args, kwargs, out)
+        if found is not MISS:
+            return found
         shorter = self._near  # another thread may drop it meanwhile
         if shorter is not None and not kwargs and not active_builders():
             found = shorter(args, out)

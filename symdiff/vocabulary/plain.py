@@ -89,6 +89,13 @@ def check_digits(where: str, *values: Any) -> None:
             )
 
 
+def packed(value: Any) -> Any:
+    """An array whose cells lie apart as one whose cells lie together, one without axes as its number, as doors take them."""
+    if type(value) is not np.ndarray or (value.ndim and value.flags.c_contiguous):
+        return value
+    return np.ascontiguousarray(value) if value.ndim else value[()]
+
+
 def as_plain_array(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """An array as compiled code takes it: itself, or a copy."""
     if type(array) is np.ndarray and array.dtype is dtype and array.flags.num & READABLE == READABLE:
