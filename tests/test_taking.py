@@ -383,3 +383,33 @@ def test_arrays_of_settings_are_told_apart_and_given_back_as_copies():
             slope["i"][:] = 7  # of its caller
     with pytest.raises(sd.TraceError, match=r"test_taking.py:\d+: keys of a dict that have no order"):
         sd.grad(lambda p: p[1, 2] ** 2)({(1, 2): 3.0, np.int64(3): 1.0})
+
+
+@pytest.mark.parametrize(
+    "make", [sd.grad, sd.value_and_grad, sd.jacobian, sd.hessian, sd.hvp, sd.vjp], ids=lambda t: t.__name__
+)
+@pytest.mark.parametrize("backend", ["auto", "python", "numpy"])
+def test_settings_in_results_are_those_of_each_call(make, backend):
+    """Also those that have become inputs, since many numbers were seen in their places."""
+
+    def f(p, scale=1.0):
+        return p["x"] ** 2 * p["n"] * p["i"].sum() * scale
+
+    df, kept = make(f, backend=backend), []
+    for k in [*range(12), 3, 10, 3]:
+        p = {"x": 2.0, "n": k, "i": np.array([k, 1])}
+        direction = {sd.hvp: (p,), sd.vjp: (1.0,)}.get(make, ())
+        for found in (df(p, *direction), df(p, *direction) if direction else df(p, scale=1.0)):
+            settings = [v for v in structures.leaves(found) if not isinstance(v, np.floating)]
+            assert {type(v) for v in settings} == {int, np.ndarray}
+            for v in settings:
+                assert v == k if isinstance(v, int) else (v.dtype == int and v.tolist() == [k, 1] and v is not p["i"])
+            kept += [v for v in settings if isinstance(v, np.ndarray)]
+            for v in kept:
+                v[:] = 99  # of the caller
+
+
+def test_points_with_arguments_by_name_in_structures():
+    over, x = sd.vmap(sd.grad(lambda p, q: p[0] * q["a"] ** 2 * q["n"])), np.arange(3.0)
+    for n in (2, 2, 3):
+        np.testing.assert_allclose(over([x], q={"a": 3.0, "n": n}), [np.full(3, 9.0 * n)])

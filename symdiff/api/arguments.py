@@ -89,12 +89,23 @@ class Call:
         traced = [*(order[i] for i in self.traced), *more]
         fixed = tuple(sorted({*range(len(given))} - {*traced}))
         taking = Taking(tree, marks)
-        return Form(fixed, tuple((k, own.get(k)) for k in traced), None if taking.is_flat else taking, function.asks_kinds)
+        return Form(
+            fixed, tuple((k, own.get(k)) for k in traced), None if taking.is_flat else taking, function.asks_kinds, order
+        )
 
-    def standing_for(self, own: tuple[Any, ...]) -> "Call":
+    @property
+    def given_leaves(self) -> list[Any]:
+        """The leaves as they are given."""
+        return structures.all_leaves(self.given)
+
+    def setting(self, place: int) -> Any:
+        """What stands in results for a leaf that is no input, or one whose numbers are told at each call."""
+        return structures.Setting(place) if is_own(self.leaves[place]) else self.leaves[place]
+
+    def standing_for(self, function: Any, own: tuple[Any, ...], kwargs: dict[str, Any]) -> "Call":
         """The same call for arguments in whose places stand those of one point."""
         found = copy.copy(self)
-        found.given = own, self.given[1]
+        found.given = _placed(function, own, kwargs)
         found.marks = structures.structure_taken_apart(*found.given)[2]
         return found
 

@@ -222,7 +222,7 @@ class Vectorised(Function):
         shown, leaves, axes = self.point_arguments(args)
         inner = self.inner
         own = len(shown) - inner.extra
-        call, more = Call(inner, shown[:own], kwargs).standing_for(args[:own]), shown[own:]
+        call, more = Call(inner, shown[:own], kwargs).standing_for(inner, args[:own], kwargs), shown[own:]
         rest = tuple((tuple(getattr(s, "shape", ())), str(getattr(s, "dtype", "number"))) for s in structures.leaves(more))
         device = any(isinstance(leaf, Placed) for leaf in leaves)
         key = (inner.signature_of(call), rest, tuple(axes), device)

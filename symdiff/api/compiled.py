@@ -104,6 +104,11 @@ class Compiled:
         """The generated function, and the machine code that it is, if it is that."""
         return door_of(self.program, self.backend, self.options.exact, self._nested)
 
+    @functools.cached_property
+    def has_settings(self) -> bool:
+        """Whether settings among the arguments, as they are in each call, stand in results."""
+        return structures.holds_settings(self.tree)
+
     @property
     def has_code(self) -> bool:
         """Whether calls run as machine code, or as arrays."""

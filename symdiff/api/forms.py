@@ -59,29 +59,31 @@ class Taking:
 class Form:
     """Calls whose arguments are of the types and have the names and structure of those in an earlier call: to the
     specialisations for the values of those leaves that are no inputs, and how arrays lie in memory; where they are `typed`, for
-    the types of all leaves.
+    the types of all leaves. `own` are the places of the leaves of the function's own arguments among all.
     """
 
-    __slots__ = ("_fixed", "_last", "_order", "_taking", "_typed", "_ways")
+    __slots__ = ("_fixed", "_last", "_order", "_own", "_taking", "_typed", "_ways")
 
     def __init__(
-        self, fixed: tuple[int, ...], order: tuple[tuple[int, np.dtype | None], ...], taking: Taking | None, typed: bool
-    ) -> None:
+        self, fixed: tuple[int, ...], order: tuple[tuple[int, np.dtype | None], ...], taking: Taking | None, typed: bool,
+        own: Sequence[int],
+    ) -> None:  # fmt: skip
         self._fixed = fixed
         self._typed = typed
+        self._own = own
         self._order = order  # of the inputs among the leaves, and the dtypes of integers and truths that count as numbers
         self._taking = taking  # None where each argument is a leaf
-        self._ways: dict[tuple[Any, ...], Way] = {}
+        self._ways: dict[tuple[Any, ...], tuple[Way, bool]] = {}  # and whether results have settings of the arguments
         self._last: Way | None = None  # for leaves that are the inputs in order, the one taken last
 
     def is_like(self, other: "Form") -> bool:
         """Whether the same leaves are inputs, counted in the same way."""
         return (self._fixed, self._order, self._taking) == (other._fixed, other._order, other._taking)
 
-    def add(self, leaves: Sequence[Any], way: Way) -> None:
-        """Take a way for arguments like these from now on."""
+    def add(self, leaves: Sequence[Any], way: Way, gives_back: bool) -> None:
+        """Take a way for arguments like these from now on; in its results it `gives_back` settings among these."""
         told = self._told(leaves)
-        self._ways[told] = way
+        self._ways[told] = way, gives_back
         if not self._typed and self._order == tuple((k, None) for k in range(len(leaves))) and not any(told[-1]):
             self._last = way
         if len(self._ways) > KEPT:
@@ -117,13 +119,16 @@ class Form:
             found = self._last(*leaves) if out is None else self._last(*leaves, out=out)
             if found is not MISS:
                 return found
-        way = self._ways.get(self._told(leaves))
+        way, gives_back = self._ways.get(self._told(leaves), (None, False))
         if way is None:
             return MISS
         inputs = [packed(leaves[k]) if own is None else _number(leaves[k], own) for k, own in self._order]
         if any(leaf is MISS for leaf in inputs):
             return MISS
-        return way(*inputs) if out is None else way(*inputs, out=out)
+        if out is not None:
+            return way(*inputs, out=out)
+        found = way(*inputs)
+        return structures.with_settings(found, [leaves[k] for k in self._own]) if gives_back and found is not MISS else found
 
 
 class Forms:

@@ -243,6 +243,8 @@ class Function:
         if any(isinstance(leaf, Placed) for leaf in fed):
             found = self._on_device(call)
             result = found.call(fed, out)
+            if structures.holds_settings(found.tree):
+                return result if out is not None else structures.with_settings(result, call.given_leaves)
             self._approach(shorter_device_call(found, args, kwargs, fed), watch)
             return result
         key = self.signature_of(call)
@@ -255,10 +257,9 @@ class Function:
         with self._lock:
             if self._is_kept(watch):
                 self._open(call, args, kwargs, compiled)
-        if found is not MISS:
-            return found
         try:
-            return compiled.call(fed, out)
+            found = compiled.call(fed, out) if found is MISS else found
+            return structures.with_settings(found, call.given_leaves) if compiled.has_settings and out is None else found
         except Exception as error:
             refused = error
         self.run(call, fed)
@@ -404,7 +405,7 @@ class Function:
         if self.owns_out or form is None or way is None:
             return
         self._forms = self._forms or Forms()
-        self._forms.like(form, args, kwargs).add(structures.all_leaves((*args, *kwargs.values())), way)
+        self._forms.like(form, args, kwargs).add(structures.all_leaves((*args, *kwargs.values())), way, compiled.has_settings)
         given = form.given(args, kwargs) if compiled.direct and isinstance(compiled.machine, Machine) and in_order else None
         if self._door is not None and (kwargs or self._door is compiled.entry):
             return
@@ -682,7 +683,7 @@ class Function:
 
         def shaped(position: int) -> Any:
             return structures.map_leaves(
-                lambda i: inner if i in chosen else structures.Kept(call.leaves[i]), args[position % count]
+                lambda i: inner if i in chosen else structures.Kept(call.setting(i)), args[position % count]
             )
 
         if isinstance(self.argnums, int):

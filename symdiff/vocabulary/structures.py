@@ -34,6 +34,25 @@ class Kept:
         self.value = own_copy(value)
 
 
+class Setting:
+    """A leaf of a result that is what a leaf of the arguments is in each call, by its place among these."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+def holds_settings(tree: Any) -> bool:
+    """Whether a structure has such leaves."""
+    return tree is not None and any(type(leaf) is Setting for leaf in leaves(unflatten(tree, range(tree.num_leaves))))
+
+
+def with_settings(value: Any, given: Any) -> Any:
+    """A result with the leaves of arguments in the places of such ones."""
+    return map_leaves(lambda leaf: own_copy(given[leaf.place]) if type(leaf) is Setting else leaf, value)
+
+
 def own_copy(value: Any) -> Any:
     """A copy of an array, any other value itself."""
     return value.copy() if isinstance(value, np.ndarray) else value
