@@ -413,3 +413,24 @@ def test_points_with_arguments_by_name_in_structures():
     over, x = sd.vmap(sd.grad(lambda p, q: p[0] * q["a"] ** 2 * q["n"])), np.arange(3.0)
     for n in (2, 2, 3):
         np.testing.assert_allclose(over([x], q={"a": 3.0, "n": n}), [np.full(3, 9.0 * n)])
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda v: isinstance(v, np.ndarray), lambda v: type(v) is np.ndarray, lambda v: isinstance(v, (int, np.integer)), np.isscalar,
+        lambda v: hasattr(v, "__len__"), lambda v: v.flags.writeable, lambda v: v.dtype == int, lambda v: isinstance(v, (bool, np.bool_)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("make", [np.array, np.int64, int, lambda k: np.array(k, np.uint8), lambda k: np.array(k % 2 == 0)])
+def test_integers_are_of_their_kinds_when_they_have_become_inputs(asked, make):
+    def f(x, v):
+        return x * (2.0 if asked(v) else 3.0) * (v + 1)
+
+    try:
+        f(1.5, make(1))
+    except AttributeError:
+        pytest.skip("a number of Python's has none of these")
+    df = sd.value_and_grad(f)
+    for k in range(12):
+        assert df(1.5, make(k))[0] == f(1.5, make(k))

@@ -442,7 +442,8 @@ def _traced(
             symbol = builder.input(called, shape, "d" if code == "?" else code, paths[place])
             own, order = own_dtype(leaves[place]), traced_order(leaves[place])
             truths = own is not None and own.kind == "b"
-            kind = traced_argument_kind(leaves[place]) if own is None else getattr(leaves[place], "kind", NUMPY)
+            known = own is None or (isinstance(leaves[place], np.ndarray) and not shape)
+            kind = traced_argument_kind(leaves[place]) if known else getattr(leaves[place], "kind", NUMPY)
             filled[place] = made = (Tracer if own is None or truths else Integer).argument(builder, symbol, kind, order)
             attempt.given[id(made)] = made, leaves[place]
             taken = taken_dtype(leaves[place])
@@ -455,7 +456,7 @@ def _traced(
                 attempt.integers[symbol] = counted
                 made.note_integers(counted)
             if truths:
-                filled[place] = made != 0
+                filled[place] = (made != 0).of_kind(kind) if known else made != 0
         if reading is not None:
             reading.begin(builder, names[len(traced) :])
         args, kwargs = structures.unflatten(tree, filled)
