@@ -422,7 +422,7 @@ ASKED = {
     "isscalar": np.isscalar,
     "hasattr": lambda v: hasattr(v, "__len__"),
     "flags": lambda v: getattr(v, "flags", None) is not None and v.flags.writeable,
-    "dtype": lambda v: getattr(v, "dtype", None) == int,
+    "dtype": lambda v: getattr(v, "dtype", None) == np.dtype(int),
     "truth": lambda v: isinstance(v, (bool, np.bool_)),
 }
 MADE = {
