@@ -546,7 +546,7 @@ class Function:
             raise
         self._kinds |= traced.kinds
         self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
-        differentiated = sum(math.prod(traced.graph.inputs[call.traced.index(i)].node.shape) for i in call.wrt)
+        differentiated = sum(math.prod(traced.graph.inputs[k].node.shape) for k in call.wrt_inputs)
         written = traced.graph
         most = 0 if is_long else IN_FILES if in_file and has_loops(written.bindings) else UNROLLED
         if is_long:
@@ -575,7 +575,7 @@ class Function:
         """Whether a derivative by many columns would be long, written out."""
         if not self.has_columns or not self.keeps_loops:
             return False
-        wrt = [traced.graph.inputs[call.traced.index(i)].node for i in call.wrt]
+        wrt = [traced.graph.inputs[k].node for k in call.wrt_inputs]
         return work_of_columns(traced.graph, wrt, self.is_second) > LONGEST
 
     def _rules(self) -> Any:
@@ -635,7 +635,7 @@ class Function:
         raise TraceError(_OURS.format(followed_error_line(met), type(met).__name__, met)) from met
 
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
-        wrt = [call.traced.index(i) for i in call.wrt]
+        wrt = call.wrt_inputs
         derived = self.derive(primal, wrt)
         self.traced_last = derived
         if derived is not primal:
@@ -654,7 +654,7 @@ class Function:
             return None
         if parent is None or traced.captured:
             parent = max([t.builder for t in traced.captured] + ([parent] if parent else []), key=lambda b: b.level)
-        wrt = [call.traced.index(i) for i in call.wrt]
+        wrt = call.wrt_inputs
         captured = traced.captured
         own = len(call.traced)
         graph = self.derive(traced.graph, wrt)

@@ -260,7 +260,8 @@ def trace_leaves(
     called, and which arrays it must compare by content.
     """
     types = [traced_type(leaves[place], definition_line(f)) for place in traced]
-    settings = [None if place in traced else _setting(leaf) for place, leaf in enumerate(leaves)]
+    inputs = frozenset(traced)
+    settings = [None if place in inputs else _setting(leaf) for place, leaf in enumerate(leaves)]
     with nested_trace(f, function_name(f), (tree, types, settings)), _noting():
         read = _given(leaves, tree)
         states = structures.states(structures.unflatten(tree, leaves))
@@ -545,13 +546,13 @@ def _keep_read(graph: Graph, reading: Reading, place: int) -> None:
 
 def traced_input_names(paths: list[str]) -> list[str]:
     """Different Python identifiers for argument paths."""
-    used: list[str] = []
+    used: dict[str, None] = {}
     for path in paths:
         name = traced_path_name(path)
         while name in used:
             name += "_"
-        used.append(name)
-    return used
+        used[name] = None
+    return [*used]
 
 
 def _explained(error: IndexError) -> Exception:

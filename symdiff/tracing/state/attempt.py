@@ -142,7 +142,8 @@ def given_arguments() -> Iterator[tuple[Any, Any]]:
 
 def given_argument(value: Any) -> Any:
     """The argument that a traced value stands for in a run of this thread, None for all others."""
-    return next((argument for made, argument in given_arguments() if made is value), None)
+    pairs = (attempt.given.get(id(value), (None, None)) for attempt in getattr(_active, "stack", ()))
+    return next((argument for made, argument in pairs if made is value), None)
 
 
 def given_holder(value: Any) -> Any:
