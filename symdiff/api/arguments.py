@@ -94,12 +94,6 @@ class Call:
         )
 
     @property
-    def wrt_inputs(self) -> list[int]:
-        """The places of the differentiated leaves among those that are traced."""
-        places = {i: k for k, i in enumerate(self.traced)}
-        return [places[i] for i in self.wrt]
-
-    @property
     def given_leaves(self) -> list[Any]:
         """The leaves as they are given."""
         return structures.all_leaves(self.given)

@@ -259,7 +259,9 @@ class Function:
                 self._open(call, args, kwargs, compiled)
         try:
             found = compiled.call(fed, out) if found is MISS else found
-            return structures.with_settings(found, call.given_leaves) if compiled.has_settings and out is None else found
+            if call.has_settings and compiled.has_settings and out is None:
+                return structures.with_settings(found, call.given_leaves)
+            return found
         except Exception as error:
             refused = error
         self.run(call, fed)
@@ -546,7 +548,7 @@ class Function:
             raise
         self._kinds |= traced.kinds
         self._compared += [value for value in traced.compared if not any(value is known for known in self._compared)]
-        differentiated = sum(math.prod(traced.graph.inputs[k].node.shape) for k in call.wrt_inputs)
+        differentiated = sum(math.prod(traced.graph.inputs[k].node.shape) for k in _wrt_inputs(call))
         written = traced.graph
         most = 0 if is_long else IN_FILES if in_file and has_loops(written.bindings) else UNROLLED
         if is_long:
@@ -575,7 +577,7 @@ class Function:
         """Whether a derivative by many columns would be long, written out."""
         if not self.has_columns or not self.keeps_loops:
             return False
-        wrt = [traced.graph.inputs[k].node for k in call.wrt_inputs]
+        wrt = [traced.graph.inputs[k].node for k in _wrt_inputs(call)]
         return work_of_columns(traced.graph, wrt, self.is_second) > LONGEST
 
     def _rules(self) -> Any:
@@ -635,7 +637,7 @@ class Function:
         raise TraceError(_OURS.format(followed_error_line(met), type(met).__name__, met)) from met
 
     def _derived(self, call: Call, primal: Graph) -> tuple[Graph, Any]:
-        wrt = call.wrt_inputs
+        wrt = _wrt_inputs(call)
         derived = self.derive(primal, wrt)
         self.traced_last = derived
         if derived is not primal:
@@ -654,7 +656,7 @@ class Function:
             return None
         if parent is None or traced.captured:
             parent = max([t.builder for t in traced.captured] + ([parent] if parent else []), key=lambda b: b.level)
-        wrt = call.wrt_inputs
+        wrt = _wrt_inputs(call)
         captured = traced.captured
         own = len(call.traced)
         graph = self.derive(traced.graph, wrt)
@@ -782,6 +784,12 @@ class Function:
         self.__dict__.update(state)
         self.signature = function_signature(self.f)
         self._start()
+
+
+def _wrt_inputs(call: Call) -> list[int]:
+    """The places of the differentiated leaves among those that are traced."""
+    places = {i: k for k, i in enumerate(call.traced)}
+    return [places[i] for i in call.wrt]
 
 
 def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:
