@@ -126,7 +126,8 @@ def test_second_derivatives(case):
     kind, f, exact, x = CASES[case]
     d = source.normal(size=x.shape)
     d = d + d.T if kind == "eigenvalues" else d
-    found = [sd.hvp(f)(x, d), np.tensordot(sd.hessian(f)(x), d), sd.grad(lambda x: np.sum(sd.grad(f)(x) * d))(x)]
+    by_columns = sd.hessian(f, backend="numpy")(x)
+    found = [sd.hvp(f)(x, d), np.tensordot(by_columns, d), sd.grad(lambda x: np.sum(sd.grad(f)(x) * d), backend="numpy")(x)]
     name, at = case.split(" at ")
     if at in NONE.get(name, "").split("|"):
         assert all(np.isnan(v).any() for v in found)
