@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import math
 import re
 import reprlib
 from typing import Any, NamedTuple
@@ -443,3 +444,79 @@ def test_integers_are_of_their_kinds_when_they_have_become_inputs(asked, made):
     df = sd.value_and_grad(f)
     for k in range(12):
         assert df(1.5, MADE[made](k))[0] == f(1.5, MADE[made](k))
+
+
+STATE = [2.0]
+
+
+def by_state(v):
+    return v * STATE[0]
+
+
+@dataclasses.dataclass
+class Halved:
+    a: Any
+
+    def value(self):
+        return self.a * 1.5
+
+
+@dataclasses.dataclass
+class Stated:
+    a: Any
+    factor = 2.0
+
+    def value(self):
+        return self.a * self.factor
+
+
+CALLS = {
+    "inside": (lambda p: p["f"](p["x"]) * p["x"], lambda f: (({"f": f, "x": 2.0},), {})),
+    "flat": (lambda x, f: f(x) * x, lambda f: ((2.0, f), {})),
+    "by name": (lambda x, f: f(x) * x, lambda f: ((2.0,), {"f": f})),
+    "class": (lambda d: d.value(), lambda f: ((Stated(2.0) if f is by_state else Halved(2.0),), {})),
+}
+
+
+@pytest.mark.parametrize("transform", ["value_and_grad", "vmap"])
+@pytest.mark.parametrize("case", CALLS)
+def test_what_a_later_specialisation_reads_is_looked_at(monkeypatch, case, transform):
+    """By the ways of all forms, whichever was there first."""
+    f, arguments = CALLS[case]
+    over = transform == "vmap"
+    df = sd.vmap(sd.value_and_grad(f), in_axes=(0, *[None] * (case == "flat"))) if over else sd.value_and_grad(f)
+
+    def called(g):
+        args, named = arguments(g)
+        args = tuple(with_leaves(lambda v: np.full(3, v), a) for a in args) if over else args
+        return np.ravel(df(*args, **named)[0])[0]
+
+    for _ in range(2):
+        assert called(math.sin) == pytest.approx(f(*arguments(math.sin)[0], **arguments(math.sin)[1]), rel=1e-14)
+    for value in (2.0, 3.0, 4.0):
+        STATE[0] = value
+        monkeypatch.setattr(Stated, "factor", value)
+        for g in (by_state, math.sin, by_state):
+            args, named = arguments(g)
+            assert called(g) == pytest.approx(f(*args, **named), rel=1e-14)
+
+
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, x):
+        return self.factor * x
+
+    def __eq__(self, other):
+        return isinstance(other, Scale)
+
+    __hash__ = None
+
+
+def test_functions_among_settings_are_themselves():
+    """Whatever their classes say of equality, or of hashes; methods are made anew each time."""
+    df = sd.value_and_grad(lambda p: p["f"](p["x"]) * p["x"])
+    one, other = Scale(1.0), Scale(2.0)
+    for f in (one, other, one, np.poly1d([3.0, 0.0]), one.__call__, other.__call__, one.__call__):
+        assert df({"f": f, "x": 2.0})[0] == f(2.0) * 2.0

@@ -272,9 +272,9 @@ class Vectorised(Function):
                 if self._is_kept(watch):
                     self._forms = self._forms or Forms()
                     self._forms.like(form, args, kwargs)
-                    if not kwargs and self._door is None:
+                    if not kwargs:
                         self._door = self._forms.door
-                        self._quicken(guarded_door(self._door))
+                        self._quicken(guarded_door(self._door))  # also where it is that already: there may be more to look at
         return result
 
     def _form(
@@ -294,11 +294,12 @@ class Vectorised(Function):
             form.often = weakref.ref(self), watch
         return form
 
-    def go_straight(self, machine: Any, watch: Watch) -> None:
-        """Calls go to machine code over points, which looks at all that there is to look at."""
+    def go_straight(self, kernel: Batched, watch: Watch) -> None:
+        """Calls go to machine code over points, which looks at all that there is to look at, where they do not yet."""
         with self._lock:
-            if machine is not None and self._is_kept(watch):
-                self._quicken(machine)
+            if self._door is not None and kernel.machine is not None and self._is_kept(watch):
+                self._door = None
+                self._quicken(kernel.machine)
 
     def apart(self) -> "Vectorised":
         found: Vectorised = copy.copy(self)
@@ -436,10 +437,9 @@ class PointsForm:
         if leaves is None or [_told(leaf, axis) for leaf, axis in zip(leaves, self._axes, strict=True)] != self._told:
             return MISS
         inputs = [leaves[k] for k in self._places]
-        if self.often is not None:
-            (owner, watch), self.often = self.often, None
-            if (function := owner()) is not None:
-                function.go_straight(self._kernel.machine, watch)
+        function = None if self.often is None else self.often[0]()
+        if function is not None and self.often is not None:
+            function.go_straight(self._kernel, self.often[1])
         found = self._kernel.attempt(inputs) if self._short and out is None else MISS
         return self._kernel.call(inputs, out) if found is MISS else found
 

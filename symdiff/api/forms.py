@@ -5,6 +5,7 @@ Guarantees that a way is taken for arguments only which the long way would take 
 """
 
 import functools
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from symdiff.vocabulary.plain import EXACT, check_digits, loses_digits, packed
 KEPT_FORMS = 8  # of arguments of the same classes, the newest
 KEPT = 256  # values of static arguments for which a form keeps a way, the newest
 INTEGERS = (int, np.integer)
+_METHODS = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)  # others each time that they are looked up
 Way = Callable[..., Any]  # leaves in order and `out=`; it declines with `MISS`
 
 
@@ -164,7 +166,8 @@ def _known_way(known: dict[tuple[Any, ...], list[Any]], names: tuple[str, ...], 
 def setting(value: Any) -> Any:
     """What tells a setting from others."""
     if not isinstance(value, np.ndarray):
-        return value
+        own = callable(value) and type(value).__eq__ is not object.__eq__ and not isinstance(value, _METHODS)
+        return structures.Itself(value) if own else value
     return value.shape, value.dtype.str, value.tobytes(), traced_order(value), value.flags.num, value.base is None
 
 

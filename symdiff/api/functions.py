@@ -87,7 +87,7 @@ REPLACED = 100  # calls that are begun anew because another thread replaces what
 COLUMNS = 16  # of a Jacobian up to which zeros among them are not worth rounds that are written out
 LONGEST = 20_000  # operations of a derivative by many columns, from which on they are
 LONG = "long"  # a note of graphs
-_OF_PROCESS = "_lock _threads _door _near _forms _watch _machines _guards _guard".split()
+_OF_PROCESS = "_lock _threads _door _near _forms _watch _machines _guards _guard _looked".split()
 GUARDS = 8  # short ways of one function that are kept beside the one in use, for calls that alternate
 _OURS = "{}: {}: {}: traced values do not take this here, where f itself does; write it with plain NumPy, on a copy: y.copy()"
 _MISSED = (ZeroDivisionError, OverflowError, ValueError, TypeError, BufferError, TraceError)
@@ -167,6 +167,7 @@ class Function:
         self._machines: set[Any] = set()
         self._guards: dict[Any, Guard] = {}
         self._guard: Guard | None = None
+        self._looked: tuple[Watch, int] | None = None  # what is looked at before machine code is called
         self._door: Callable[..., Any] | None = None
         self._forms: Forms | None = None
         self._lock = threading.RLock()
@@ -408,15 +409,15 @@ class Function:
             return
         self._forms = self._forms or Forms()
         self._forms.like(form, args, kwargs).add(structures.all_leaves((*args, *kwargs.values())), way, compiled.has_settings)
-        given = form.given(args, kwargs) if compiled.direct and isinstance(compiled.machine, Machine) and in_order else None
-        if self._door is not None and (kwargs or self._door is compiled.entry):
-            return
-        if given is not None and not self._kinds:
+        exactly = in_order and not self._kinds and compiled.direct and isinstance(compiled.machine, Machine)
+        given = form.given(args, kwargs) if exactly else None
+        stays = self._door is not None and (bool(kwargs) or self._door is compiled.entry)
+        if given is not None and not stays:
             self._door = None
             self._quicken(compiled.machine, compiled.hidden, given)
-        elif not kwargs and self._door is not self._forms.door:
+        elif self._door is self._forms.door or not (stays or kwargs):
             self._door = self._forms.door
-            self._quicken(guarded_door(self._door))
+            self._quicken(guarded_door(self._door))  # also where it is that already: there may be more to look at
 
     def _fits_doors(self, call: Call, compiled: Any) -> bool:
         """Whether doors, which take numbers of any kind, may stand where kinds matter: machine code declines arrays."""
@@ -426,7 +427,7 @@ class Function:
 
     def _quicken(self, machine: Any, hidden: Hidden = NONE, given: Given | None = None) -> None:
         """Calls go to machine code first, and are `_declined` by it. The code lives as long as this object."""
-        self._guard = None
+        self._guard, self._looked = None, None
         direct_vectorcall(self, 0)  # another thread may call meanwhile
         self._machines = {machine, *(m for m in self._machines if m.running)}  # what a call is in cannot be freed
         old = list(self._guards.items())
@@ -434,6 +435,7 @@ class Function:
         if self.owns_out:
             direct_vectorcall(self, 0)
         elif not self._watch and given is None and not isinstance(machine, Door):
+            self._looked = self._watch, self._watch.version
             direct_vectorcall(self, machine.vectorcall)
             if self._watch.incomplete:  # a rule was declared meanwhile
                 direct_vectorcall(self, 0)
@@ -444,7 +446,8 @@ class Function:
         """Machine code after a look at what the function captures."""
         offset = vectorcall_table_offset(self)
         fixed = () if given is None else (given.names, *((at, id(value)) for at, value in given.fixed.items()))
-        key = (machine, self._watch, self._watch.version, fixed)
+        looked = self._watch, self._watch.version
+        key = (machine, *looked, fixed)
         found = self._guards.get(key)
         address = 0
         owner = 0 if isinstance(machine, Machine | Door) else id(self)  # what declines itself asks its owner for the long way
@@ -455,14 +458,16 @@ class Function:
                     return
                 self._guards[key] = found
             address = guarded(offset)
-        self._guard = found
+        self._guard, self._looked = found, looked
         direct_vectorcall(self, address, found.address if address and found is not None else 0)
         if self._watch.incomplete:  # a rule was declared meanwhile
             direct_vectorcall(self, 0)
 
     def _declined(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         """The way of arguments that machine code does not take, after a look at what the function captures."""
-        found = MISS if self._watch.elsewhere else self._short_way(args, kwargs, out)
+        watch = self._watch
+        looked = not watch.elsewhere and self._looked == (watch, watch.version)
+        found = self._short_way(args, kwargs, out) if looked else MISS
         return self._long_way(*args, out=out, **kwargs) if found is MISS else found
 
     def _short_way(self, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:

@@ -298,6 +298,21 @@ class Same:
         return hash(kind) if _has_equality(kind) else id(self.value)
 
 
+class Itself:
+    """Stands for an object that is like itself alone, whatever its class says of equality."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Itself) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 @functools.lru_cache(maxsize=1024)
 def _has_equality(cls: type) -> bool:
     """Whether objects of a class say what they are equal to, and cannot change in it."""
