@@ -124,7 +124,9 @@ def test_leaves_are_taken_where_the_structure_is_the_same_alone(sample):
         leaves, tree = structures.flatten(other, none_is_leaf=True)
         found = take(other)
         alike = tree == expected and structures.marks(other) == marks
-        assert (found is not None) == alike or (found is None and not hasattr(other, "b")), shown(other)
+        empty = isinstance(other, Slotted) and not hasattr(other, "b")
+        left = empty or (isinstance(sample, Registered) and isinstance(sample.a, list))  # to optree
+        assert (found is not None) == alike or (found is None and left), shown(other)
         assert found is None or all(a is b for a, b in zip(found, leaves, strict=True))
 
 
@@ -293,6 +295,7 @@ SAME = {
     "dict": (lambda p, q: p["a"] ** 2 * (1 if q is not p else 10), lambda: {"a": 3.0}),
     "object": (lambda p, q: p.a**2 * (10 if q is p else 1), lambda: Pair(3.0, 1.0)),
     "inside": (lambda p, q: p[0].a ** 2 * (10 if p[0] is q[0] else 1), lambda: [Slotted(3.0, 1.0)]),
+    "registered": (lambda p, q: p.a[0] ** 2 * (10 if q.a is p.a else 1), lambda: Registered([3.0], 1)),
     "captured": (lambda p, q: p[0] ** 2 * (10 if q is CONTAINER else 1), lambda: CONTAINER),
     "nested": (lambda p, q: sd.grad(lambda a, b: a[0] ** 2 * (5 if a is b else 1))(p, q)[0], lambda: [3.0]),
 }

@@ -286,8 +286,10 @@ class Vectorised(Function):
         each = zip(given, [*self._axes(len(args)), *[None] * len(kwargs)], strict=True)
         axes = [axis for arg, axis in each for _ in structures.all_leaves(arg)]
         told = [_told(leaf, axis) for leaf, axis in zip(leaves, axes, strict=True)]
-        places = [k for k, leaf in enumerate(leaves) if any(leaf is v for v in fed)]
-        if any(t is None for t in told) or [id(leaves[k]) for k in places] != [id(v) for v in fed]:
+        taken = [id(leaf) for leaf in fed]
+        known = frozenset(taken)
+        places = [k for k, leaf in enumerate(leaves) if id(leaf) in known]
+        if any(t is None for t in told) or [id(leaves[k]) for k in places] != taken:
             return None
         form = PointsForm(Taking(tree, marks), axes, told, places, kernel)
         if form.is_plain and not kwargs:
@@ -425,11 +427,8 @@ class PointsForm:
 
     def is_like(self, other: Any) -> bool:
         """Whether arguments are told in the same way."""
-        return isinstance(other, PointsForm) and (self._taking, self._axes, self._told) == (
-            other._taking,
-            other._axes,
-            other._told,
-        )
+        same = isinstance(other, PointsForm) and self._taking == other._taking
+        return same and (self._axes, self._told) == (other._axes, other._told)
 
     def through(self, given: tuple[Any, ...], out: Any) -> Any:
         """The result of the kernel, or `MISS`."""

@@ -18,7 +18,6 @@ from symdiff.vocabulary.literals import is_attribute_identifier, literal
 TAKE, MAKE = "take", "make"
 _NUMBERS = (bool, int, float, complex, np.ndarray, *(t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool_))))
 _LEAVES = frozenset({*_NUMBERS, str, bytes, type(None)}).issuperset
-
 _KINDS = {kinds: kinds.issuperset for kinds in map(frozenset, ((), (str,), (int,), (bytes,)))}  # of keys
 
 
@@ -92,6 +91,8 @@ def _take(function: _Function, name: str, value: Any, leaves: list[str]) -> None
     else:
         children = function.fresh()
         function.lines.append(f"{children} = {function.held(_taken_by_class(value))}({name})")
+        if len(structures.containers(value)) > 1:
+            function.lines.append("return None")  # which may be given elsewhere, too
         tests = [f"{children} is None"]
     function.lines += [f"if {' or '.join(tests)}:", "    return None"]
     if all(structures.layout_of(child) is None for child in found.children) and [*order] == sorted(order):
