@@ -107,7 +107,7 @@ STRUCTURES = [
     collections.deque([1.0, 2.0]), collections.deque([1.0, 2.0], maxlen=2), Pair(1.0, 2.0), Pair([1.0], 2.0), Twin(1.0,
     2.0), Frozen(1.0, 2.0), Slotted(1.0, 2.0), Slotted([1.0], {"a": 2.0}), with_slot_empty(), with_more(Pair(1.0, 2.0)),
     object.__new__(Frozen), Counted(1.0, 2.0), Scaled(1.0), Point(1.0, 2.0), Point([1.0], Pair(1.0, 2.0)), Named(1.0, 2.0),
-    Registered(1.0, 2), Registered(1.0, 3), Registered([1.0], 2), [Registered(1.0, 2), 3.0], [Pair(1.0, 2.0)] * 2, {"a":
+    Registered(1.0, 2), Registered(1.0, 3), Registered([1.0], 2), [Registered(1.0, 2), 3.0], [Pair(1.0, 2.0)] * 2, [Pair(1.0, 2.0), Pair(1.0, 2.0)], {"a":
     Pair(1.0, 2.0), "b": Registered(1.0, 2)}, [(1.0, {"a": Point(1.0, [2.0])})],
 ]  # fmt: skip
 
@@ -125,7 +125,8 @@ def test_leaves_are_taken_where_the_structure_is_the_same_alone(sample):
         found = take(other)
         alike = tree == expected and structures.marks(other) == marks
         empty = isinstance(other, Slotted) and not hasattr(other, "b")
-        left = empty or (isinstance(sample, Registered) and isinstance(sample.a, list))  # to optree
+        twice = isinstance(sample, list) and len({*map(id, sample)}) < len(sample)
+        left = empty or twice or (isinstance(sample, Registered) and isinstance(sample.a, list))  # to optree
         assert (found is not None) == alike or (found is None and left), shown(other)
         assert found is None or all(a is b for a, b in zip(found, leaves, strict=True))
 
