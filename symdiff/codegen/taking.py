@@ -31,7 +31,7 @@ class _Function:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"leaves": _LEAVES}
-        self.mutable: list[str] = []
+        self.mutable: dict[str, Any] = {}  # containers and objects by their names
         self._held: dict[int, str] = {}
         self._count = 0
 
@@ -58,9 +58,11 @@ def taking_source(sample: Any) -> Source:
     function, leaves = _Function(), list[str]()
     _take(function, "v", sample, leaves)
     lines = [*function.lines, f"found = [{', '.join(leaves)}]", "return found if leaves(map(type, found)) else None"]
-    if len(function.mutable) > 1:  # an argument may be given twice
-        lines.insert(-2, f"if len({{*map(id, ({', '.join(function.mutable)}))}}) < {len(function.mutable)}:")
-        lines.insert(-2, "    return None")
+    count = len(function.mutable)
+    if count > len({*map(id, function.mutable.values())}):
+        lines = ["return None  # something is given twice"]
+    elif count > 1:
+        lines[-2:-2] = [f"if len({{*map(id, ({', '.join(function.mutable)}))}}) < {count}:", "    return None"]
     function.lines = ["try:", *(f"    {line}" for line in lines), "except AttributeError:  # an empty slot", "    return None"]
     return function.source(f"{TAKE}(v)", TAKE)
 
@@ -72,7 +74,7 @@ def _take(function: _Function, name: str, value: Any, leaves: list[str]) -> None
         leaves.append(name)
         return
     if type(value) is not tuple:
-        function.mutable.append(name)
+        function.mutable[name] = value
     tests, children = [f"type({name}) is not {function.held(type(value))}"], name
     order = range(len(found.children))
     if found.how == "items":
