@@ -298,10 +298,11 @@ class Vectorised(Function):
 
     def go_straight(self, kernel: Batched, watch: Watch) -> None:
         """Calls go to machine code over points, which looks at all that there is to look at, where they do not yet."""
+        machine = None if self._door is None else kernel.machine  # it may take long to make
         with self._lock:
-            if self._door is not None and kernel.machine is not None and self._is_kept(watch):
+            if machine is not None and self._door is not None and self._is_kept(watch):
                 self._door = None
-                self._quicken(kernel.machine)
+                self._quicken(machine)
 
     def apart(self) -> "Vectorised":
         found: Vectorised = copy.copy(self)
