@@ -540,10 +540,10 @@ class Function:
         try:
             in_file = mode == "merge" and backend in TARGETS
             loops = self._loops_for(backend, call, in_file)
-            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops, call.given)
+            traced = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, loops, _holding(call))
             is_long = loops is None and self._may_keep(call, backend) and self._is_long(traced, call)
             if is_long:  # the derivative, with its rounds written out
-                shorter = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, "keep", call.given)
+                shorter = trace_leaves(self.f, *where, parent, self._rules(), mode, watch, hide, "keep", _holding(call))
                 is_long = has_loops(shorter.graph.bindings)
                 traced = shorter if is_long else traced
         except Exception as error:
@@ -795,6 +795,11 @@ def _wrt_inputs(call: Call) -> list[int]:
     """The places of the differentiated leaves among those that are traced."""
     places = {i: k for k, i in enumerate(call.traced)}
     return [places[i] for i in call.wrt]
+
+
+def _holding(call: Call) -> Any:
+    """The arguments, where some are containers or objects."""
+    return None if all(path.isidentifier() for path in call.paths) else call.given
 
 
 def _tried(door: Callable[..., Any], args: tuple[Any, ...], out: Any) -> Any:

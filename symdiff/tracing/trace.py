@@ -468,7 +468,8 @@ def _traced(
         try:
             with noted_errors() as refusals, nullcontext() if attempt.keeping is None else attempt.keeping.watching():
                 result = contextvars.copy_context().run(_alone, followed_calls(f, attempt), args, kwargs)
-                _check_given_twice(standing, holders, where)
+                if holders:
+                    _check_given_twice(standing, holders, where)
                 if attempt.keeping is not None and attempt.keeping.collected:
                     result = structures.map_leaves(plain_list, result)
                 done = Run(builder, *traced_outputs(result, builder, name, where))

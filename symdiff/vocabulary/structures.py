@@ -26,12 +26,12 @@ NAMESPACE = "symdiff"
 
 
 class Kept:
-    """A leaf that takes no part: it belongs to the structure, and is given back, an array as a copy, when that is rebuilt."""
+    """A leaf that takes no part: it belongs to the structure, and is given back when that is rebuilt."""
 
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value = own_copy(value)
+        self.value = value
 
 
 class Setting:
@@ -58,7 +58,7 @@ def own_copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-optree.register_pytree_node(Kept, lambda kept: ((), kept.value), lambda value, _: own_copy(value), namespace=NAMESPACE)  # type: ignore
+optree.register_pytree_node(Kept, lambda kept: ((), kept.value), lambda value, _: value, namespace=NAMESPACE)  # type: ignore
 
 
 def register(cls: type, flatten: Callable[[Any], tuple[Iterable[Any], Any]], unflatten: Callable[[Any, Any], Any]) -> None:
