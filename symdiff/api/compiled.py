@@ -78,7 +78,7 @@ class Compiled:
         check_backend(backend)
         self.graph = graph
         self.hidden = hidden_of(graph)
-        self.tree = tree
+        self.tree = structures.with_own_arrays(tree)
         self.options = options
         self.backend = backend
         self.program: Program | Fused = self._numbered()

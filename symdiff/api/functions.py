@@ -260,7 +260,7 @@ class Function:
                 self._open(call, args, kwargs, compiled)
         try:
             found = compiled.call(fed, out) if found is MISS else found
-            if call.has_settings and compiled.has_settings and out is None:
+            if call.has_settings and out is None:
                 return structures.with_settings(found, call.given_leaves)
             return found
         except Exception as error:

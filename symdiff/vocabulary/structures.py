@@ -50,7 +50,22 @@ def holds_settings(tree: Any) -> bool:
 
 def with_settings(value: Any, given: Any) -> Any:
     """A result with the leaves of arguments in the places of such ones."""
-    return map_leaves(lambda leaf: own_copy(given[leaf.place]) if type(leaf) is Setting else leaf, value)
+    return map_leaves(lambda leaf: own_copy(given[leaf.place]) if type(leaf) is Setting else _own_setting(leaf), value)
+
+
+def _own_setting(leaf: Any) -> Any:
+    return leaf.copy() if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iub" else leaf
+
+
+def with_own_arrays(tree: Any) -> Any:
+    """A structure whose arrays that take no part are copies."""
+    if tree is None:
+        return None
+    place = object()
+    made = unflatten(tree, [place] * tree.num_leaves)
+    if not any(isinstance(leaf, np.ndarray) for leaf in leaves(made)):
+        return tree
+    return structure(map_leaves(lambda leaf: leaf if leaf is place else Kept(own_copy(leaf)), made))
 
 
 def own_copy(value: Any) -> Any:
