@@ -437,9 +437,10 @@ class PointsForm:
         if leaves is None or [_told(leaf, axis) for leaf, axis in zip(leaves, self._axes, strict=True)] != self._told:
             return MISS
         inputs = [leaves[k] for k in self._places]
-        function = None if self.often is None else self.often[0]()
-        if function is not None and self.often is not None:
-            function.go_straight(self._kernel, self.often[1])
+        if self.often is not None:
+            owner, watch = self.often
+            if (function := owner()) is not None:
+                function.go_straight(self._kernel, watch)
         found = self._kernel.attempt(inputs) if self._short and out is None else MISS
         return self._kernel.call(inputs, out) if found is MISS else found
 

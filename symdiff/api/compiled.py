@@ -14,8 +14,8 @@ import numpy as np
 import optree
 
 from symdiff.api.arguments import arrays_of_out
+from symdiff.api.forms import Making
 from symdiff.codegen.source import MISS
-from symdiff.codegen.taking import making_source
 from symdiff.errors import ArgumentError, BackendError, InvariantError, ShapeError, TraceError
 from symdiff.ir.branches import Branches, branches_of
 from symdiff.ir.evaluating import binding_values
@@ -34,7 +34,6 @@ from symdiff.pipeline import (
     numpy_of,
 )
 from symdiff.runtime.engine import new_machine_bytes
-from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import scalarize
 from symdiff.tracing.values.tracer import Tracer
 from symdiff.vocabulary import structures
@@ -137,19 +136,13 @@ class Compiled:
         door = self.entry
         if door is None or self.direct:
             return door
-        several = len(self.program.outputs) > 1
         expected = None if self.tree is None else structures.structure(structures.unflatten(self.tree, self.program.outputs))
-        make: Callable[[Any], Any] | None = None
+        make = Making(self.tree, len(self.program.outputs) > 1)
 
         def through(*leaves: Any, out: Any = None) -> Any:
-            nonlocal make
             if out is None:
                 found = door(*leaves)
-                if found is MISS:
-                    return MISS
-                if make is None:
-                    make = load(making_source(self.tree))
-                return make(found if several else (found,))
+                return MISS if found is MISS else make(found)
             targets, shape = structures.flatten(out)
             if (expected is not None and shape != expected) or door(*leaves, out=self._joined(targets)) is MISS:
                 return MISS

@@ -13,7 +13,7 @@ import numpy as np
 import optree
 
 from symdiff.codegen.source import MISS
-from symdiff.codegen.taking import taking_source
+from symdiff.codegen.taking import making_source, taking_source
 from symdiff.runtime.guards import Given
 from symdiff.runtime.loading import load
 from symdiff.tracing.values.layouts import traced_order
@@ -58,6 +58,21 @@ class Taking:
         return leaves
 
 
+class Making:
+    """Puts results together that have a structure: a tuple of them, or a single one where they are not `several`."""
+
+    __slots__ = ("_make", "_several", "_tree")
+
+    def __init__(self, tree: Any, several: bool) -> None:
+        self._tree = tree
+        self._several = several
+        self._make: Callable[[Any], Any] | None = None
+
+    def __call__(self, found: Any) -> Any:
+        self._make = self._make or load(making_source(self._tree))
+        return self._make(found if self._several else (found,))
+
+
 class Form:
     """Calls whose arguments are of the types and have the names and structure of those in an earlier call: to the
     specialisations for the values of those leaves that are no inputs, and how arrays lie in memory; where they are `typed`, for
@@ -93,10 +108,10 @@ class Form:
 
     def _told(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """What tells the way for these leaves."""
-        types = tuple(map(type, leaves if self._typed else [leaves[k] for k in self._fixed]))
+        classes = tuple(map(type, leaves if self._typed else [leaves[k] for k in self._fixed]))
         arrays = [v for v in leaves if type(v) is np.ndarray]
         lie = tuple([() if v.flags.c_contiguous else traced_order(v) for v in arrays])
-        return types, *[setting(leaves[k]) for k in self._fixed], tuple([v.shape for v in arrays]), lie
+        return classes, *[setting(leaves[k]) for k in self._fixed], tuple([v.shape for v in arrays]), lie
 
     def given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Given | None:
         """What machine code takes of these arguments, where all others, and integers that count, are the same objects; None

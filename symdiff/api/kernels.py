@@ -15,8 +15,8 @@ import numpy as np
 
 from symdiff.api.arguments import common_points, point_of, point_shape, points_shape
 from symdiff.api.compiled import Compiled, Kept, is_flat_tree
+from symdiff.api.forms import Making
 from symdiff.codegen.source import MISS
-from symdiff.codegen.taking import making_source
 from symdiff.differentiation.vectorizing import vectorize_graph as over_points
 from symdiff.errors import ShapeError
 from symdiff.ir.branches import Branches, branches_of
@@ -26,7 +26,6 @@ from symdiff.ir.joining import truths_as_numbers
 from symdiff.ir.node import Constant, has_loops
 from symdiff.lowering.program import Program
 from symdiff.pipeline import Options, batch_kernel_of, check_backend, points_program_of
-from symdiff.runtime.loading import load
 from symdiff.tracing.unrolling.scalarizing import settled
 from symdiff.vocabulary import structures
 from symdiff.vocabulary.locks import free_in_children
@@ -56,6 +55,7 @@ class Batched:
         self._lock = threading.RLock()
         free_in_children(self._lock)
         self.is_flat = is_flat_tree(tree, len(program.outputs))
+        self._made = Making(tree, len(program.outputs) > 1)
 
     @property
     def machine(self) -> Any:
@@ -71,12 +71,6 @@ class Batched:
     def _short(self) -> Callable[..., Any]:
         machine = self.machine
         return _decline if machine is None else machine.builtin()  # type: ignore[no-any-return]
-
-    @functools.cached_property
-    def _made(self) -> Callable[[Any], Any]:
-        several = len(self.program.outputs) > 1
-        make = load(making_source(self.tree))
-        return make if several else lambda result: make((result,))
 
     def attempt(self, leaves: list[Any]) -> Any:
         """New results for few points by machine code, `MISS` where it declines."""
