@@ -365,15 +365,15 @@ def _mark(value: Any, depth: int = _DEEP) -> Any:
 def _walk(value: Any) -> list[Any]:
     """Register the classes in a structure. Returns its marks, see `marks`."""
     found: list[Any] = []
-    stack, seen = [value], dict[int, int]()
+    stack, seen = [value], dict[int, tuple[int, Any]]()  # with what has this identity, as long as it is asked for
     while stack:
         top = stack.pop()
         sort = _sort(type(top))  # type: ignore[arg-type]
         if sort is None:
             continue
         if id(top) in seen and type(top) is not tuple:
-            found.append((Same, seen[id(top)], len(seen)))
-        seen.setdefault(id(top), len(seen))
+            found.append((Same, seen[id(top)][0], len(seen)))
+        seen.setdefault(id(top), (len(seen), top))
         if sort is dict:
             keys = tuple(top)
             found.append(keys if _TEXTS.issuperset(map(type, keys)) else tuple(map(_mark, keys)))
@@ -417,7 +417,7 @@ def _visited(value: Any) -> Iterator[tuple[Any, list[Any], Any]]:
 
 def states(value: Any) -> list[Any]:
     """What the objects in a structure hold beside their children."""
-    return [rest for top, _, rest in _visited(value) if not isinstance(top, (dict, list))]
+    return [rest for _, _, rest in _visited(value) if rest is not None]
 
 
 def containers(value: Any) -> list[tuple[Any, list[Any]]]:
