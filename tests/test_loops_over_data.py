@@ -574,3 +574,47 @@ def test_iterators_from_before_are_taken_from_round_by_round(f):
     value, derivative = sd.value_and_grad(f, loops="keep")(P)
     np.testing.assert_allclose(value, f(P), rtol=1e-12)
     np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(P), rtol=1e-9)
+
+
+def sums_a_generator_by_name(p):
+    a, c = 0.3, -0.2
+    for _ in range(40):
+        terms = (np.sin(0.1 * t * a) for t in (a, c))
+        c = 0.5 * c + sum(terms)
+        a = 0.3 * np.cos(a * p[0])
+    return a + c
+
+
+def sums_what_has_ended(p):
+    a, c = 0.3, p[1]
+    for _ in range(40):
+        terms = (0.1 * t for t in (a, c))
+        c = 0.5 * c + sum(terms) * p[0] + sum(terms) * 7.0
+        a = 0.9 * a + 0.01 * c
+    return a + c
+
+
+def takes_of_a_function_by_name(p):
+    def parts(a, b):
+        yield a * p[0]
+        for k in range(3):
+            yield b * 0.1 * k
+
+    a, c = 0.3, p[1]
+    for _ in range(40):
+        found = parts(a, c)
+        for v in found:
+            c = 0.7 * c + 0.1 * v
+        rest = list(parts(c, a))
+        a = 0.5 * a + 0.1 * rest[-1] + 0.01 * max(found, default=2.0)
+    return a + c
+
+
+@pytest.mark.parametrize(
+    "f", [sums_a_generator_by_name, sums_what_has_ended, takes_of_a_function_by_name], ids=lambda f: f.__name__
+)
+def test_generators_that_a_round_makes_are_its_own(f):
+    assert "kept" in sd.trace(f, P, loops="keep").notes["loops"].values()
+    value, derivative = sd.value_and_grad(f, loops="keep")(P)
+    np.testing.assert_allclose(value, f(P), rtol=1e-12)
+    np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(P), rtol=1e-9)

@@ -42,7 +42,8 @@ class Taker:
         self.moved, self.values, self.unbound = False, {}, []
         self._left = False
         self._generator = values
-        keeping.takers[values.gi_frame] = self
+        self._yields = values.gi_frame
+        keeping.takers[self._yields] = self
 
     def __iter__(self) -> "Taker":
         return self
@@ -59,18 +60,25 @@ class Taker:
                 raise
             self._left = True
             raise StopIteration from None
+        except StopIteration:
+            self._end()
+            raise
         finally:
             self.waits = False
 
     def leave(self) -> None:
         """The loop ends with this round."""
         if not self.keeping.open:
-            self._left = True
-            del self.keeping.takers[self._generator.gi_frame], self._generator  # which ends, if nobody else has it
+            self._end()
         elif self not in self.keeping.open[-1].takers():
             raise self.keeping.refuse("what takes what a round yields may be left")
         else:
             self.keeping.open[-1].left_by(self)
+
+    def _end(self) -> None:
+        """It takes nothing any more of the generator, which ends, if nobody else has it."""
+        self._left = True
+        del self.keeping.takers[self._yields], self._generator, self._yields, self.frame  # which have itself, too
 
     def handles(self, frames: list[Any]) -> bool:
         """Whether the generator does more when it is left than to end, or others have it, who may go on."""
