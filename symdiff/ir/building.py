@@ -125,6 +125,7 @@ class Builder:
         self.tired: Callable[[list[Node]], int] = lambda _: 0
         self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called
         self._count = 0
+        self.work: list[int] = [0] if parent is None else parent.work  # bindings made so far, in traces inside as well
 
     def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Node:
         """A new input symbol."""
@@ -151,6 +152,7 @@ class Builder:
                 return whole
         bound = Node(op, operands, shape, dtype, params, origin or self.origin, self.primal, f"v{self._count}")
         self._count += 1
+        self.work[0] += 1
         if self._count == self.patience:
             self.patience += self.tired(self.bindings)
         if not self._count & _BLOCK:

@@ -434,6 +434,7 @@ def _traced(
 
     def run(path: Path) -> Run:
         builder = path.builder = Builder(outer)
+        path.begun = builder.work[0]
         builder.path = path
         if attempt.patient:
             builder.patience = attempt.patient // WORK + 1

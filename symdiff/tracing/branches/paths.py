@@ -86,8 +86,10 @@ class Path:
         given: list[Any] | None = None,
         limit: float = math.inf,
         beside: frozenset[int] | None = frozenset(),
+        longest: int = 0,
     ) -> None:
         self.values = values
+        self.longest = longest  # bindings that an earlier path has made
         self.refusal = f"the function has more than {LIMIT} paths, which is as many as are merged"
         self.forced = forced
         self.given = given
@@ -99,6 +101,7 @@ class Path:
         self.decisions: list[Decision] = []
         self.turned: list[tuple[Atom, bool]] = []  # the conditions that choose the path, and their values
         self.builder: Builder | None = None
+        self.begun = 0  # bindings of enclosing traces when the run began
         self.problem: Unmergeable | None = None
         self._room = LIMIT - finished - sum(not d.last for d in forced)
         self._numbered: Numbered | None = None
@@ -107,6 +110,11 @@ class Path:
         self._asked = 0
         self.moved: dict[Atom, tuple[Atom, tuple[float, float]]] = {}  # integers of loops: where they began, how far they went
         self.counted = 0  # loops so far whose rounds are counted
+
+    @property
+    def work(self) -> int:
+        """How many bindings the run has made, those of rounds of symbols and of traces inside among them."""
+        return 0 if self.builder is None else self.builder.work[0] - self.begun
 
     @property
     def is_given(self) -> bool:
@@ -196,7 +204,7 @@ class Path:
             if self._room < 1:
                 raise self.unmergeable(f"{origin}: {self.refusal}", many=True)
             assert self.builder is not None
-            if (LIMIT - self._room) * len(self.builder.bindings) > self.limit:
+            if (LIMIT - self._room) * max(self.work, self.longest) > self.limit:
                 raise self.unmergeable(f"{origin}: the function has long paths")
             decision = Decision(condition, first, origin, thin=self._is_thin(atom) is not None)
         self.decisions.append(decision)
@@ -394,13 +402,13 @@ def _merged(
     dtypes, which only files and graphs of all paths have `widened`; or the first one asks as many conditions as that of an
     `earlier` try, which met too many paths.
     """
-    first = None
+    first, longest = None, 0
     values = Values()
     ends: list[tuple[list[Decision], Leaf]] = []
     runs: list[tuple[Path, Run]] = []
     forced: tuple[Decision, ...] = ()
     while True:
-        path = Path(values, forced, len(ends), limit=limit)
+        path = Path(values, forced, len(ends), limit=limit, longest=longest)
         path.is_needed = widened
         try:
             found = run(path)
@@ -428,6 +436,7 @@ def _merged(
             runs.append((path, found))
             ends.append((path.decisions, Leaf(tuple(path.number(_exactly(o.atom)) for o in found.outputs))))
         first = first or len(path.decisions)
+        longest = max(longest, path.work)
         if earlier is not None and first >= earlier.first:
             raise earlier
         following = next_decisions(path.decisions)
