@@ -534,3 +534,32 @@ def test_small_integers_of_arguments_wrap_round_in_loops_too(f, dtype):
         i = np.random.default_rng(seed).integers(limits.min // 4 if dtype == "int64" else limits.min, limits.max // 4, 30)
         i = i.astype(dtype) // (2**34 if dtype == "int64" else 1)
         assert df(x, i)[0] == pytest.approx(f(x, i), rel=1e-12)
+
+
+NODES = np.array([-2.0, -1.1, -0.3, 0.4, 1.2, 2.5])
+
+
+def grown(x):
+    t = x[1]
+    while t < 4.0:
+        t = t * 1.5 + 1.0
+    return t
+
+
+LOOKED_UP = {
+    "places": lambda x: grown(x) + np.searchsorted(NODES, x[0]),
+    "items": lambda x: grown(x) * x[1] + NODES[int(np.searchsorted(NODES, x[0]))] * x[0],
+    "between": lambda x: grown(x) + np.interp(x[0], NODES, NODES**2),
+    "two": lambda x: np.interp(x[0], NODES, NODES**2) * np.interp(x[1], NODES, NODES**3) + grown(x),
+    "solved": lambda x: grown(x) * np.linalg.solve(np.array([[x[0], 3.0], [5.0, 2.0]]), x)[0],
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "auto"])
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_what_rounds_read_of_points_outlasts_them(name, backend):
+    """What is computed before a loop and read in it alone is there in each round, behind a loop of as many as points tell."""
+    f, points = LOOKED_UP[name], np.random.default_rng(0).uniform(-1.3, 1.5, (9, 2))
+    np.testing.assert_allclose(sd.vmap(f, backend=backend)(points), [f(x) for x in points], rtol=1e-12)
+    each = sd.grad(f)
+    np.testing.assert_allclose(sd.vmap(each, backend=backend)(points), [each(x) for x in points], rtol=1e-10)
