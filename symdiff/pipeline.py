@@ -389,7 +389,8 @@ def door_of(
 
 def looped_function_of(program: Program) -> Callable[..., Any]:
     """The function in plain Python of a program with loops: that of its file, with arrays for results."""
-    function = load(source_of(plan_of(program), "python", name=program.name))
+    source = source_of(plan_of(program), "python", name=program.name)
+    function = load(replace(source, names=(("MISS", MISS),)))  # its text declines where a check of the program holds
     outputs, several = program.outputs, len(program.outputs) > 1
     kinds = [dtype_of_code(i.dtype) for i in program.inputs]
 
@@ -397,6 +398,8 @@ def looped_function_of(program: Program) -> Callable[..., Any]:
         if [np.asarray(a).dtype for a in args] != kinds or not all(np.asarray(a).flags.c_contiguous for a in args):
             return MISS
         found = function(*(a.tolist() if type(a) is np.ndarray else a for a in args))
+        if found is MISS:
+            return MISS
         flat = found if several else (found,)
         made = [np.array(value, dtype_of_code(o.dtype))[()] for value, o in zip(flat, outputs, strict=True)]
         for target, value in zip(() if out is None else out if several else (out,), made, strict=False):

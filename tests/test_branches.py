@@ -973,3 +973,20 @@ def test_what_the_handler_of_a_signal_raises_is_not_the_functions(monkeypatch, k
         assert sd.grad(long_sum)(0.3) == pytest.approx((long_sum(0.3 + 1e-20j) / 1e-20).imag, rel=1e-9)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def placed(x):
+    found = np.array([x[0], 0.5 * x[1]])
+    np.place(found, found > 0.2, [np.array([x[0] * x[0], x[0] * x[1], x[1] * x[1]]).max(), 0.5])
+    return np.sum(found * np.array([1.0, 0.5]))
+
+
+@pytest.mark.parametrize("backend", ["python", "numpy", "auto"])
+@pytest.mark.parametrize("transform", [sd.grad, sd.value_and_grad, sd.hessian])
+def test_arrays_that_stay_whole_decline_another_path(backend, transform):
+    """On the last of them none of the paths before."""
+    asked = transform(placed, backend=backend, scalarize=False)
+    for x in ([-0.407, 1.048], [-0.89, 1.12], [0.344, 1.133], [0.344, 0.1], [0.1, 0.1]):
+        found, fresh = asked(np.array(x)), transform(placed, paths="guard")(np.array(x))
+        for a, b in zip(found, fresh, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -42,16 +42,21 @@ class Branches:
         """The exception of the path taken, from the values of the conditions; None where it ends well."""
         return next((_copied(e) for e, flag in zip(self.raised, flags, strict=True) if flag), None)
 
+    def flags(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values of the conditions at `args`: where one is true, the graph has no result."""
+        if self.conditions is None:
+            return ()
+        found = self.conditions(*args[: len(self.conditions.inputs)])
+        return found if isinstance(found, tuple) else (found,)
+
     def check(self, name: str, args: tuple[Any, ...]) -> None:
         """Raise the exception that the function raises at `args`; `TraceError` where a guarded path is not for them."""
-        if self.conditions is None:
-            return
-        found = self.conditions(*args[: len(self.conditions.inputs)])
+        flags = self.flags(args)
         if self.guarded:
-            if found:
+            if any(flags):
                 raise TraceError(f"{name}: this graph holds the path taken at other arguments; trace the function at these")
             return
-        error = self.exception(found if isinstance(found, tuple) else (found,))
+        error = self.exception(flags)
         if error is not None:
             raise error
 
