@@ -86,10 +86,10 @@ class Path:
         given: list[Any] | None = None,
         limit: float = math.inf,
         beside: frozenset[int] | None = frozenset(),
-        longest: int = 0,
+        after: "Path | None" = None,
     ) -> None:
         self.values = values
-        self.longest = longest  # bindings that an earlier path has made
+        self.longest: int = 0 if after is None else max(after.longest, after.work)  # bindings that an earlier path has made
         self.refusal = f"the function has more than {LIMIT} paths, which is as many as are merged"
         self.forced = forced
         self.given = given
@@ -98,6 +98,7 @@ class Path:
         self.met: list[int] = []  # equalities
         self.discrete: set[Atom] = set()  # inputs that are integers or truths, for which no equality is met
         self._thinness: Thinness | None = None
+        self._thin: dict[int, bool | None] = {} if after is None else after._thin  # by conditions' numbers
         self.decisions: list[Decision] = []
         self.turned: list[tuple[Atom, bool]] = []  # the conditions that choose the path, and their values
         self.builder: Builder | None = None
@@ -184,11 +185,14 @@ class Path:
         return (value == upright) != (self.beside is None or number in self.beside)
 
     def _is_thin(self, atom: Atom) -> bool | None:
-        assert self.builder is not None
-        if self._thinness is None:
-            self._thinness = Thinness([leaf.node for leaf in self.builder.inputs if leaf.node not in self.discrete])
-        self._thinness.include(self.builder.bindings[len(self._thinness.made) :])
-        return self._thinness.of(atom)
+        number = self.number(atom)
+        if number not in self._thin:
+            assert self.builder is not None
+            if self._thinness is None:
+                self._thinness = Thinness([leaf.node for leaf in self.builder.inputs if leaf.node not in self.discrete])
+            self._thinness.include(self.builder.bindings[len(self._thinness.made) :])
+            self._thin[number] = self._thinness.of(atom)
+        return self._thin[number]
 
     def _turned(self, atom: Atom, condition: int, first: bool, origin: str) -> bool:
         place = len(self.decisions)
@@ -383,7 +387,7 @@ def _aside(
 ) -> tuple[Path, Run] | None:
     """The path without some equalities; None where it cannot be taken, or its values differ at the given arguments."""
     outside.restore()
-    other = Path(path.values, given=path.given, beside=beside)
+    other = Path(path.values, given=path.given, beside=beside, after=path)
     try:
         there = run(other)
     except (Exception, Unmergeable) as error:
@@ -402,13 +406,13 @@ def _merged(
     dtypes, which only files and graphs of all paths have `widened`; or the first one asks as many conditions as that of an
     `earlier` try, which met too many paths.
     """
-    first, longest = None, 0
+    first, path = None, None
     values = Values()
     ends: list[tuple[list[Decision], Leaf]] = []
     runs: list[tuple[Path, Run]] = []
     forced: tuple[Decision, ...] = ()
     while True:
-        path = Path(values, forced, len(ends), limit=limit, longest=longest)
+        path = Path(values, forced, len(ends), limit=limit, after=path)
         path.is_needed = widened
         try:
             found = run(path)
@@ -436,7 +440,6 @@ def _merged(
             runs.append((path, found))
             ends.append((path.decisions, Leaf(tuple(path.number(_exactly(o.atom)) for o in found.outputs))))
         first = first or len(path.decisions)
-        longest = max(longest, path.work)
         if earlier is not None and first >= earlier.first:
             raise earlier
         following = next_decisions(path.decisions)
