@@ -1,6 +1,7 @@
 """Second derivatives of functions of eigenvalues and singular values, where these are equal, nearly equal or zero but for
 rounding: right by the function itself in 60 digits, or NaN, never another number."""
 
+import functools
 import importlib.util
 
 import mpmath as mp
@@ -121,13 +122,20 @@ def second(kind, f, x, d):
         return float((at(h) - 2 * at(0) + at(-h)) / h**2)
 
 
+@functools.cache
+def second_derivatives(f):
+    """What gives its second derivative along a direction; one for all matrices, as in a program."""
+    product, columns = sd.hvp(f), sd.hessian(f, backend="numpy")
+    slope = sd.grad(lambda x, d: np.sum(sd.grad(f)(x) * d), backend="numpy")
+    return product, lambda x, d: np.tensordot(columns(x), d), slope
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_second_derivatives(case):
     kind, f, exact, x = CASES[case]
     d = source.normal(size=x.shape)
     d = d + d.T if kind == "eigenvalues" else d
-    by_columns = sd.hessian(f, backend="numpy")(x)
-    found = [sd.hvp(f)(x, d), np.tensordot(by_columns, d), sd.grad(lambda x: np.sum(sd.grad(f)(x) * d), backend="numpy")(x)]
+    found = [second_derivative(x, d) for second_derivative in second_derivatives(f)]
     name, at = case.split(" at ")
     if at in NONE.get(name, "").split("|"):
         assert all(np.isnan(v).any() for v in found)
