@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import re
 import shutil
 import subprocess
 
@@ -226,3 +227,36 @@ def test_a_function_of_empty_arrays_has_a_file(target):
 
 def f_of_nothing(x):
     return np.sum(x * x)
+
+
+def negated(x):
+    m = -x
+    s = -m[0] * x[1] - -m[1] + 0.2 * np.sum(np.sin(-m))
+    return s + np.sum(-m) / (x[0] * x[0] + 1.0) - x[0] / (x[1] * x[1] + 1.0) + x[0] ** -m[1]
+
+
+def negated_arrays(x):
+    y = np.cumsum(np.sin(x))
+    z = -y
+    return np.sum(np.sin(-z) * y) + np.sum(np.exp(-(z * x) * -1.0))
+
+
+def negated_in_rounds(x):
+    s = x[0]
+    for k in range(60):
+        t = -s
+        s = s + 0.2 * np.sin(-t) * x[k % len(x)]
+    return s
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"scalarize": False}, {"loops": "keep"}], ids=str)
+@pytest.mark.parametrize("f", [negated, negated_arrays, negated_in_rounds], ids=lambda f: f.__name__)
+def test_no_two_signs_meet(f, options):
+    """C would decrement what follows them."""
+    x = np.linspace(0.4, 0.7, 120 if f is negated_arrays else 3)
+    for transform in (sd.value_and_grad, sd.vjp):
+        given = (x, 1.0) if transform is sd.vjp else (x,)
+        for target in ("c", "python", "numpy"):
+            text = transform(f, **options).source(*given, target=target)
+            code = [line.split("//")[0].split("#")[0] for line in text.splitlines()]
+            assert not any(re.search(r"--[\w(]", line) for line in code if not line.lstrip().startswith("*")), target

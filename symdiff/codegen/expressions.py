@@ -118,6 +118,8 @@ def _written(op: str, spelled: Spelled, parts: list[Any]) -> str:
         if signs[1]:
             template = template.translate(_TURNED)
             parts = [parts[0], Expression(parts[1].text[1:], parts[1].level, 0)]
+    if op == "neg" and parts[0].text.startswith("-"):
+        parts = [Expression(parts[0].text, CHOICE, 0)]  # C decrements by two signs
     needed = (*spelled.needed, *[0] * len(parts))
     return template.format(*(part.at(level) for part, level in zip(parts, needed, strict=False)))
 

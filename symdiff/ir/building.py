@@ -318,8 +318,10 @@ class Builder:
         return self.emit("mul", (a, b))
 
     def neg(self, a: Atom) -> Atom:
-        """-a, constants folded."""
-        return Constant(-a.value, a.dtype) if isinstance(a, Constant) else self.emit("neg", (a,))
+        """-a, constants folded; the negative of -b is b."""
+        if isinstance(a, Constant):
+            return Constant(-a.value, a.dtype)
+        return a.operands[0] if a.op == "neg" and not a.primal else self.emit("neg", (a,))
 
     def select(self, condition: Atom, a: Atom, b: Atom) -> Atom:
         """a where condition else b."""
