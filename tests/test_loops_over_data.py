@@ -618,3 +618,35 @@ def test_generators_that_a_round_makes_are_its_own(f):
     value, derivative = sd.value_and_grad(f, loops="keep")(P)
     np.testing.assert_allclose(value, f(P), rtol=1e-12)
     np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(P), rtol=1e-9)
+
+
+def halves_in_rounds(p):
+    """A Python float in the first round, NumPy's numbers later, which the inner loop asks for."""
+    a, b, c = 0.3, p[0], -0.2
+    for i in range(60):
+        t = a
+        while abs(t) > 0.4:
+            t *= 0.5
+        b = 0.5 * b + t
+        c = 0.5 * c + 0.1 * (-p[0] if i % 2 == 0 and p[1] > 0.1 else abs(a))
+        a = b * 1.3 + c
+    return a + b + c
+
+
+def roots_in_rounds(p):
+    found, x = 0, 1
+    for k in range(60):
+        r = x
+        while r * r > 2.0 + p[0]:
+            r = 0.5 * (r + (2.0 + p[0]) / r) - 1e-3
+        found = found + abs(r) * p[1]
+        x = 3.0 * p[0] + 0.01 * k
+    return found
+
+
+@pytest.mark.parametrize("f", [halves_in_rounds, roots_in_rounds], ids=lambda f: f.__name__)
+def test_rounds_around_a_while_begin_with_other_kinds_of_numbers(f):
+    assert {*sd.trace(f, P, loops="keep").notes["loops"].values()} == {"kept"}
+    value, derivative = sd.value_and_grad(f, loops="keep")(P)
+    np.testing.assert_allclose(value, f(P), rtol=1e-12)
+    np.testing.assert_allclose(derivative, sd.grad(f, loops="unroll")(P), rtol=1e-9)

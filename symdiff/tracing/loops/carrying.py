@@ -297,7 +297,7 @@ class Carrying:
     def _which(self) -> int:
         if self.outer not in active_builders():
             return 0  # who looks at a value after its trace
-        raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round")
+        raise self.keeping.peel(1, 0, f"{user_line()}: the type of a value is another one in the first round", around=True)
 
     def is_of_round(self, value: Any) -> bool:
         """Whether a value has traced parts that the round has computed, or been given."""

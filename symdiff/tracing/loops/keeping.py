@@ -249,12 +249,15 @@ class Keeping:
         self.kept.clear()
         return Again()
 
-    def peel(self, first: int, last: int, reason: str, most: int = PEELED) -> Again:
-        """Peel more rounds off the innermost loop, up to so many; what is to be raised."""
-        place = self.open[-1].place
+    def peel(self, first: int, last: int, reason: str, most: int = PEELED, around: bool = False) -> Again:
+        """Peel more rounds off the innermost loop, or, with `around`, the innermost one that is no `while`, up to so many; what
+        is to be raised.
+        """
+        loop = next((loop for loop in reversed(self.open) if around and not loop.asked), self.open[-1])
+        place = loop.place
         before = self.peels.get(place, (0, 0))
         found = before[0] + first, before[1] + last
-        if max(found) > most or self.open[-1].asked:
+        if max(found) > most or loop.asked:
             return self.refuse(reason)
         self.peels[place] = found
         return Again()
