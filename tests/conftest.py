@@ -13,7 +13,9 @@ import pytest
 FIRST_STATES: dict = {}  # of the generators of random numbers that test modules have
 collect_ignore = ["golden", "downstream"]  # generated files; `test_golden` and `test_downstream` run them
 os.environ["SYMDIFF_CHECK"] = "1"
-os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
+WORKER = "PYTEST_XDIST_WORKER" in os.environ  # one of several processes, which share the first one's folder
+if not WORKER:
+    os.environ["SYMDIFF_CACHE"] = tempfile.mkdtemp(prefix="symdiff-tests-")
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 hypothesis.settings.load_profile("repeatable")
 
@@ -28,7 +30,8 @@ def pytest_report_header():
 
 
 def pytest_unconfigure():
-    shutil.rmtree(os.environ["SYMDIFF_CACHE"], ignore_errors=True)
+    if not WORKER:
+        shutil.rmtree(os.environ["SYMDIFF_CACHE"], ignore_errors=True)
 
 
 @pytest.fixture

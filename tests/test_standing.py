@@ -152,6 +152,8 @@ def rows():
 
 def base_call(name, function, x):
     """Arguments without keywords."""
+    if name.startswith("np.polynomial.") and name.endswith(("mul", "fromroots", "2poly")):
+        x = x[..., :3]  # with each coefficient there are twice as many ways
     if name in BASES:
         return BASES[name](x)
     try:

@@ -340,16 +340,14 @@ class KeptRounds(Carrying, Closing, Holding):
 
     def _check_taken(self) -> None:
         """What a round has taken items of is the round's own: nobody else has it."""
-        while self.taken:
-            own = self.frame.f_locals
-            if sys.getrefcount(self.taken[-1]) > _LISTED:
-                holders = [h for h in gc.get_referrers(self.taken[-1]) if h is not self.taken and h is not own]
-                around = [loop.items for loop in self.keeping.open]
-                if any(
-                    type(h) is not types.FrameType and (type(h) is not Items or any(h is i for i in around)) for h in holders
-                ):
-                    raise self.keeping.refuse("a round takes items of an iterator that was there before")
-            self.taken.pop()
+        own, taken = self.frame.f_locals, self.taken
+        shared = [values for values in taken if sys.getrefcount(values) > _LISTED + 1]  # which is one name here
+        if shared:
+            holders = [h for h in gc.get_referrers(*shared) if h is not taken and h is not shared and h is not own]
+            around = [loop.items for loop in self.keeping.open]
+            if any(type(h) is not types.FrameType and (type(h) is not Items or any(h is i for i in around)) for h in holders):
+                raise self.keeping.refuse("a round takes items of an iterator that was there before")
+        taken.clear()
 
     def _paths(self, outer: Builder, first: int, count: int | None, skeletons: dict[str, Any]) -> Iterator[Any]:
         """One round of symbols for each way that its conditions turn, and what they give, joined."""
