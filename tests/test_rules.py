@@ -31,8 +31,7 @@ SHOWN = [r for r in RULES if not r.name.startswith("_")]
 
 SLOW = frozenset(
     """
-    lpmv elliprj elliprg elliprd elliprf pbwa[0] pbwa[1] iti0k0[1] it2i0k0[0] it2j0y0[0] fdtri kerp poch kn k0 k1 k0e k1e yn
-    chndtr owens_t kelvin[1] kelvin[3] itairy[0] itairy[1]
+    lpmv elliprj elliprg elliprd pbwa[0] pbwa[1] kn k0 k1 k0e k1e yn chndtr owens_t kelvin[1] kelvin[3] itairy[0] itairy[1]
     itairy[2] itairy[3] it2struve0 itstruve0 itmodstruve0
     """.split()
 )  # most of a second a point in 50 digits: fewer points here, all of them by `symdiff rules check`
@@ -45,7 +44,7 @@ def label(rule):
 @pytest.mark.parametrize("rule", SHOWN, ids=label)
 def test_a_row_agrees_with_its_function(rule):
     pytest.importorskip("scipy", reason="special functions need SciPy")
-    row = check_rule(rule, 3 if rule.name in SLOW else 12)
+    row = check_rule(rule, 5 if rule.name in SLOW else 16)
     assert row.passed, row
 
 

@@ -59,8 +59,7 @@ class RowNests(TextNests):
         self.points = points
         self.shared: set[str] = set()  # arrays that all points share
         self.given: set[str] = set()  # arguments, which nothing changes
-        self.outside: list[set[str]] = [set()]  # rows that were in use as the open loops began
-        self.spent: list[set[str]] = [set()]  # those of them that rounds to come read still
+        self.outside: list[set[str]] = [set()]  # rows that were in use as the open loops began, and are still
         self.called, self.program, self.check = calls, program, check
         self.results = [buffer for buffer, _ in places]
         self.named_rows = {buffer.name: own for buffer, own in places if own}
@@ -135,7 +134,7 @@ class RowNests(TextNests):
         for row in rows:
             self.passing.discard(row)
             if row in self.outside[-1]:
-                self.spent[-1].add(row)
+                self.outside[-1].discard(row)  # it is free behind the loop: rounds to come read it again
             elif row in self.codes and row not in self.free.setdefault(self.codes[row], []):
                 self.free[self.codes[row]].append(row)
 
@@ -340,7 +339,6 @@ class RowNests(TextNests):
         self, name: str, count: Count | None, backward: bool = False, size: str = "", start: Count = 0
     ) -> Iterator[Extent]:
         self.outside.append({row for row in self.codes if row not in self.free.get(self.codes[row], [])})
-        self.spent.append(set())
         varied, outer = count is not None and self.is_varied(count), self.active
         if size or varied:
             own = self._row("?", "active")
@@ -366,7 +364,7 @@ class RowNests(TextNests):
             with super().rounds(name, count, backward, start=start) as k:
                 yield k
         before = self.outside.pop()
-        self._freed(*self.spent.pop(), *(row for row in self.codes if row not in before))
+        self._freed(*(row for row in self.codes if row not in before))
 
     def leave_unless(self, condition: Expression) -> None:
         own = self.active

@@ -126,6 +126,7 @@ class Builder:
         self.whole: dict[Atom, str] = {}  # inputs that are whole numbers or truths for functions that are called
         self._count = 0
         self.work: list[int] = [0] if parent is None else parent.work  # bindings made so far, in traces inside as well
+        self.begun = self.work[0]
 
     def input(self, name: str, shape: tuple[int, ...], dtype: str, path: str = "") -> Node:
         """A new input symbol."""

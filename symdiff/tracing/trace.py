@@ -434,7 +434,6 @@ def _traced(
 
     def run(path: Path) -> Run:
         builder = path.builder = Builder(outer)
-        path.begun = builder.work[0]
         builder.path = path
         if attempt.patient:
             builder.patience = attempt.patient // WORK + 1

@@ -102,7 +102,6 @@ class Path:
         self.decisions: list[Decision] = []
         self.turned: list[tuple[Atom, bool]] = []  # the conditions that choose the path, and their values
         self.builder: Builder | None = None
-        self.begun = 0  # bindings of enclosing traces when the run began
         self.problem: Unmergeable | None = None
         self._room = LIMIT - finished - sum(not d.last for d in forced)
         self._numbered: Numbered | None = None
@@ -115,7 +114,7 @@ class Path:
     @property
     def work(self) -> int:
         """How many bindings the run has made, those of rounds of symbols and of traces inside among them."""
-        return 0 if self.builder is None else self.builder.work[0] - self.begun
+        return 0 if self.builder is None else self.builder.work[0] - self.builder.begun
 
     @property
     def is_given(self) -> bool:
