@@ -64,14 +64,40 @@ def native(graph, loops=True):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_loops_are_the_same_as_functions_of_their_own(name, monkeypatch):
+def test_parts_are_the_same_as_functions_of_their_own(name, monkeypatch):
     graph, args = gradient(GRAPHS[name]), EXAMPLES[name][2][0]
     found = []
-    for most in (10**9, 1):  # lines of a function
-        monkeypatch.setattr(outlining, "PART", most)
-        found.append(native(graph)(*args))
-    for whole, parted in zip(*map(in_tuple, found), strict=True):
-        np.testing.assert_array_equal(whole, parted)
+    for loop, block in ((10**9, 10**9), (1, 10**9), (1, 1), (10**9, 5)):  # lines of a function
+        monkeypatch.setattr(outlining, "PART", min(loop, block))
+        monkeypatch.setattr(outlining, "BLOCK", block)
+        monkeypatch.setattr(outlining, "STRAIGHT", block)
+        found.append(in_tuple(native(graph)(*args)))
+    for whole, *parted in zip(*found, strict=True):
+        for one in parted:
+            np.testing.assert_array_equal(whole, one)
+
+
+def test_long_blocks_are_parted(monkeypatch):
+    monkeypatch.setattr(outlining, "BLOCK", 2000)
+
+    def eliminated(x):
+        a, b = np.outer(x, x) + 3 * np.eye(len(x)), x.copy()
+        for k in range(len(b)):
+            p = k + int(np.argmax(np.abs(a[k:, k])))
+            if p != k:
+                a[[k, p]], b[[k, p]] = a[[p, k]], b[[p, k]]
+            for i in range(k + 1, len(b)):
+                w = a[i, k] / a[k, k]
+                a[i, k:] -= w * a[k, k:]
+                b[i] -= w * b[k]
+        return b[-1] / a[-1, -1]
+
+    graph = sd.hessian(eliminated, paths="merge").graph(sd.Spec((3,)))
+    text = looped_function(program_of(graph, loops=True), "kernel").text
+    functions = [part.partition("\n}")[0] for part in text.split("\ndefine ")[1:]]
+    sizes = [function.count("\n") for function in functions]
+    assert sum(sizes) > 6000
+    assert max(sizes) < 2000
 
 
 def test_functions_of_long_programs_are_short():

@@ -134,7 +134,7 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
     text = [
         *{**words.lines.declared, **needed}.values(), *words.tables, *words.callers(), *bodies, *lines.kept(),
         *parted.functions,
-        f"define {kind} @{name}({', '.join(parameters)}) {parted.attributes} {{", "entry:", *words.variables,
+        f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables,
         *parted.lines, *ending, "}",
     ]  # fmt: skip
     return Looped("\n".join(text) + "\n", words.memory, words.stops, [*words.called.values()])
