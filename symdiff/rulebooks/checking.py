@@ -21,6 +21,7 @@ from symdiff.rulebooks.tables import Template
 from symdiff.vocabulary.ops import OPS
 
 DIGITS = 50
+ROUGH = 30  # those that conditions are computed in
 POINTS = 16
 TOLERANCE = 1e-30
 ULPS = 8.0
@@ -167,9 +168,11 @@ def _difference(rule: Rule, point: Point) -> float:
 
 
 def _slope(primal: Callable[..., Any], args: Point, place: int, direction: complex) -> Any:
-    """The derivative along a direction, by a central difference at three times the precision."""
-    with mp.workdps(3 * DIGITS):
-        step = mpmath.mpf(10) ** (-DIGITS)
+    """The derivative along a direction, by a central difference: its step's square is beyond the precision, and half as many
+    digits more are what it cancels.
+    """
+    with mp.workdps(DIGITS + DIGITS // 2):
+        step = mpmath.mpf(10) ** (-DIGITS // 2)
         moved = [[x + sign * step * direction if i == place else x for i, x in enumerate(args)] for sign in (1, -1)]
         return (primal(*moved[0]) - primal(*moved[1])) / (2 * step)
 
@@ -193,7 +196,9 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
             if template is None:
                 continue
             exact = exact_formula(template, args, out)
-            scale = EPS * max(formula_condition(template, args, out, exact), mpmath.mpf(10) ** -300)
+            with mp.workdps(ROUGH):
+                condition = formula_condition(template, args, out, exact)
+            scale = EPS * max(condition, mpmath.mpf(10) ** -300)
             values = [_rounded_form(template, numbers, _double(out)), computed[place]]
             for k, value in enumerate(values):
                 error = abs(mpmath.mpmathify(_plain(value)) - exact) / scale if np.all(np.isfinite(value)) else math.inf
@@ -202,12 +207,13 @@ def _ulps(rule: Rule, point: Point) -> tuple[float, float]:
 
 
 def formula_condition(template: Template, args: Point, out: Any, exact: Any) -> Any:
-    """How much a partial moves with its inputs, with `out`, and with its special functions, added up."""
+    """How much a partial, `exact` here, moves with its inputs, with `out`, and with its special functions, added up; to half
+    the digits of mpmath's working precision.
+    """
     partial = functools.partial(exact_formula, template)
-    total = abs(exact)
+    total, tiny = abs(exact), mpmath.mpf(10) ** (-mp.dps // 2)
     for i, x in enumerate((*args, out)):
-        total += abs(x * _by_input(partial, args, out, i))
-    tiny = mpmath.mpf(10) ** (-DIGITS // 2)
+        total += abs(x * _by_input(partial, args, out, i, exact, tiny))
     for k in range(sum(OPS[op].is_special for op, _, _ in (template.exact or template).steps)):
         total += abs(partial(args, out, k, tiny) - exact) / tiny
     return total
@@ -235,17 +241,14 @@ def _plain(value: Any) -> Any:
     return complex(value) if np.iscomplexobj(value) else float(value)
 
 
-def _by_input(partial: Callable[[Point, Any], Any], args: Point, out: Any, place: int) -> Any:
-    """The derivative of a partial by one of the inputs, or by `out`; to a few digits, on one side at an end of its domain."""
-    step = mpmath.mpf(10) ** (-DIGITS // 2)
+def _by_input(partial: Callable[[Point, Any], Any], args: Point, out: Any, place: int, exact: Any, step: Any) -> Any:
+    """The derivative of a partial, `exact` here, by one of the inputs, or by `out`; on that side which its domain has."""
 
-    def at(sign: int) -> Any:
-        moved = [x + sign * step if i == place else x for i, x in enumerate((*args, out))]
-        return partial(tuple(moved[:-1]), moved[-1])
+    def slope(step: Any) -> Any:
+        moved = [x + step if i == place else x for i, x in enumerate((*args, out))]
+        return (partial(tuple(moved[:-1]), moved[-1]) - exact) / step
 
-    for high, low in ((1, -1), (2, 1)):
-        try:
-            return (at(high) - at(low)) / ((high - low) * step)
-        except ValueError:  # no real number
-            continue
-    return (at(-1) - at(-2)) / step
+    try:
+        return slope(step)
+    except ValueError:  # no real number
+        return slope(-step)
