@@ -449,14 +449,23 @@ def machine_of(program: Program, result: Any = None, exact: bool = False) -> Mac
             looped = looped_function(program, "kernel", together, exact)
             effort, passes = _effort(looped.text)
             return Machine(
-                program, looped.text, effort, looped.memory, True, result, passes, looped.grows, called=looped.called
+                program,
+                looped.text,
+                effort,
+                looped.memory,
+                True,
+                result,
+                passes,
+                looped.grows,
+                looped.work,
+                called=looped.called,
             )
         size = llvm_parts.llvm_statement_count(program)
         if size <= WHOLE:
             text, workspace = llvm.point_function(program, "kernel", together), 0
         else:
             text, workspace = llvm_parts.in_parts(program, "kernel", together)
-        return Machine(program, text, 0, workspace, result=result, passes="none", later=int(size <= QUICK))
+        return Machine(program, text, int(size <= QUICK), workspace, result=result, passes="none", work=size)
 
 
 def _effort(text: str) -> tuple[int, Any]:
@@ -547,8 +556,10 @@ def array_kernel_of(fused: Fused, result: Any = None) -> Machine | Callable[...,
         if arrangement is None:  # NumPy calls the kernels
             return kernel_of(plan, "numpy", fused.name, builtins=kernels.builtins())
         text = whole_function(plan, arrangement, "kernel", kernels.names, fused.operations() < LARGE)
-        memory = arrangement.memory
-        return Machine(fused, f"{kernels.text}\n{text}", 2, memory, apart=True, result=result, passes="loops")
+        work = fused.operations()
+        return Machine(
+            fused, f"{kernels.text}\n{text}", 1, arrangement.memory, apart=True, result=result, passes="loops", work=work
+        )
 
 
 def gufunc_of(program: Program) -> Any:

@@ -87,24 +87,54 @@ def test_one_number_has_the_bits_of_a_vector(name):
     assert np.array([one(v) for v in x]).tobytes() == some(x).tobytes()
 
 
+def rounds(x):
+    total, s = 0.0, x[0]
+    for k in range(len(x)):
+        for j in range(k):
+            total = total + np.sin(x[j]) * x[k]
+        s = 0.5 * s + total
+    return s + np.sum(np.exp(x) * total)
+
+
+def test_work_of_loops_tells_how_often_they_are_run_before(monkeypatch):
+    """What takes long is made well at once; so is what takes nobody knows how long."""
+    made = []
+    compiled = engine._compiled
+    monkeypatch.setenv("SYMDIFF_CACHE", "off")
+    monkeypatch.setattr(engine, "_compiled", lambda text, *rest: made.append(rest[0]) or compiled(text, *rest))
+
+    def halved(x):
+        while abs(x) > 1e-3:
+            x = x * 0.5
+        return x
+
+    some = {"small": (rounds, np.ones(20)), "large": (rounds, np.ones(3000)), "unknown": (halved, 3.0)}
+    for name, (f, x) in some.items():
+        made.clear()
+        sd.value_and_grad(f, backend="native", loops="keep")(x)
+        assert (0 in made, 1 in made) == (name == "small", name != "small"), name
+
+
 def test_code_that_is_called_often_is_made_better(monkeypatch):
     """The same bits before and after, for objects, for those that look at captured values first, and for builtins."""
     made = []
     compiled = engine._compiled
     monkeypatch.setenv("SYMDIFF_CACHE", "off")
-    monkeypatch.setattr("symdiff.runtime.fastcall.OFTEN", 5)
+    monkeypatch.setattr("symdiff.runtime.fastcall.OFTEN", 50)
     x = np.linspace(0.1, 0.9, 5)
     functions = {
         "object": sd.grad(lambda x: x[0] ** 2 * x[1] + x[2] / x[3] - x[4] ** 3, backend="native"),
         "guarded": sd.grad(lambda x: np.sin(x[0]) * x[1] + np.exp(x[2]), backend="native"),
         "builtin": sd.grad(lambda x: x[0] * x[1] * x[2] + x[3] * x[4]).compile(x, backend="native").kernel,
+        "arrays": sd.grad(lambda x: np.sum(np.exp(x) * np.sin(x)) * np.prod(x), backend="native", scalarize=False),
+        "loop": sd.grad(rounds, backend="native", loops="keep"),
     }
     for name, f in functions.items():
         first = f(x).tobytes()
         monkeypatch.setattr(engine, "_compiled", lambda text, *rest: made.append(rest) or compiled(text, *rest))
-        assert {f(x).tobytes() for _ in range(20)} == {first}, name
+        assert {f(x).tobytes() for _ in range(100)} == {first}, name
         monkeypatch.setattr(engine, "_compiled", compiled)
-        assert set(made) == {(1, "none")}, name  # the kernel, and the functions that it calls
+        assert {effort for effort, _ in made} == {1}, name
         made.clear()
         assert f(x).tobytes() == first
 

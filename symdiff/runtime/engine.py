@@ -291,8 +291,8 @@ def _object_file(text: str, effort: int, passes: Passes, context: Any) -> bytes:
     module = binding.parse_assembly(text, context)
     if os.environ.get("SYMDIFF_CHECK") == "1":
         module.verify()
-    if passes != "none" and effort:
-        options = binding.create_pipeline_tuning_options(speed_level=effort)
+    if passes != "none":
+        options = binding.create_pipeline_tuning_options(speed_level=max(effort, 1))
         options.loop_interleaving = effort > 1  # takes up to 80 % of the time for loops over vectors, whose calls gain nothing
         builder = binding.create_pass_builder(machine, options)
         manager = builder.getModulePassManager() if passes == "all" else binding.create_new_module_pass_manager()

@@ -80,7 +80,8 @@ _TYPE, _SIZE, _ITEMS, _LISTED, _VALUE = 8, 16, tuple.__basicsize__, 24, 16
 _LETTERS = {"?": "bool", "f": "f32", "d": "f64", "F": "c64", "D": "c128"}
 _NUMBERS = {"d": ("float", "float64"), "f": ("float32",), "D": ("complex", "complex128"), "F": ("complex64",)}
 PAIRED = 20  # pairs of arrays up to which each is compared in code of its own
-OFTEN = 100_000  # calls in which about as much time is lost by quickly made code as it takes LLVM to make better code
+OFTEN = 100_000  # times a text's lines are run in which about as much is lost by quickly made code as better code takes LLVM
+FEW = 10  # calls that are not worth quickly made code
 ARGUMENTS = 1000  # arrays and numbers that a call may have: each takes some stack
 
 _SYMBOL, _WORD = re.compile(r"@[\w.]+"), re.compile(r"ptrtoint \(ptr (@[\w.]+) to i64\)")
@@ -118,7 +119,7 @@ class Machine:
         result: Nested | None = None,
         passes: Passes = "all",
         grows: bool = False,
-        later: int = 0,
+        work: float = math.inf,
         points: Points | None = None,
         called: Sequence[HeadCall] = (),
     ) -> None:
@@ -127,24 +128,27 @@ class Machine:
         It takes pointers to the inputs and outputs, and one to memory of `workspace` bytes where that is not zero. `apart`:
         it reads inputs after it has begun to write, so that results which overlap arguments are declined. `result`: the
         places of the outputs in nested tuples, lists and dictionaries, where they are not in a single tuple. `grows`: it
-        returns true where it found no more memory. After `OFTEN` calls it is compiled again with the effort `later`, unless
-        that is 0. Over `points` it takes their number, too. `called`: what it calls for heads; it returns true where that
-        raises.
+        returns true where it found no more memory. `work`: about how many instructions a call takes; where they are few it
+        is compiled with no effort at first, and again once it has been called often. Over `points` it takes their number,
+        too. `called`: what it calls for heads; it returns true where that raises.
         """
         for key in keys_of(result):
             _keys.setdefault(key, sys.intern(key))
             add_machine_symbol(f"symdiff.key.{key}", id(_keys[key]))
         self.called = called
         self._objects = _named_heads(called)
-        for symbol in _DECLARED.findall(kernel):
-            _elementary(symbol, effort)
         text = with_python_functions(
             f"{kernel}\n{_entry(program, workspace, apart, result, grows, points, bool(called))}\n{COUNTED}"
         )
-        self._code = self._better = Code(text, effort, passes)
-        if later:
-            self._again = functools.partial(_compile_again, weakref.ref(self), text, later, passes)
-            self._code.improve(OFTEN, self._again, len(text))
+        lines = text.count("\n")
+        often = int(OFTEN * lines / max(work, lines)) if effort else 0
+        first = 0 if often > FEW else effort
+        for symbol in _DECLARED.findall(kernel):
+            _elementary(symbol, first)
+        self._code = self._better = Code(text, first, passes)
+        if first != effort:
+            self._again = functools.partial(_compile_again, weakref.ref(self), text, effort, passes)
+            self._code.improve(often, self._again, len(text))
         self.vectorcall = self._code.address("call")  # also for objects with a way for what is `_declined`
         self._definition = MethodDef(program.name.encode(), self.vectorcall, _METH_FASTCALL_KEYWORDS, None)
 

@@ -94,13 +94,14 @@ class LoopLines(Lines):
 class Looped(NamedTuple):
     """The IR of a function, the bytes of memory that it is given, and whether it returns true where it finds no more; that of
     a program with checks does so where one of them holds, and has written no result then; one that calls Python objects, where
-    these raise.
+    these raise. `work`: about how many instructions a call takes, infinity where data tell.
     """
 
     text: str
     memory: int
     grows: bool
     called: Sequence[HeadCall]
+    work: float
 
 
 def looped_function(program: Program, name: str, together: int = 0, ordered: bool = False) -> Looped:
@@ -120,7 +121,7 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
         for k, leaf in enumerate(inputs)
     ]
     nest_of(words, program, given, [Buffer(f"%out{k}", o.shape, o.dtype) for k, o in enumerate(outputs)])
-    ending = words.ending()
+    ending, work = words.ending(), words.work()
     if len(lines.text) > PART:
         lines.declared["!1"] = '!1 = distinct !{!1, !{!"llvm.loop.unroll.disable"}}'
         for place in words.rolled:
@@ -137,7 +138,7 @@ def looped_function(program: Program, name: str, together: int = 0, ordered: boo
         f"define {kind} @{name}({', '.join(parameters)}) noinline nounwind {{", "entry:", *words.variables,
         *parted.lines, *ending, "}",
     ]  # fmt: skip
-    return Looped("\n".join(text) + "\n", words.memory, words.stops, [*words.called.values()])
+    return Looped("\n".join(text) + "\n", words.memory, words.stops, [*words.called.values()], work)
 
 
 class LoopWords(Words):
@@ -167,6 +168,8 @@ class LoopWords(Words):
         self.checked = False
         self.called: dict[str, HeadCall] = {}
         self.loops = 0
+        self._work = 0.0
+        self._worked = 0  # lines that are in it
         self.rolled: list[int] = []  # where loops go on that are not to be written out
 
     @property
@@ -359,6 +362,7 @@ class LoopWords(Words):
         sizes = (*(stop - start for start, stop in spans), *first.strides, *second.strides, columns)
         given = ", ".join([*(f"ptr {place}" for place in places), *(f"i64 {self._text(n)}" for n in sizes)])
         self.lines.run(f"call void @{name}({given})")
+        self._work += rows * terms * columns
         return True
 
     def call(self, program: Program, node: Node, target: Buffer, operands: Sequence[Buffer]) -> None:
@@ -408,10 +412,27 @@ class LoopWords(Words):
                 self.sizes[size] = text
             self.exits.append(f"{text[1:-2]}.exit")
             self.loops = before = self.loops + 1
+            around, self._work = self.work(), 0.0
             yield k
+            self._work = around + self.work() * self._at_most(math.inf if count is None else count)
             self.exits.pop()
         if self.loops > before or not isinstance(count, int) or count > UNROLLED:
             self.rolled.append(len(self.lines.text) - 2)
+
+    def work(self) -> float:
+        """About how many instructions the text so far takes, that of the innermost open loop in one round."""
+        self._work += len(self.lines.text) - self._worked
+        self._worked = len(self.lines.text)
+        return self._work
+
+    def _at_most(self, count: Count | float) -> float:
+        """The largest number of rounds, infinity where it is not known."""
+        if not isinstance(count, Extent):
+            return count
+        most: dict[str, Count | float] = {**self.bounds}
+        return sum(
+            (n * self._at_most(most.get(size.name, math.inf)) for size, n in count.terms if n > 0), float(count.constant)
+        )
 
     def tell(self, size: str, count: Count) -> None:
         super().tell(size, count)
